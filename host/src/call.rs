@@ -1,0 +1,105 @@
+//! A tool's definition, a call of it and the answer: the same three values for models,
+//! MCP clients, the command line and plugins (`wit/` mirrors them). Holds no behaviour.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a model is told about a tool.
+///
+/// Serialises to exactly `{name, description, parameters}`, the provider-neutral form;
+/// hints and the output schema are haft's and MCP's business and stay out of a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolDef {
+    /// The exposed name; matches `^[a-zA-Z0-9_-]{1,64}$`.
+    pub name: String,
+    /// What the tool does, written for the model.
+    pub description: String,
+    /// JSON Schema of the arguments; an object schema.
+    pub parameters: Value,
+    /// How the tool behaves.
+    #[serde(skip)]
+    pub hints: Hints,
+    /// JSON Schema of [`ToolResult::structured`], where the tool has one.
+    #[serde(skip)]
+    pub output: Option<Value>,
+}
+
+/// What a tool says of its own behaviour; the meaning is that of MCP's tool annotations
+/// (specification 2025-11-25, "ToolAnnotations").
+///
+/// A tool that claims [`read_only`](Self::read_only) is held to it: haft runs it with its
+/// grant narrowed to reading. The other hints are advice for people and clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(clippy::struct_excessive_bools, reason = "four independent yes/no hints, as MCP defines them")]
+pub struct Hints {
+    /// Changes nothing outside itself.
+    pub read_only: bool,
+    /// May destroy or overwrite what was there.
+    pub destructive: bool,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: bool,
+    /// Reaches beyond this machine.
+    pub open_world: bool,
+}
+
+/// A request to run one tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Names the call among those under way; the provider's or client's id, echoed unchanged.
+    pub id: String,
+    /// The tool's name as the caller wrote it.
+    pub tool: String,
+    /// The arguments, a JSON object.
+    pub arguments: Value,
+}
+
+/// A tool's answer. A failure of the tool is an answer too (`is_error`), never an `Err`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// The text for the model.
+    pub content: String,
+    /// Whether the call failed.
+    pub is_error: bool,
+    /// What is not text: images, audio, other files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+    /// The answer as data, valid against [`ToolDef::output`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Value>,
+}
+
+/// Binary content of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Media type, as in RFC 6838: `image/png`.
+    pub media_type: String,
+    /// The bytes.
+    pub data: Vec<u8>,
+}
+
+impl ToolResult {
+    /// An answer of a tool that did what it was asked.
+    pub fn success(content: impl Into<String>) -> Self {
+        Self { content: content.into(), ..Self::default() }
+    }
+
+    /// An answer of a tool that could not.
+    pub fn error(content: impl Into<String>) -> Self {
+        Self { content: content.into(), is_error: true, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TE02: a definition serialises to exactly the three provider-neutral fields.
+    #[test]
+    fn te02_definition_serialises_to_three_fields() {
+        let def = ToolDef { name: "read".into(), hints: Hints { read_only: true, ..Hints::default() }, ..ToolDef::default() };
+        let value = serde_json::to_value(&def).unwrap();
+        let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, ["name", "description", "parameters"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! Everything observable, once. The terminal, the log and tests read the same stream; whoever
+//! acts emits and does not know who listens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::call::{ToolCall, ToolResult};
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A model was asked for its next turn.
+    Asked {
+        /// The model's name as sent.
+        model: String,
+    },
+    /// The model said something.
+    Said(String),
+    /// A call went to a tool.
+    Started(ToolCall),
+    /// A child process wrote to its standard output.
+    Stdout {
+        /// The call it runs for.
+        call: String,
+        /// What it wrote; invalid UTF-8 replaced.
+        chunk: String,
+    },
+    /// A child process wrote to its standard error.
+    Stderr {
+        /// The call it runs for.
+        call: String,
+        /// What it wrote; invalid UTF-8 replaced.
+        chunk: String,
+    },
+    /// A tool told a person something about a call under way.
+    Info {
+        /// The call.
+        call: String,
+        /// The message.
+        message: String,
+    },
+    /// A tool told how far it is.
+    Progress {
+        /// The call.
+        call: String,
+        /// How much is done.
+        done: f64,
+        /// How much there is, where known.
+        total: Option<f64>,
+        /// What is being done; may be empty.
+        message: String,
+    },
+    /// A call was answered.
+    Completed {
+        /// The call.
+        call: ToolCall,
+        /// The answer.
+        result: ToolResult,
+        /// From dispatch to answer.
+        duration: Duration,
+    },
+}
+
+/// Where events go. Cheap to clone; emitting to nobody costs nothing.
+#[derive(Clone, Default)]
+pub struct Events(Option<Arc<dyn Fn(&Event) + Send + Sync>>);
+
+impl Events {
+    /// Events that nobody hears.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Sends every event to `sink`, in order, on the thread that emits it. A sink must not
+    /// block: the call it hears of waits for it.
+    pub fn to(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(sink)))
+    }
+
+    /// Tells whoever listens; `event` is made only if somebody does.
+    pub fn emit(&self, event: impl FnOnce() -> Event) {
+        if let Some(sink) = &self.0 {
+            sink(&event());
+        }
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Events").field(&self.0.is_some()).finish()
+    }
+}

@@ -1,0 +1,247 @@
+//! What is allowed. A [`Grant`] is a value: it is handed to whatever acts, it can be narrowed
+//! ([`Grant::meet`], [`Grant::read_only`]) and nothing widens it. It refuses to look at the
+//! path of an individual file: which file a path means is the kernel's business, below a
+//! directory opened from a grant.
+
+mod host;
+mod root;
+
+use std::collections::BTreeSet;
+
+pub use self::host::{HostPattern, HostPatternError};
+pub use self::root::Root;
+
+/// How far tools may reach when nothing else is said (`[sandbox] mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxMode {
+    /// Reads anywhere; writes only to the workspace, the data directory and the temp directory.
+    #[default]
+    Sandbox,
+    /// The same rights as `Sandbox`, under the name the reference documents use for
+    /// "read and execute".
+    Rx,
+    /// No write limit. Only ever on explicit request.
+    Rwx,
+}
+
+/// Which directories a right extends to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// These directories and what is below them; none when empty.
+    Roots(Vec<Root>),
+    /// The whole file system.
+    Anywhere,
+}
+
+/// Everything a tool may do. Starts at [`Grant::none`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    read: Reach,
+    write: Reach,
+    workspace: Option<Root>,
+    env: BTreeSet<String>,
+    hosts: Vec<HostPattern>,
+}
+
+/// One directory a guest gets, under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preopen {
+    /// The directory.
+    pub root: Root,
+    /// Its name inside the guest.
+    pub name: String,
+    /// Whether the guest may change it.
+    pub writable: bool,
+}
+
+impl Grant {
+    /// Nothing: no files, no environment, no network.
+    pub fn none() -> Self {
+        Self {
+            read: Reach::Roots(Vec::new()),
+            write: Reach::Roots(Vec::new()),
+            workspace: None,
+            env: BTreeSet::new(),
+            hosts: Vec::new(),
+        }
+    }
+
+    /// What `mode` allows: `workspace` and `writable` (data and temp directories) may be
+    /// written, or everything in [`SandboxMode::Rwx`]; everything may be read.
+    pub fn sandbox(mode: SandboxMode, workspace: Root, writable: impl IntoIterator<Item = Root>) -> Self {
+        let write = match mode {
+            SandboxMode::Rwx => Reach::Anywhere,
+            SandboxMode::Sandbox | SandboxMode::Rx => {
+                Reach::Roots(std::iter::once(workspace.clone()).chain(writable).collect())
+            }
+        };
+        Self { read: Reach::Anywhere, write, workspace: Some(workspace), ..Self::none() }
+    }
+
+    /// Adds a directory that may be read. Only for building a grant; see the module's rule.
+    #[must_use]
+    pub fn with_read(mut self, root: Root) -> Self {
+        self.read.add(root);
+        self
+    }
+
+    /// Adds a directory that may be read and written.
+    #[must_use]
+    pub fn with_write(mut self, root: Root) -> Self {
+        self.write.add(root);
+        self
+    }
+
+    /// Allows reading everywhere.
+    #[must_use]
+    pub fn with_read_anywhere(mut self) -> Self {
+        self.read = Reach::Anywhere;
+        self
+    }
+
+    /// Names the directory that relative paths start from. Gives no right by itself.
+    #[must_use]
+    pub fn with_workspace(mut self, root: Root) -> Self {
+        self.workspace = Some(root);
+        self
+    }
+
+    /// Adds an environment variable that may be seen.
+    #[must_use]
+    pub fn with_env(mut self, name: impl Into<String>) -> Self {
+        self.env.insert(name.into());
+        self
+    }
+
+    /// Adds a network destination that may be reached.
+    #[must_use]
+    pub fn with_host(mut self, host: HostPattern) -> Self {
+        self.hosts.push(host);
+        self
+    }
+
+    /// What both allow: asked ∩ given. Never wider than either.
+    #[must_use]
+    pub fn meet(&self, other: &Self) -> Self {
+        // Writing implies reading, so what one side may write the other may let it read.
+        let write = self.write.meet(&other.write);
+        let read = self.readable().meet(&other.readable());
+        let env = self.env.intersection(&other.env).cloned().collect();
+        let hosts = host::meet(&self.hosts, &other.hosts);
+        Self { read, write, workspace: self.workspace.clone().or_else(|| other.workspace.clone()), env, hosts }
+    }
+
+    /// The same, without the right to write anything.
+    #[must_use]
+    pub fn read_only(&self) -> Self {
+        Self { read: self.readable(), write: Reach::Roots(Vec::new()), ..self.clone() }
+    }
+
+    /// Where writing is allowed.
+    pub fn writable(&self) -> &Reach {
+        &self.write
+    }
+
+    /// Where reading is allowed: what was granted for reading and all that may be written.
+    pub fn readable(&self) -> Reach {
+        match (&self.read, &self.write) {
+            (Reach::Anywhere, _) | (_, Reach::Anywhere) => Reach::Anywhere,
+            (Reach::Roots(read), Reach::Roots(write)) => {
+                let mut all = Reach::Roots(Vec::new());
+                write.iter().chain(read).for_each(|root| all.add(root.clone()));
+                all
+            }
+        }
+    }
+
+    /// The directory that relative paths start from, where one is readable or writable.
+    pub fn workspace(&self) -> Option<&Root> {
+        self.workspace.as_ref().filter(|root| self.readable().covers(root))
+    }
+
+    /// Environment variables that may be seen.
+    pub fn env(&self) -> &BTreeSet<String> {
+        &self.env
+    }
+
+    /// Network destinations that may be reached.
+    pub fn hosts(&self) -> &[HostPattern] {
+        &self.hosts
+    }
+
+    /// Exactly the directories a guest gets: every granted one under its absolute path, and the
+    /// workspace as `.` too, unless `/` itself is granted (guest C libraries cannot tell the two
+    /// names apart; such a guest is told its working directory instead).
+    pub fn preopens(&self) -> Vec<Preopen> {
+        let mut preopens = Vec::new();
+        for root in self.write.roots() {
+            push_named(&mut preopens, &root, true);
+        }
+        for root in self.read.roots().iter().filter(|root| !self.write.covers(root)) {
+            push_named(&mut preopens, root, false);
+        }
+        if let Some(root) = self.workspace().filter(|_| self.readable() != Reach::Anywhere) {
+            preopens.push(Preopen { root: root.clone(), name: ".".into(), writable: self.write.covers(root) });
+        }
+        preopens
+    }
+}
+
+/// A directory is named as it was granted and, where links lead elsewhere, as it really is.
+fn push_named(preopens: &mut Vec<Preopen>, root: &Root, writable: bool) {
+    let mut push = |name: &std::path::Path| {
+        let name = name.to_string_lossy().into_owned();
+        preopens.push(Preopen { root: root.clone(), name, writable });
+    };
+    push(root.path());
+    if root.path() != root.real() {
+        push(root.real());
+    }
+}
+
+impl Reach {
+    /// Whether `root` lies inside.
+    pub fn covers(&self, root: &Root) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Roots(roots) => roots.iter().any(|own| own.contains(root)),
+        }
+    }
+
+    /// The directories themselves; `/` for [`Reach::Anywhere`].
+    pub fn roots(&self) -> Vec<Root> {
+        match self {
+            Self::Anywhere => vec![Root::everything()],
+            Self::Roots(roots) => roots.clone(),
+        }
+    }
+
+    fn add(&mut self, root: Root) {
+        if let Self::Roots(roots) = self
+            && !roots.contains(&root)
+        {
+            roots.push(root);
+        }
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Anywhere, reach) | (reach, Self::Anywhere) => reach.clone(),
+            (Self::Roots(ours), Self::Roots(theirs)) => {
+                let mut met = Self::Roots(Vec::new());
+                for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
+                    match (a.contains(b), b.contains(a)) {
+                        (true, _) => met.add(b.clone()),
+                        (false, true) => met.add(a.clone()),
+                        (false, false) => {}
+                    }
+                }
+                met
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

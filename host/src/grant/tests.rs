@@ -1,0 +1,142 @@
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn root(path: &str) -> Root {
+    Root::resolve(Path::new("/"), Path::new(path)).unwrap()
+}
+
+fn host(text: &str) -> HostPattern {
+    text.parse().unwrap()
+}
+
+#[test]
+fn nothing_is_granted_to_begin_with() {
+    let grant = Grant::none();
+    assert!(grant.preopens().is_empty());
+    assert!(grant.env().is_empty() && grant.hosts().is_empty());
+    assert_eq!(grant.workspace(), None);
+}
+
+#[test]
+fn lookalike_prefixes_are_other_directories() {
+    let grant = Grant::none().with_write(root("/nowhere/out"));
+    assert!(grant.writable().covers(&root("/nowhere/out/deep")));
+    assert!(!grant.writable().covers(&root("/nowhere/outside")));
+    assert!(!grant.writable().covers(&root("/nowhere/out/../other")));
+}
+
+#[test]
+fn meet_takes_the_deeper_directory() {
+    let asked = Grant::none().with_write(root("/nowhere")).with_host(host("*.github.com")).with_env("LANG");
+    let given = Grant::none().with_write(root("/nowhere/out")).with_host(host("api.github.com"));
+    let met = asked.meet(&given);
+    assert_eq!(met.writable().roots(), [root("/nowhere/out")]);
+    assert_eq!(met.hosts(), [host("api.github.com")]);
+    assert!(met.env().is_empty());
+}
+
+#[test]
+fn asking_to_read_what_may_be_written_is_granted_for_reading_only() {
+    let asked = Grant::none().with_read(root("/nowhere/out"));
+    let given = Grant::none().with_write(root("/nowhere"));
+    let met = asked.meet(&given);
+    assert!(met.readable().covers(&root("/nowhere/out")));
+    assert!(!met.writable().covers(&root("/nowhere/out")));
+}
+
+#[test]
+fn a_workspace_without_the_right_to_read_it_is_none() {
+    assert_eq!(Grant::none().with_workspace(root("/nowhere")).workspace(), None);
+}
+
+#[test]
+fn a_writable_directory_is_preopened_once() {
+    let grant = Grant::none().with_read(root("/nowhere/out/docs")).with_write(root("/nowhere/out"));
+    let names: Vec<_> = grant.preopens().into_iter().map(|p| (p.name, p.writable)).collect();
+    assert_eq!(names, [("/nowhere/out".to_owned(), true)]);
+}
+
+#[test]
+fn the_workspace_is_the_relative_root_unless_everything_is_granted() {
+    let grant = Grant::none().with_write(root("/nowhere")).with_workspace(root("/nowhere"));
+    assert!(grant.preopens().iter().any(|p| p.name == "." && p.writable));
+    assert!(grant.with_read_anywhere().preopens().iter().all(|p| p.name != "."));
+}
+
+#[test]
+fn host_patterns_match_scheme_port_and_labels() {
+    let pattern = host("*.example.com:8443");
+    assert!(pattern.matches("https", "API.example.com", 8443));
+    assert!(!pattern.matches("https", "example.com", 8443));
+    assert!(!pattern.matches("https", "evilexample.com", 8443));
+    assert!(!pattern.matches("http", "api.example.com", 8443));
+    assert!(host("http://[::1]:80").matches("http", "[::1]", 80));
+}
+
+#[test]
+fn host_patterns_explain_themselves() {
+    let error = |text: &str| text.parse::<HostPattern>().unwrap_err();
+    assert_eq!(error("ftp://x"), HostPatternError::Scheme);
+    assert_eq!(error("https://x/path"), HostPatternError::NotAHost);
+    assert_eq!(error("user@x"), HostPatternError::NotAHost);
+    assert_eq!(error("x:0"), HostPatternError::Port);
+    assert_eq!(error(""), HostPatternError::Host);
+    assert_eq!(error("*"), HostPatternError::Host);
+}
+
+#[test]
+fn host_patterns_round_trip() {
+    for text in ["api.github.com", "*.github.com", "http://localhost:8080", "[::1]:8443"] {
+        assert_eq!(host(text).to_string(), text);
+    }
+}
+
+fn any_root() -> impl Strategy<Value = Root> {
+    prop::collection::vec("[ab]", 0..4).prop_map(|parts| root(&format!("/nowhere/{}", parts.join("/"))))
+}
+
+fn any_host() -> impl Strategy<Value = HostPattern> {
+    "(http://)?(\\*\\.)?[ab](\\.[ab]){0,2}(:[12])?".prop_map(|text| host(&text))
+}
+
+prop_compose! {
+    fn any_grant()(
+        read in prop::collection::vec(any_root(), 0..3),
+        write in prop::collection::vec(any_root(), 0..3),
+        anywhere in any::<bool>(),
+        env in prop::collection::vec("[AB]", 0..2),
+        hosts in prop::collection::vec(any_host(), 0..3),
+    ) -> Grant {
+        let grant = if anywhere { Grant::none().with_read_anywhere() } else { Grant::none() };
+        let grant = read.into_iter().fold(grant, Grant::with_read);
+        let grant = write.into_iter().fold(grant, Grant::with_write);
+        let grant = env.into_iter().fold(grant, Grant::with_env);
+        hosts.into_iter().fold(grant, Grant::with_host)
+    }
+}
+
+proptest! {
+    /// Whatever is met, neither side may do less than the result.
+    #[test]
+    fn meet_never_widens(a in any_grant(), b in any_grant(), probe in any_root(), name in "[ab](\\.[ab]){0,3}") {
+        let met = a.meet(&b);
+        for side in [&a, &b] {
+            prop_assert!(!met.writable().covers(&probe) || side.writable().covers(&probe));
+            prop_assert!(!met.readable().covers(&probe) || side.readable().covers(&probe));
+            prop_assert!(met.env().is_subset(side.env()));
+            let reaches = |grant: &Grant| grant.hosts().iter().any(|h| h.matches("http", &name, 1));
+            prop_assert!(!reaches(&met) || reaches(side));
+        }
+    }
+
+    /// A grant met with itself still allows all it did.
+    #[test]
+    fn meet_with_itself_keeps_everything(a in any_grant(), probe in any_root()) {
+        let met = a.meet(&a);
+        prop_assert_eq!(met.writable().covers(&probe), a.writable().covers(&probe));
+        prop_assert_eq!(met.readable().covers(&probe), a.readable().covers(&probe));
+    }
+}

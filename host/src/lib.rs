@@ -1,0 +1,42 @@
+//! haft: the handle that an agent's tools are held by.
+//!
+//! This file is the map. A module may use only modules that stand **above** it here
+//! (`tests/tidy.rs` holds that border), so reading from top to bottom never meets a word
+//! that has not been explained yet.
+//!
+//! # One call
+//! - **Ask:** a model, `haft call` or an MCP client makes a [`call::ToolCall`].
+//! - **Find, check, bound:** [`tool::Toolbox::dispatch`] finds the tool, checks the arguments
+//!   against its JSON Schema, and sets the deadline. It is the only door.
+//! - **Do:** a [`tool::Tool`] acts with the [`grant::Grant`] it is handed: a component gets
+//!   exactly that grant's preopened directories, a child process its confinement.
+//! - **Tell:** everything observable is one [`event::Event`]; the answer is a
+//!   [`call::ToolResult`], whatever happened.
+
+pub mod report;
+
+pub mod call;
+
+pub mod limit;
+
+pub mod grant;
+
+pub mod event;
+
+pub mod manifest;
+
+pub mod tool;
+
+pub mod provider;
+
+pub mod backend;
+
+pub mod native;
+
+pub mod plugin;
+
+pub mod agent;
+
+pub mod program;
+
+pub mod cli;

@@ -1,0 +1,2 @@
+//! haft
+fn main() {}

@@ -1,0 +1,1 @@
+//! Checks a call's arguments against the tool's JSON Schema.

@@ -1,0 +1,1 @@
+//! Keeps texts within a number of characters.

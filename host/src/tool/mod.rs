@@ -1,0 +1,52 @@
+//! One callable thing, and the box of them. Plugins, command tools, MCP servers and native
+//! tools are four sources of the same [`Tool`]; [`Toolbox`] is the only door to any of them.
+
+mod arguments;
+mod clip;
+mod name;
+mod toolbox;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{ToolCall, ToolDef, ToolResult};
+use crate::event::Events;
+use crate::grant::Grant;
+use crate::limit::Limits;
+
+/// One callable thing.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What a model is told about it. The same on every call.
+    fn def(&self) -> &ToolDef;
+
+    /// Does it. The arguments have been checked against [`ToolDef::parameters`].
+    ///
+    /// `Ok` carries failures too, where the tool worked and what it ran did not (a command
+    /// that exits with 1). Dropping the future must stop whatever was started.
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
+}
+
+/// What a call is handed.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What the call may do.
+    pub grant: &'a Grant,
+    /// What the call may use. [`Toolbox::dispatch`] enforces the time; the tool the rest.
+    pub limits: &'a Limits,
+    /// Where to tell what happens.
+    pub events: &'a Events,
+    /// Cancelled when the caller no longer wants the answer.
+    pub cancel: &'a CancellationToken,
+}
+
+/// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// The arguments make no sense to the tool; the model should call again with others.
+    #[error("invalid arguments: {0}")]
+    InvalidArguments(String),
+    /// The tool could not do what it was asked.
+    #[error("Tool error: {0}")]
+    ExecutionFailed(String),
+}
