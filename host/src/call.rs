@@ -97,7 +97,11 @@ mod tests {
     /// TE02: a definition serialises to exactly the three provider-neutral fields.
     #[test]
     fn te02_definition_serialises_to_three_fields() {
-        let def = ToolDef { name: "read".into(), hints: Hints { read_only: true, ..Hints::default() }, ..ToolDef::default() };
+        let def = ToolDef {
+            name: "read".into(),
+            hints: Hints { read_only: true, ..Hints::default() },
+            ..ToolDef::default()
+        };
         let value = serde_json::to_value(&def).unwrap();
         let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(keys, ["name", "description", "parameters"]);

@@ -136,7 +136,8 @@ fn is_host(host: &str) -> bool {
         return address.parse::<std::net::Ipv6Addr>().is_ok();
     }
     let is_label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        !label.is_empty()
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
     host.len() <= MAX_HOST && host.split('.').all(is_label)
 }

@@ -129,7 +129,13 @@ impl Grant {
         let read = self.readable().meet(&other.readable());
         let env = self.env.intersection(&other.env).cloned().collect();
         let hosts = host::meet(&self.hosts, &other.hosts);
-        Self { read, write, workspace: self.workspace.clone().or_else(|| other.workspace.clone()), env, hosts }
+        Self {
+            read,
+            write,
+            workspace: self.workspace.clone().or_else(|| other.workspace.clone()),
+            env,
+            hosts,
+        }
     }
 
     /// The same, without the right to write anything.
@@ -182,7 +188,11 @@ impl Grant {
             push_named(&mut preopens, root, false);
         }
         if let Some(root) = self.workspace().filter(|_| self.readable() != Reach::Anywhere) {
-            preopens.push(Preopen { root: root.clone(), name: ".".into(), writable: self.write.covers(root) });
+            preopens.push(Preopen {
+                root: root.clone(),
+                name: ".".into(),
+                writable: self.write.covers(root),
+            });
         }
         preopens
     }

@@ -1,1 +1,149 @@
-//! Checks a call's arguments against the tool's JSON Schema.
+//! Checks a call's arguments against the tool's JSON Schema, so that a tool never sees what it
+//! did not declare and the model is told what to change. Never fetches a schema from anywhere.
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+/// A tool's parameter schema, compiled.
+pub struct Schema(Validator);
+
+/// Why a schema cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// Vendors accept nothing but an object schema for a tool.
+    #[error("the parameters must be a JSON Schema with `\"type\": \"object\"`")]
+    NotAnObject,
+    /// A schema so deep that checking it could exhaust the stack.
+    #[error("the parameters nest deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// The schema contradicts the JSON Schema specification.
+    #[error("the parameters are not a valid JSON Schema: {0}")]
+    Invalid(String),
+}
+
+/// What is wrong with arguments: one line a mistake, at most [`MAX_MISTAKES`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArgumentsError(String);
+
+/// As many as a model can mend at once; an array of a million wrong items has a million.
+const MAX_MISTAKES: usize = 8;
+
+/// Half of what `serde_json` accepts, and far more than a tool's arguments ever need.
+const MAX_DEPTH: usize = 64;
+
+/// Characters of a mistake's text: it quotes the value, which may be a whole file.
+const MAX_MISTAKE: usize = 300;
+
+impl Schema {
+    /// Compiles a tool's parameters.
+    pub fn compile(parameters: &Value) -> Result<Self, SchemaError> {
+        if parameters.get("type").and_then(Value::as_str) != Some("object") {
+            return Err(SchemaError::NotAnObject);
+        }
+        if is_deeper(parameters, MAX_DEPTH) {
+            return Err(SchemaError::TooDeep);
+        }
+        let validator = jsonschema::options().build(parameters);
+        validator.map(Self).map_err(|error| SchemaError::Invalid(shorten(error.to_string())))
+    }
+
+    /// Checks `arguments`; the error lists what is wrong and where.
+    pub fn check(&self, arguments: &Value) -> Result<(), ArgumentsError> {
+        if is_deeper(arguments, MAX_DEPTH) {
+            return Err(ArgumentsError(format!("the arguments nest deeper than {MAX_DEPTH} levels")));
+        }
+        if self.0.is_valid(arguments) {
+            return Ok(());
+        }
+        let mistakes: Vec<String> =
+            self.0.iter_errors(arguments).take(MAX_MISTAKES).map(|e| describe(&e)).collect();
+        Err(ArgumentsError(mistakes.join("; ")))
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Schema").finish_non_exhaustive()
+    }
+}
+
+fn describe(error: &jsonschema::ValidationError<'_>) -> String {
+    use jsonschema::error::ValidationErrorKind as Kind;
+    let place = error.instance_path().to_string();
+    let message = match error.kind() {
+        Kind::Required { property } => {
+            format!("`{}` is required", property.as_str().unwrap_or_default())
+        }
+        _ => shorten(error.to_string()),
+    };
+    if place.is_empty() { message } else { format!("at `{place}`: {message}") }
+}
+
+fn shorten(text: String) -> String {
+    match text.char_indices().nth(MAX_MISTAKE) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else { return true };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),
+        Value::Object(fields) => fields.values().any(|field| is_deeper(field, below)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: &Value, arguments: &Value) -> String {
+        let schema = Schema::compile(schema).unwrap();
+        schema.check(arguments).map_or_else(|error| error.to_string(), |()| "ok".into())
+    }
+
+    #[test]
+    fn mistakes_name_the_place() {
+        let schema = json!({
+            "type": "object",
+            "properties": { "path": { "type": "string" }, "lines": { "type": "array", "items": { "type": "integer" } } },
+            "required": ["path"],
+            "additionalProperties": false
+        });
+        assert_eq!(check(&schema, &json!({ "path": "x" })), "ok");
+        assert_eq!(check(&schema, &json!({})), "`path` is required");
+        assert_eq!(check(&schema, &json!({ "path": 1 })), "at `/path`: 1 is not of type \"string\"");
+        assert!(check(&schema, &json!({ "path": "x", "lines": [1, "2"] })).starts_with("at `/lines/1`: "));
+        assert!(check(&schema, &json!({ "path": "x", "pth": 1 })).contains("'pth'"));
+    }
+
+    #[test]
+    fn a_schema_must_be_one() {
+        assert_eq!(Schema::compile(&json!({})).unwrap_err(), SchemaError::NotAnObject);
+        assert!(matches!(
+            Schema::compile(&json!({ "type": "object", "properties": 1 })),
+            Err(SchemaError::Invalid(_))
+        ));
+        assert!(matches!(
+            Schema::compile(&json!({ "type": "object", "$ref": "https://example.com/schema" })),
+            Err(SchemaError::Invalid(_))
+        ));
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let deep = (0..100).fold(json!({}), |inner, _| json!({ "a": inner }));
+        assert!(check(&json!({ "type": "object" }), &deep).contains("deeper than 64"));
+    }
+
+    #[test]
+    fn a_whole_file_is_not_quoted() {
+        let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+        assert!(check(&schema, &json!({ "n": "x".repeat(100_000) })).len() < 1000);
+    }
+}

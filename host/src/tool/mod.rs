@@ -9,6 +9,9 @@ mod toolbox;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+pub use self::arguments::{ArgumentsError, Schema, SchemaError};
+pub use self::name::exposed_name;
+pub use self::toolbox::{DuplicateTool, Entry, Session, Toolbox};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;

@@ -1,1 +1,260 @@
-//! The box of tools.
+//! The box of tools, and the only door to them: [`Toolbox::dispatch`] finds the tool, checks
+//! the arguments, bounds the time and turns whatever happens into an answer. It never fails.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Context, Schema, SchemaError, Tool, ToolError};
+use crate::call::{ToolCall, ToolDef, ToolResult};
+use crate::event::{Event, Events};
+use crate::grant::Grant;
+use crate::limit::Limits;
+
+/// Tools by name, in the order they were put in.
+#[derive(Clone, Default)]
+pub struct Toolbox {
+    entries: Vec<Arc<Entry>>,
+    /// Every name and alias, to the index of its entry.
+    names: HashMap<String, usize>,
+}
+
+/// One tool in the box, with what it may do and use.
+pub struct Entry {
+    tool: Arc<dyn Tool>,
+    grant: Grant,
+    limits: Limits,
+    origin: String,
+    /// Compiled at the first call: most tools of a program are never called in a run.
+    schema: OnceLock<Result<Schema, SchemaError>>,
+}
+
+/// What a caller brings to every call it makes.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Where to tell what happens.
+    pub events: Events,
+    /// Cancelled when the caller wants no more answers.
+    pub cancel: CancellationToken,
+}
+
+/// Two tools of one name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("two tools are called `{name}`: one from {first}, one from {second}")]
+pub struct DuplicateTool {
+    /// The name both claim.
+    pub name: String,
+    /// Where the first comes from.
+    pub first: String,
+    /// Where the second comes from.
+    pub second: String,
+}
+
+/// The farthest a name may be from what was asked for and still be suggested.
+const MIN_LIKENESS: f64 = 0.7;
+
+/// How long a tool may take to stop by itself, after a cancel or at its deadline, before its
+/// future is dropped. Longer than a child's way from TERM to KILL.
+const GRACE: Duration = Duration::from_secs(3);
+
+impl Toolbox {
+    /// Puts a tool in. `origin` says where it comes from, for people.
+    pub fn insert(
+        &mut self,
+        tool: Arc<dyn Tool>,
+        grant: Grant,
+        limits: Limits,
+        origin: impl Into<String>,
+    ) -> Result<(), DuplicateTool> {
+        let name = tool.def().name.clone();
+        let entry = Entry { tool, grant, limits, origin: origin.into(), schema: OnceLock::new() };
+        if let Some(first) = self.names.get(&name).and_then(|index| self.entries.get(*index)) {
+            return Err(DuplicateTool { name, first: first.origin.clone(), second: entry.origin });
+        }
+        self.names.insert(name, self.entries.len());
+        self.entries.push(Arc::new(entry));
+        Ok(())
+    }
+
+    /// Lets callers write `alias` for the tool `name`. A tool's own name always wins over an alias.
+    pub fn alias(&mut self, alias: impl Into<String>, name: &str) {
+        if let Some(index) = self.names.get(name).copied() {
+            self.names.entry(alias.into()).or_insert(index);
+        }
+    }
+
+    /// The tools whose name `patterns` allow (`*` stands for any characters), with their grants
+    /// narrowed to `grant`. No pattern, no tool.
+    #[must_use]
+    pub fn select(&self, patterns: &[String], grant: Option<&Grant>) -> Self {
+        let mut selected = Self::default();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let names: Vec<_> =
+                self.names.iter().filter(|(_, own)| **own == index).map(|(name, _)| name).collect();
+            if !patterns.iter().any(|pattern| names.iter().any(|name| matches(pattern, name))) {
+                continue;
+            }
+            let own = selected.entries.len();
+            selected.names.extend(names.into_iter().map(|name| (name.clone(), own)));
+            selected
+                .entries
+                .push(grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant))));
+        }
+        selected
+    }
+
+    /// The tools, in order.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.entries.iter().map(Arc::as_ref)
+    }
+
+    /// What models are told, in order.
+    pub fn defs(&self) -> Vec<&ToolDef> {
+        self.entries().map(Entry::def).collect()
+    }
+
+    /// The tool that `name` means: exactly, as an alias, or without regard to case.
+    pub fn find(&self, name: &str) -> Option<&Entry> {
+        let exact = self.names.get(name).copied();
+        let index = exact
+            .or_else(|| self.entries.iter().position(|entry| entry.def().name.eq_ignore_ascii_case(name)))?;
+        self.entries.get(index).map(Arc::as_ref)
+    }
+
+    /// Runs a call and answers it, whatever happens.
+    pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
+        let begun = Instant::now();
+        session.events.emit(|| Event::Started(call.clone()));
+        let result = match self.find(&call.tool) {
+            Some(entry) => entry.answer(&call, session).await,
+            None => ToolResult::error(self.unknown(&call.tool)),
+        };
+        tracing::debug!(tool = call.tool, is_error = result.is_error, elapsed = ?begun.elapsed(), "call answered");
+        let duration = begun.elapsed();
+        session.events.emit(|| Event::Completed { call, result: result.clone(), duration });
+        result
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let likeness = |entry: &&Entry| strsim::jaro_winkler(&entry.def().name, name);
+        let nearest = self.entries().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        match nearest.filter(|entry| likeness(entry) >= MIN_LIKENESS) {
+            Some(entry) => format!("Unknown tool: {name}; did you mean `{}`?", entry.def().name),
+            None => format!("Unknown tool: {name}"),
+        }
+    }
+}
+
+impl Entry {
+    /// What models are told about the tool.
+    pub fn def(&self) -> &ToolDef {
+        self.tool.def()
+    }
+
+    /// What the tool may do.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// What the tool may use.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Where the tool comes from, for people.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    fn narrowed(&self, grant: &Grant) -> Self {
+        Self {
+            tool: self.tool.clone(),
+            grant: self.grant.meet(grant),
+            limits: self.limits,
+            origin: self.origin.clone(),
+            schema: OnceLock::new(),
+        }
+    }
+
+    async fn answer(&self, call: &ToolCall, session: &Session) -> ToolResult {
+        let outcome = match self.check(call) {
+            Ok(()) => self.bounded(call, session).await,
+            Err(error) => Err(error),
+        };
+        outcome.unwrap_or_else(|error| ToolResult::error(error.to_string()))
+    }
+
+    fn check(&self, call: &ToolCall) -> Result<(), ToolError> {
+        let schema = self.schema.get_or_init(|| Schema::compile(&self.def().parameters));
+        match schema {
+            Ok(schema) => {
+                schema.check(&call.arguments).map_err(|e| ToolError::InvalidArguments(e.to_string()))
+            }
+            Err(error) => {
+                Err(ToolError::ExecutionFailed(format!("`{}` cannot be called: {error}", self.def().name)))
+            }
+        }
+    }
+
+    async fn bounded(&self, call: &ToolCall, session: &Session) -> Result<ToolResult, ToolError> {
+        let cancel = session.cancel.child_token();
+        let context =
+            Context { grant: &self.grant, limits: &self.limits, events: &session.events, cancel: &cancel };
+        let name = &self.def().name;
+        tokio::select! {
+            biased;
+            outcome = unpanicked(self.tool.call(call, &context)) => outcome,
+            () = cancelled_and_waited(&cancel) => Err(ToolError::ExecutionFailed(format!("`{name}` was cancelled"))),
+            () = tokio::time::sleep(self.limits.time + GRACE) => {
+                let limit = self.limits.time;
+                Err(ToolError::ExecutionFailed(format!("`{name}` timed out after {limit:?}")))
+            }
+        }
+    }
+}
+
+/// Ends [`GRACE`] after the call was cancelled.
+async fn cancelled_and_waited(cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    tokio::time::sleep(GRACE).await;
+}
+
+/// Runs a tool; a panic of its code becomes its error.
+async fn unpanicked(
+    call: impl Future<Output = Result<ToolResult, ToolError>>,
+) -> Result<ToolResult, ToolError> {
+    let mut call = pin!(call);
+    std::future::poll_fn(|cx| {
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)));
+        polled.unwrap_or_else(|_| {
+            Poll::Ready(Err(ToolError::ExecutionFailed("the tool panicked; this is a defect of haft".into())))
+        })
+    })
+    .await
+}
+
+/// Whether `name` is what `pattern` means, `*` standing for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut tail) = name.strip_prefix(start) else { return false };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for part in middle.split('*') {
+        let Some((_, after)) = tail.split_once(part) else { return false };
+        tail = after;
+    }
+    tail.ends_with(end)
+}
+
+impl std::fmt::Debug for Toolbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.entries().map(|entry| &entry.def().name)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
