@@ -1,0 +1,113 @@
+//! Guests that reach for files, by plain `std::fs` and the path exactly as given, so that it is
+//! the host that refuses and not the guest.
+
+use std::ffi::{CString, c_char, c_int};
+use std::fs::{self, File, OpenOptions};
+
+use haft_plugin::{Error, Output};
+
+deed! {
+    /// Reads a file, at most so many bytes of it.
+    Open, "open" { path: String, bytes: Option<u64> } |self, _context| {
+        let file = File::open(&self.path)?;
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, self.bytes.unwrap_or(1 << 20)), &mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned().into())
+    }
+}
+
+deed! {
+    /// Writes a file in place, replacing what it held.
+    Write, "write" { path: String, text: String } |self, _context| done(fs::write(&self.path, self.text))
+}
+
+deed! {
+    /// Makes a file or a directory that must not exist yet.
+    Create, "create" { path: String, directory: Option<bool> } |self, _context| {
+        if self.directory == Some(true) {
+            return done(fs::create_dir(&self.path));
+        }
+        done(OpenOptions::new().write(true).create_new(true).open(&self.path).map(drop))
+    }
+}
+
+deed! {
+    /// Says what a path is, without following a link.
+    Stat, "stat" { path: String } |self, _context| {
+        let metadata = fs::symlink_metadata(&self.path)?;
+        Ok(format!("{:?}, {} bytes", metadata.file_type(), metadata.len()).into())
+    }
+}
+
+deed! {
+    /// Lists a directory, sorted, one name a line.
+    ListDir, "list_dir" { path: String } |self, _context| {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            names.push(entry?.file_name().display().to_string());
+        }
+        names.sort();
+        Ok(names.join("\n").into())
+    }
+}
+
+deed! {
+    /// Says where a symbolic link leads.
+    ReadLink, "read_link" { path: String } |self, _context| {
+        Ok(fs::read_link(&self.path)?.display().to_string().into())
+    }
+}
+
+deed! {
+    /// Makes a symbolic link `to` that leads to `from`.
+    Symlink, "symlink" { from: String, to: String } |self, _context| {
+        done(symlink(&self.from, &self.to))
+    }
+}
+
+deed! {
+    /// Makes a hard link `to` to the file `from`.
+    Hardlink, "hardlink" { from: String, to: String } |self, _context| done(fs::hard_link(&self.from, &self.to))
+}
+
+deed! {
+    /// Renames `from` to `to`.
+    Rename, "rename" { from: String, to: String } |self, _context| done(fs::rename(&self.from, &self.to))
+}
+
+deed! {
+    /// Removes a file, or an empty directory.
+    Remove, "remove" { path: String } |self, _context| {
+        done(fs::remove_file(&self.path).or_else(|_| fs::remove_dir(&self.path)))
+    }
+}
+
+deed! {
+    /// Opens a file again and again and keeps every descriptor.
+    ManyFiles, "many_files" { path: String, count: usize } |self, _context| {
+        let mut files = Vec::new();
+        for number in 0..self.count {
+            match File::open(&self.path) {
+                Ok(file) => files.push(file),
+                Err(error) => return Err(Error::failed(format!("open number {number}: {error}"))),
+            }
+        }
+        Ok(format!("holds {} files", files.len()).into())
+    }
+}
+
+fn done(outcome: std::io::Result<()>) -> Result<Output, Error> {
+    outcome?;
+    Ok("done".into())
+}
+
+/// `std` has this for WASI only in its unstable part, so the C library is asked itself.
+#[expect(unsafe_code, reason = "one call of the C library; both strings live until it is back")]
+fn symlink(target: &str, link: &str) -> std::io::Result<()> {
+    unsafe extern "C" {
+        fn symlink(target: *const c_char, link: *const c_char) -> c_int;
+    }
+    let (target, link) = (CString::new(target)?, CString::new(link)?);
+    // SAFETY: both are C strings, valid for the length of the call, and it keeps neither.
+    if unsafe { symlink(target.as_ptr(), link.as_ptr()) } == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}

@@ -1,0 +1,56 @@
+//! A plugin that misbehaves in every way there is: each tool is one bad deed, named after it.
+//! It knows nothing of the host and expects nothing of it; what the operating system says goes
+//! back as the tool's error, word for word, so that the tests of the host can look at it.
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "what it is for: a guest that falls and shouts"
+)]
+
+/// One tool: its description, its type and name, its arguments, and what it does.
+macro_rules! deed {
+    (
+        $(#[doc = $description:literal])+
+        $type:ident, $name:literal { $($argument:ident: $kind:ty),* } |$self:ident, $context:ident| $body:expr
+    ) => {
+        $(#[doc = $description])+
+        #[derive(serde::Deserialize, schemars::JsonSchema)]
+        pub(crate) struct $type { $($argument: $kind),* }
+
+        impl haft_plugin::Tool for $type {
+            const NAME: &str = $name;
+
+            fn call($self, $context: &haft_plugin::Context) -> Result<haft_plugin::Output, haft_plugin::Error> {
+                $body
+            }
+        }
+    };
+}
+
+mod fall;
+mod files;
+mod flood;
+mod grow;
+mod network;
+mod stay;
+mod world;
+
+use self::fall::{Exit, Panic, Recurse, Unreachable};
+use self::files::{Create, Hardlink, ListDir, ManyFiles, Open, ReadLink, Remove, Rename, Stat, Symlink, Write};
+use self::flood::{BadStructured, FloodHost, FloodPieces, FloodResult, FloodStderr, FloodStdout, Log, Print};
+use self::grow::{Allocate, CountCalls, Fill, Leak};
+use self::network::{Connect, Listen, LookUp, Udp};
+use self::stay::{Progress, Sleep, SleepForever, Spin, SpinCalling, WaitCancel};
+use self::world::{Args, Binary, Echo, Env, Paths, SetDir, Stdin};
+
+haft_plugin::export!(
+    Echo, Binary, CountCalls, Print, Log, Progress,
+    Spin, SpinCalling, Sleep, SleepForever, WaitCancel,
+    Panic, Exit, Unreachable, Recurse,
+    Allocate, Fill, Leak,
+    FloodResult, FloodPieces, FloodStdout, FloodStderr, FloodHost, BadStructured,
+    Env, Args, Stdin, Paths, SetDir,
+    Open, Write, Create, Stat, ListDir, ReadLink, Symlink, Hardlink, Rename, Remove, ManyFiles,
+    Connect, Listen, Udp, LookUp,
+);

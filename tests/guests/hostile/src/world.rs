@@ -1,0 +1,60 @@
+//! Guests that look around: what can be seen of the process and its surroundings.
+
+use std::io::Read;
+
+use haft_plugin::Output;
+
+deed! {
+    /// Gives a text back.
+    Echo, "echo" { text: String } |self, _context| Ok(self.text.into())
+}
+
+deed! {
+    /// Answers with a text and so many bytes that are none.
+    Binary, "binary" { bytes: Option<usize> } |self, _context| {
+        let data = (0..=u8::MAX).cycle().take(self.bytes.unwrap_or(256)).collect();
+        Ok(Output::from("some bytes").with_binary("application/octet-stream", data))
+    }
+}
+
+deed! {
+    /// Lists the environment variables, one a line.
+    Env, "env" {} |self, _context| {
+        let lines = std::env::vars_os().map(|(name, value)| format!("{}={}", name.display(), value.display()));
+        Ok(lines.collect::<Vec<_>>().join("\n").into())
+    }
+}
+
+deed! {
+    /// Lists the process arguments, one a line.
+    Args, "args" {} |self, _context| {
+        let lines = std::env::args_os().map(|argument| argument.display().to_string());
+        Ok(lines.collect::<Vec<_>>().join("\n").into())
+    }
+}
+
+deed! {
+    /// Reads stdin to its end.
+    Stdin, "stdin" {} |self, _context| {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes)?;
+        Ok(format!("{} bytes: {}", bytes.len(), String::from_utf8_lossy(&bytes)).into())
+    }
+}
+
+deed! {
+    /// Says what the current directory and the workspace are, and what a path means.
+    Paths, "paths" { path: String } |self, context| {
+        let current = std::env::current_dir();
+        let workspace = context.workspace();
+        Ok(format!("current {current:?}\nworkspace {workspace:?}\npath {:?}", context.path(&self.path)).into())
+    }
+}
+
+deed! {
+    /// Makes a directory the current one, and then reads a file by a path that starts from it.
+    SetDir, "set_dir" { directory: String, path: String } |self, _context| {
+        std::env::set_current_dir(&self.directory)?;
+        Ok(std::fs::read_to_string(&self.path)?.into())
+    }
+}
