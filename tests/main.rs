@@ -1,1 +1,4 @@
-//! t
+//! haft's integration tests: one binary, since every one of them links wasmtime.
+
+mod common;
+mod plugin;

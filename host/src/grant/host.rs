@@ -47,6 +47,12 @@ impl HostPattern {
         scheme.eq_ignore_ascii_case(self.scheme.name()) && port == self.port && self.covers_host(&host)
     }
 
+    /// Whether the pattern names exactly this address and port.
+    pub fn is_address(&self, address: std::net::SocketAddr) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        !self.subdomains && host.parse() == Ok(address.ip()) && self.port == address.port()
+    }
+
     fn covers_host(&self, host: &str) -> bool {
         if self.subdomains {
             host.strip_suffix(&self.host).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))

@@ -1,1 +1,34 @@
-//! plugin
+//! Tools that are WebAssembly components, and the only home of wasmtime.
+//!
+//! - [`Engine`]: one a process; compiles components, keeps the compiled code, owns the threads
+//!   that guests run on.
+//! - [`Plugin`]: one component and what it says of itself. Listing its tools needs no code of
+//!   it when the component has been seen before.
+//! - [`PluginTool`]: one of its tools, behind the [`Tool`](crate::tool::Tool) trait.
+//!
+//! A call gets a fresh instance that nothing else ever uses. It may be made ahead of the call.
+
+mod bindings;
+mod cache;
+mod clock;
+mod engine;
+mod environment;
+mod failure;
+mod files;
+mod hints;
+mod host;
+mod instance;
+mod listing;
+mod network;
+mod output;
+mod source;
+mod state;
+mod stock;
+mod threads;
+mod tool;
+
+pub use self::cache::Cache;
+pub use self::engine::{Engine, EngineOptions};
+pub use self::failure::LoadError;
+pub use self::source::Source;
+pub use self::tool::{GrantPlace, Plugin, PluginTool};

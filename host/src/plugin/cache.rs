@@ -1,0 +1,190 @@
+//! What has been found out about components, on disk: their compiled code and the tools they
+//! list. Content-addressed, so that it is right or absent; safe under concurrent writers, since
+//! every file is written beside its place and renamed.
+//!
+//! **Compiled code is native code that haft runs as itself.** The directory must therefore be
+//! one that no tool can write: [`Cache::open`] takes what tools may write and refuses to serve
+//! below it, and it refuses a directory that belongs to anybody else. Against accidents (a
+//! truncated or corrupt file) every entry carries a checksum of its code.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wasmtime::component::Component;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::source::{Digest, Source, Stamp};
+use crate::call::ToolDef;
+use crate::grant::{Reach, Root};
+
+/// The largest listing that is read back: far above what a plugin may list.
+const MAX_RECORD: u64 = 8 << 20;
+
+/// What is known about components, kept between runs.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    directory: PathBuf,
+    /// The engine that compiled the code: other versions and settings make other code.
+    engine: String,
+}
+
+/// What is known about one component.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Known {
+    pub(super) tools: Vec<Listed>,
+    pub(super) code: Code,
+}
+
+/// A tool as it is kept, with what [`ToolDef`] leaves out of a prompt.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Listed {
+    #[serde(rename = "tool")]
+    def: ToolDef,
+    hints: crate::call::Hints,
+    output: Option<serde_json::Value>,
+}
+
+/// A file of compiled code.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Code {
+    checksum: String,
+}
+
+/// The digest a file had when it was in a certain state.
+#[derive(Serialize, Deserialize)]
+struct Seen {
+    stamp: Stamp,
+    digest: Digest,
+}
+
+impl Cache {
+    /// Opens the cache in `directory`, making it if need be; `engine` names what compiles.
+    ///
+    /// Fails when tools may write there (`writable`), or when the directory is another user's.
+    pub fn open(directory: &Path, engine: String, writable: &[&Reach]) -> io::Result<Self> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(directory)?;
+        let root = Root::resolve(Path::new("/"), directory)?;
+        if writable.iter().any(|reach| reach.covers(&root) || reach.roots().iter().any(|own| root.contains(own))) {
+            return Err(io::Error::other("tools may write there, and compiled code must not be theirs to change"));
+        }
+        let metadata = fs::metadata(root.real())?;
+        let ours = metadata.uid() == rustix::process::geteuid().as_raw();
+        if !ours || metadata.permissions().mode() & 0o022 != 0 {
+            return Err(io::Error::other("other users may write there; expected a directory of mode 700"));
+        }
+        Ok(Self { directory: root.real().to_owned(), engine })
+    }
+
+    /// The digest of a source; reads it only if it has changed since it was last seen.
+    pub(super) fn digest(&self, source: &Source) -> io::Result<Digest> {
+        let (Source::File(path), Some(stamp)) = (source, source.stamp()) else {
+            return Ok(Digest::of(&source.read()?));
+        };
+        let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());
+        if let Some(seen) = self.read::<Seen>(&record)
+            && seen.stamp == stamp
+        {
+            return Ok(seen.digest);
+        }
+        let digest = Digest::of(&source.read()?);
+        self.write_record(&record, &Seen { stamp, digest: digest.clone() });
+        Ok(digest)
+    }
+
+    /// What is known about the component of this digest.
+    pub(super) fn known(&self, digest: &Digest) -> Option<Known> {
+        self.read(&self.record(digest))
+    }
+
+    /// Remembers what a component lists and the code it was compiled to.
+    pub(super) fn learn(&self, digest: &Digest, code: Code, tools: &[ToolDef]) {
+        let tools = tools.iter().cloned().map(Listed::from).collect();
+        self.write_record(&self.record(digest), &Known { tools, code });
+    }
+
+    /// Keeps compiled code.
+    pub(super) fn keep(&self, code: &[u8]) -> io::Result<Code> {
+        let mut hasher = Xxh3::new();
+        hasher.update(code);
+        let kept = Code { checksum: format!("{:032x}", hasher.digest128()) };
+        self.write(&kept.file(), code)?;
+        Ok(kept)
+    }
+
+    /// Loads compiled code, or nothing where it is missing or damaged.
+    pub(super) fn load(&self, engine: &wasmtime::Engine, code: &Code) -> Option<Component> {
+        let path = self.directory.join(code.file());
+        if checksum(&path).ok()? != code.checksum {
+            tracing::warn!(path = %path.display(), "compiled component is damaged; compiling it again");
+            return None;
+        }
+        // SAFETY: wasmtime asks that the file be its own output, unmodified. It lies in a directory
+        // that only this user can write and no tool was granted (checked in `open`), under the
+        // checksum it was written with (checked above), and nobody rewrites a file in place.
+        #[expect(unsafe_code, reason = "see the comment above")]
+        let component = unsafe { Component::deserialize_file(engine, &path) };
+        component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
+    }
+
+    fn record(&self, digest: &Digest) -> String {
+        format!("{}-{}.json", digest.as_str(), self.engine)
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let mut bytes = Vec::new();
+        let file = File::open(self.directory.join(name)).ok()?;
+        file.take(MAX_RECORD).read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Losing a record costs time and nothing else.
+    fn write_record(&self, name: &str, record: &impl Serialize) {
+        let written = serde_json::to_vec(record).map_err(io::Error::other).and_then(|json| self.write(name, &json));
+        if let Err(error) = written {
+            tracing::warn!(%error, directory = %self.directory.display(), "cache not written");
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+        file.write_all(bytes)?;
+        file.persist(self.directory.join(name))?;
+        Ok(())
+    }
+}
+
+impl Code {
+    fn file(&self) -> String {
+        format!("{}.cwasm", self.checksum)
+    }
+}
+
+impl From<ToolDef> for Listed {
+    fn from(mut def: ToolDef) -> Self {
+        Self { hints: def.hints, output: def.output.take(), def }
+    }
+}
+
+impl From<Listed> for ToolDef {
+    fn from(listed: Listed) -> Self {
+        Self { hints: listed.hints, output: listed.output, ..listed.def }
+    }
+}
+
+/// The checksum of a file, read in pieces: mapping it whole would count as haft's memory.
+fn checksum(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Xxh3::new();
+    let mut piece = vec![0; 128 << 10];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(format!("{:032x}", hasher.digest128())),
+            count => hasher.update(piece.get(..count).unwrap_or_default()),
+        }
+    }
+}

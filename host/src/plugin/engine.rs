@@ -1,0 +1,215 @@
+//! The engine that components are compiled and run by: one a process. Its settings are part of
+//! the cache's key, so changing one here recompiles everything once.
+
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime::{Config, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
+
+use super::bindings::haft::plugin::host::add_to_linker as add_host;
+use super::bindings::PluginPre;
+use super::cache::{Cache, Code};
+use super::clock::Clock;
+use super::failure::LoadError;
+use super::source::{Digest, Source};
+use super::state::State;
+use super::threads::Threads;
+use super::{environment, files, network};
+use crate::grant::Reach;
+
+/// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
+const GUEST_STACK: usize = 1 << 20;
+
+/// Stack that a guest and haft's functions for it run on.
+const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
+
+/// How an engine is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct EngineOptions {
+    /// Where compiled code is kept; `None` compiles everything anew in every process.
+    pub cache: Option<PathBuf>,
+    /// Everything that any tool may write, which the cache must not be part of.
+    pub writable: Vec<Reach>,
+    /// Keep memory for instances reserved and reuse it. Worth its start-up where many calls are made.
+    pub pooling: bool,
+    /// Instances of each plugin in use that are made ahead of its next calls; at most
+    /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
+    pub ahead: usize,
+}
+
+impl EngineOptions {
+    /// Sixteen instances of a plugin: a few MiB for a Rust plugin, 200 for one with a Python inside.
+    pub const MAX_AHEAD: usize = 16;
+    /// What eight calls at once use up while the next is being made.
+    pub const DEFAULT_AHEAD: usize = 4;
+}
+
+/// Compiles and runs components. Clones share everything.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    engine: wasmtime::Engine,
+    linker: Linker<State>,
+    clock: Clock,
+    threads: Threads,
+    cache: Option<Cache>,
+    ahead: usize,
+}
+
+impl Engine {
+    /// Makes an engine. A cache that cannot be used safely is left out, with a warning.
+    pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
+        let engine = wasmtime_engine(options.pooling)?;
+        let linker = linker(&engine).map_err(anyhow::Error::msg)?;
+        let clock = Clock::start(engine.weak())?;
+        let cache = options.cache.as_ref().and_then(|directory| {
+            let writable: Vec<&Reach> = options.writable.iter().collect();
+            let opened = Cache::open(directory, key(&engine), &writable);
+            let directory = directory.display();
+            opened.inspect_err(|error| tracing::warn!("compiled plugins are not kept in `{directory}`: {error}")).ok()
+        });
+        let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
+        Ok(Self(Arc::new(Inner { engine, linker, clock, threads: Threads::new()?, cache, ahead })))
+    }
+
+    pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.0.engine
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub(super) fn threads(&self) -> &Threads {
+        &self.0.threads
+    }
+
+    /// Instances of each plugin to be made ahead.
+    pub(super) fn ahead(&self) -> usize {
+        self.0.ahead
+    }
+
+    pub(super) fn cache(&self) -> Option<&Cache> {
+        self.0.cache.as_ref()
+    }
+
+    /// The digest of a source.
+    pub(super) fn digest(&self, source: &Source) -> std::io::Result<Digest> {
+        match self.cache() {
+            Some(cache) => cache.digest(source),
+            None => Ok(Digest::of(&source.read()?)),
+        }
+    }
+
+    /// Compiles a component; where there is a cache, to be loaded from there the next time.
+    pub(super) fn compile(&self, bytes: &Cow<'static, [u8]>) -> Result<(Component, Option<Code>), LoadError> {
+        if bytes.get(4..8) == Some(&CORE_MODULE) {
+            return Err(LoadError::CoreModule);
+        }
+        let invalid = |error: wasmtime::Error| LoadError::NotAComponent(super::failure::one_line(&format!("{error:#}")));
+        let Some(cache) = self.cache() else {
+            return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
+        };
+        let code = self.wasmtime().precompile_component(bytes).map_err(invalid)?;
+        let kept = cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
+        match kept.as_ref().and_then(|kept| cache.load(self.wasmtime(), kept)) {
+            Some(component) => Ok((component, kept)),
+            None => Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None)),
+        }
+    }
+
+    /// Links a component, with the places of its exports looked up once and for all.
+    pub(super) fn link(&self, component: &Component) -> Result<PluginPre<State>, LoadError> {
+        check_world(self.wasmtime(), component)?;
+        let linked: wasmtime::Result<InstancePre<State>> = self.0.linker.instantiate_pre(component);
+        linked
+            .and_then(PluginPre::new)
+            .map_err(|error| LoadError::Link(super::failure::one_line(&format!("{error:#}"))))
+    }
+}
+
+/// The version field of a core module's preamble; a component's is `0d 00 01 00`.
+const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
+
+/// The version of `wit/` that is spoken here.
+const SUPPORTED: &str = "0.1.0";
+
+/// Finds the one export that matters, or says what stands in its place.
+fn check_world(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
+    let world = component.component_type();
+    let mut versions = world.exports(engine).filter_map(|(name, _)| name.strip_prefix("haft:plugin/tools@"));
+    match versions.next() {
+        Some(SUPPORTED) => Ok(()),
+        Some(found) => Err(LoadError::WrongVersion { found: found.to_owned(), supported: SUPPORTED }),
+        None => Err(LoadError::WrongWorld),
+    }
+}
+
+fn wasmtime_engine(pooling: bool) -> anyhow::Result<wasmtime::Engine> {
+    let made = wasmtime::Engine::new(&config(pooling));
+    let made = match made {
+        Err(error) if pooling => {
+            tracing::debug!(%error, "no pool for instances");
+            wasmtime::Engine::new(&config(false))
+        }
+        made => made,
+    };
+    made.map_err(anyhow::Error::msg)
+}
+
+fn config(pooling: bool) -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(ASYNC_STACK);
+    if pooling {
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
+    }
+    config
+}
+
+/// Room for every guest at once, each as large as a component may be.
+fn pool() -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(POOL)
+        .total_stacks(POOL)
+        .total_core_instances(POOL * 4)
+        .total_memories(POOL)
+        .total_tables(POOL * 4)
+        .max_memory_size(usize::try_from(crate::limit::Limits::MAX_MEMORY).unwrap_or(usize::MAX));
+    pool
+}
+
+const POOL: u32 = 100;
+
+/// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way.
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    linker.allow_shadowing(true);
+    filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
+    filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
+    cli::environment::add_to_linker::<State, environment::HasEnvironment>(&mut linker, environment::view)?;
+    sockets::ip_name_lookup::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
+    add_host::<State, HasSelf>(&mut linker, |state| state)?;
+    Ok(linker)
+}
+
+type HasSelf = wasmtime::component::HasSelf<State>;
+
+/// Names what compiles: the version of haft and every setting of the engine.
+fn key(engine: &wasmtime::Engine) -> String {
+    let mut hasher = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("cache", &self.0.cache).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,58 @@
+//! What a plugin may ask haft for while it runs (`haft:plugin/host`). None of it is a right.
+
+use super::bindings::haft::plugin::host::{Host, Level};
+use super::state::State;
+use crate::event::Event;
+
+/// Messages of one call that are passed on; a guest in a loop could write for ever.
+const MAX_MESSAGES: usize = 1000;
+
+/// Characters of one message.
+const MAX_MESSAGE: usize = 2000;
+
+impl State {
+    /// `message`, bounded, unless the call has said too much already.
+    fn bounded(&mut self, message: &str) -> Option<String> {
+        self.run.logged += 1;
+        (self.run.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
+    }
+}
+
+impl Host for State {
+    fn log(&mut self, level: Level, message: String) {
+        let Some(message) = self.bounded(&message) else { return };
+        let plugin = &*self.run.plugin;
+        match level {
+            Level::Trace => tracing::trace!(plugin, "{message}"),
+            Level::Debug => tracing::debug!(plugin, "{message}"),
+            Level::Info => tracing::info!(plugin, "{message}"),
+            Level::Warn => tracing::warn!(plugin, "{message}"),
+            Level::Error => tracing::error!(plugin, "{message}"),
+        }
+        let call = &self.run.call;
+        if matches!(level, Level::Info | Level::Warn | Level::Error) {
+            self.run.events.emit(|| Event::Info { call: call.clone(), message });
+        }
+    }
+
+    fn progress(&mut self, done: f64, total: Option<f64>, message: String) {
+        let Some(message) = self.bounded(&message) else { return };
+        let call = &self.run.call;
+        self.run.events.emit(|| Event::Progress { call: call.clone(), done, total, message });
+    }
+
+    fn cancelled(&mut self) -> bool {
+        self.run.cancel.is_cancelled()
+    }
+
+    fn workspace(&mut self) -> Option<String> {
+        self.grant.workspace().map(|root| root.path().to_string_lossy().into_owned())
+    }
+
+    fn home(&mut self) -> Option<String> {
+        if self.grant.preopens().is_empty() {
+            return None;
+        }
+        etcetera::home_dir().ok().map(|home| home.to_string_lossy().into_owned())
+    }
+}

@@ -1,0 +1,132 @@
+//! One instance of a component, from its making to its single use. Bounded in time and memory
+//! throughout, and stopped within a tick of the clock when it is cancelled.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::{AsContextMut, Store, UpdateDeadline};
+
+use super::bindings::exports::haft::plugin::tools;
+use super::bindings::{Plugin as Bindings, PluginPre};
+use super::engine::Engine;
+use super::failure::{Stop, describe};
+use super::state::{Run, State};
+use crate::grant::Grant;
+use crate::limit::Limits;
+
+/// Bytes that a guest may hand to haft in one call of a host function. Its answer is one too, so
+/// the result limit counts where it is larger.
+const MAX_TRANSFER: usize = 16 << 20;
+
+/// Handles of resources that a guest may own; see also `MAX_RESOURCES` in `state`.
+const MAX_HANDLES: usize = 10_000;
+
+/// An instance that has not been used yet.
+pub(super) struct Instance {
+    store: Store<State>,
+    bindings: Bindings,
+    limits: Limits,
+    pub(super) made: Instant,
+}
+
+/// What a use of an instance came to.
+pub(super) struct Used<T> {
+    /// What the guest returned, or one line on how it ended.
+    pub(super) outcome: Result<T, String>,
+    /// The instance's remains, to be dropped when there is time.
+    pub(super) store: Store<State>,
+}
+
+impl Instance {
+    /// Makes an instance that may do what `grant` says.
+    pub(super) async fn make(
+        engine: &Engine,
+        component: &PluginPre<State>,
+        grant: Arc<Grant>,
+        limits: &Limits,
+        run: Run,
+    ) -> Result<Self, String> {
+        let mut store = Store::new(engine.wasmtime(), State::new(grant, limits, run));
+        store.limiter(|state| &mut state.budget);
+        store.set_hostcall_fuel(MAX_TRANSFER.max(usize::try_from(limits.result).unwrap_or(usize::MAX)));
+        store.set_max_component_handles(MAX_HANDLES);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|context| {
+            let run = &context.data().run;
+            run.stop().map_or(Ok(UpdateDeadline::Continue(1)), |stop| Err(stop.into()))
+        });
+        let bound = Bound::of(&store.data().run);
+        match bound.hold(component.instantiate_async(&mut store)).await {
+            Ok(bindings) => Ok(Self { store, bindings, limits: *limits, made: Instant::now() }),
+            Err(error) => Err(describe(&error, &store, limits)),
+        }
+    }
+
+    /// Whose rights the instance was made with.
+    pub(super) fn grant(&self) -> &Grant {
+        &self.store.data().grant
+    }
+
+    /// Whether the instance has opened its directories already, which then are those of the past.
+    pub(super) fn has_opened_directories(&self) -> bool {
+        self.store.data().wanted.opened
+    }
+
+    /// Asks for the list of tools.
+    pub(super) async fn list(mut self) -> Used<Vec<tools::ToolDef>> {
+        let bound = Bound::of(&self.store.data().run);
+        let listed = bound.hold(self.bindings.haft_plugin_tools().call_list_tools(&mut self.store)).await;
+        self.used(listed)
+    }
+
+    /// Runs a tool.
+    pub(super) async fn call(
+        mut self,
+        call: &tools::ToolCall,
+        run: Run,
+    ) -> Used<Result<tools::ToolOutput, tools::ToolError>> {
+        let bound = Bound::of(&run);
+        self.store.data_mut().run = run;
+        self.store.as_context_mut().set_epoch_deadline(1);
+        let called = bound.hold(self.bindings.haft_plugin_tools().call_call_tool(&mut self.store, call)).await;
+        self.used(called)
+    }
+
+    fn used<T>(self, outcome: wasmtime::Result<T>) -> Used<T> {
+        let outcome = outcome.map_err(|error| describe(&error, &self.store, &self.limits));
+        Used { outcome, store: self.store }
+    }
+}
+
+impl Run {
+    /// Why the guest must end now, if it must.
+    fn stop(&self) -> Option<Stop> {
+        if self.cancel.is_cancelled() {
+            Some(Stop::Cancelled)
+        } else {
+            (Instant::now() >= self.deadline).then_some(Stop::Deadline)
+        }
+    }
+}
+
+/// Ends a guest that waits; one that computes looks at the clock itself.
+struct Bound {
+    cancel: CancellationToken,
+    deadline: Instant,
+}
+
+impl Bound {
+    fn of(run: &Run) -> Self {
+        Self { cancel: run.cancel.clone(), deadline: run.deadline }
+    }
+
+    async fn hold<T>(&self, work: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.cancel.cancelled() => Err(Stop::Cancelled.into()),
+            () = tokio::time::sleep_until(self.deadline.into()) => Err(Stop::Deadline.into()),
+        }
+    }
+}

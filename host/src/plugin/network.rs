@@ -1,0 +1,113 @@
+//! `wasi:sockets` as guests see it: TCP connections to the addresses of the grant and to no
+//! other, no listening, no UDP, no name lookup; and a note of what was refused.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wasmtime::component::{HasData, Resource};
+use wasmtime_wasi::WasiCtxBuilder;
+use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{Host, HostResolveAddressStream, ResolveAddressStream};
+use wasmtime_wasi::p2::bindings::sockets::network::{self, ErrorCode, HostNetwork, IpAddress, Network};
+use wasmtime_wasi::p2::{DynPollable, SocketError};
+use wasmtime_wasi::sockets::{SocketAddrUse, WasiSocketsCtxView};
+
+use super::state::{State, Wanted};
+use crate::grant::HostPattern;
+
+/// Destinations a guest was refused. Shared with the check, which wasmtime owns.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refused(Arc<Mutex<BTreeSet<String>>>);
+
+impl Refused {
+    pub(super) fn note(&self, destination: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(destination);
+    }
+
+    /// What was refused, in order.
+    pub(super) fn destinations(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+/// Allows TCP connections to the addresses that `hosts` name, and notes every other attempt.
+pub(super) fn allow(builder: &mut WasiCtxBuilder, hosts: &[HostPattern], refused: &Refused) {
+    let (hosts, refused) = (hosts.to_vec(), refused.clone());
+    let check = move |address: SocketAddr, usage: SocketAddrUse| {
+        let connects = matches!(usage, SocketAddrUse::TcpConnect);
+        let allowed = connects && hosts.iter().any(|host| host.is_address(address))
+            // The local end of an outgoing connection: any address, any port.
+            || matches!(usage, SocketAddrUse::TcpBind) && address.ip().is_unspecified() && address.port() == 0;
+        if !allowed {
+            refused.note(address.to_string());
+        }
+        allowed
+    };
+    builder.allow_udp(false).socket_addr_check(move |address, usage| {
+        let allowed = check(address, usage);
+        Box::pin(async move { allowed })
+    });
+}
+
+/// The type under which wasmtime finds [`Lookup`] in a store.
+pub(super) struct HasLookup;
+
+/// A guest's view of name lookup.
+pub(super) struct Lookup<'a> {
+    inner: WasiSocketsCtxView<'a>,
+    wanted: &'a mut Wanted,
+}
+
+impl HasData for HasLookup {
+    type Data<'a> = Lookup<'a>;
+}
+
+/// The view of one store.
+pub(super) fn view(state: &mut State) -> Lookup<'_> {
+    let inner = WasiSocketsCtxView { ctx: state.wasi.sockets(), table: &mut state.table };
+    Lookup { inner, wanted: &mut state.wanted }
+}
+
+impl network::Host for Lookup<'_> {
+    fn convert_error_code(&mut self, error: SocketError) -> wasmtime::Result<ErrorCode> {
+        self.inner.convert_error_code(error)
+    }
+
+    fn network_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+        self.inner.network_error_code(error)
+    }
+}
+
+impl HostNetwork for Lookup<'_> {
+    fn drop(&mut self, network: Resource<Network>) -> wasmtime::Result<()> {
+        HostNetwork::drop(&mut self.inner, network)
+    }
+}
+
+impl Host for Lookup<'_> {
+    fn resolve_addresses(
+        &mut self,
+        network: Resource<Network>,
+        name: String,
+    ) -> Result<Resource<ResolveAddressStream>, SocketError> {
+        self.wanted.refused.note(name.clone());
+        self.inner.resolve_addresses(network, name)
+    }
+}
+
+impl HostResolveAddressStream for Lookup<'_> {
+    fn resolve_next_address(
+        &mut self,
+        stream: Resource<ResolveAddressStream>,
+    ) -> Result<Option<IpAddress>, SocketError> {
+        self.inner.resolve_next_address(stream)
+    }
+
+    fn subscribe(&mut self, stream: Resource<ResolveAddressStream>) -> wasmtime::Result<Resource<DynPollable>> {
+        self.inner.subscribe(stream)
+    }
+
+    fn drop(&mut self, stream: Resource<ResolveAddressStream>) -> wasmtime::Result<()> {
+        HostResolveAddressStream::drop(&mut self.inner, stream)
+    }
+}

@@ -1,0 +1,181 @@
+//! What one guest has while it lives: its rights, its budget and what it did with them.
+//! Made for one call and dropped with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::ResourceTable;
+use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use super::network::{self, Refused};
+use super::output::Captured;
+use crate::event::Events;
+use crate::grant::Grant;
+use crate::limit::Limits;
+
+/// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is
+/// one of haft's own file descriptors.
+const MAX_RESOURCES: usize = 1000;
+
+/// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
+const MAX_TABLE_ELEMENTS: usize = 1_000_000;
+
+/// Core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
+const MAX_INSTANCES: usize = 256;
+
+/// Tables and memories of a component.
+const MAX_TABLES: usize = 256;
+
+/// Bytes of random numbers in one request.
+const MAX_RANDOM: u64 = 1 << 20;
+
+/// The data of a guest's store.
+pub(super) struct State {
+    pub(super) wasi: WasiCtx,
+    pub(super) table: ResourceTable,
+    pub(super) grant: Arc<Grant>,
+    pub(super) budget: Budget,
+    pub(super) run: Run,
+    pub(super) wanted: Wanted,
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
+}
+
+/// The call that a guest works for.
+pub(super) struct Run {
+    pub(super) plugin: Arc<str>,
+    pub(super) call: String,
+    pub(super) events: Events,
+    pub(super) cancel: CancellationToken,
+    pub(super) deadline: Instant,
+    pub(super) logged: usize,
+}
+
+/// What a guest reached for and was not granted: the source of a refusal's hint.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    /// It asked for its directories and had none.
+    pub(super) files: bool,
+    /// It asked for its environment and had none.
+    pub(super) environment: bool,
+    /// It asked for its arguments; there are never any.
+    pub(super) arguments: bool,
+    /// Granted directories that could not be opened, with the reason.
+    pub(super) unopened: Vec<String>,
+    /// Whether it has opened its directories.
+    pub(super) opened: bool,
+    /// Paths it was refused to write.
+    pub(super) writes: BTreeSet<String>,
+    /// Network destinations it was refused.
+    pub(super) refused: Refused,
+}
+
+/// Memory and table limits, with a note of the one that was met.
+pub(super) struct Budget {
+    memory: usize,
+    used: usize,
+    rest: StoreLimits,
+    /// The limit that a growth was refused for.
+    pub(super) met: Option<String>,
+}
+
+impl State {
+    /// The state of a guest that may do what `grant` says, within `limits`.
+    pub(super) fn new(grant: Arc<Grant>, limits: &Limits, run: Run) -> Self {
+        let (stdout, stderr) = (Captured::default(), Captured::default());
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_RESOURCES);
+        let wanted = Wanted::default();
+        let wasi = wasi(&grant, &stdout, &stderr, &wanted.refused);
+        let budget = Budget::new(limits);
+        Self { wasi, table, grant, budget, run, wanted, stdout, stderr }
+    }
+}
+
+/// Nothing but the granted environment variables and network addresses, and somewhere to print.
+/// Directories are handed out by `files`.
+fn wasi(grant: &Grant, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
+    let mut builder = WasiCtxBuilder::new();
+    builder
+        .stdout(stdout.clone())
+        .stderr(stderr.clone())
+        .allow_blocking_current_thread(true)
+        .max_random_size(MAX_RANDOM);
+    network::allow(&mut builder, grant.hosts(), refused);
+    for name in grant.env() {
+        if let Some(value) = std::env::var_os(name) {
+            builder.env(name, value.to_string_lossy());
+        }
+    }
+    if let Some(workspace) = grant.workspace() {
+        builder.initial_cwd(workspace.path().to_string_lossy());
+    }
+    builder.build()
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl Budget {
+    fn new(limits: &Limits) -> Self {
+        let rest = StoreLimitsBuilder::new()
+            .table_elements(MAX_TABLE_ELEMENTS)
+            .instances(MAX_INSTANCES)
+            .tables(MAX_TABLES)
+            .memories(MAX_TABLES)
+            .build();
+        let memory = usize::try_from(limits.memory).unwrap_or(usize::MAX);
+        Self { memory, used: 0, rest, met: None }
+    }
+}
+
+impl ResourceLimiter for Budget {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        // wasmtime tells of one memory at a time; the limit is for all of them together.
+        let used = self.used - current.min(self.used) + desired;
+        if used > self.memory {
+            self.met = Some(format!("its memory limit of {}", bytes(self.memory as u64)));
+            return Ok(false);
+        }
+        self.used = used;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let allowed = self.rest.table_growing(current, desired, maximum)?;
+        if !allowed {
+            self.met = Some(format!("its limit of {MAX_TABLE_ELEMENTS} table entries"));
+        }
+        Ok(allowed)
+    }
+
+    fn instances(&self) -> usize {
+        self.rest.instances()
+    }
+
+    fn tables(&self) -> usize {
+        self.rest.tables()
+    }
+
+    fn memories(&self) -> usize {
+        self.rest.memories()
+    }
+}
+
+/// A size as program.toml writes it.
+pub(super) fn bytes(count: u64) -> String {
+    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = UNITS.into_iter().find(|(_, shift)| count >> shift << shift == count && count >> shift > 0);
+    unit.map_or_else(|| format!("{count} bytes"), |(name, shift)| format!("{} {name}", count >> shift))
+}

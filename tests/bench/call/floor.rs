@@ -1,0 +1,71 @@
+//! The floor: what wasmtime itself needs for a store, an instance and a call, with a plain WASI
+//! context, the default allocator and nothing of haft.
+
+use std::path::Path;
+
+use serde_json::Value;
+use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
+use wasmtime::{Config, Engine, Store};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+wasmtime::component::bindgen!({ path: "../wit", world: "plugin", exports: { default: async } });
+
+use exports::haft::plugin::tools::ToolCall;
+use haft::plugin::host;
+
+pub struct Floor {
+    engine: Engine,
+    component: PluginPre<Data>,
+    runtime: tokio::runtime::Runtime,
+}
+
+struct Data {
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl Floor {
+    pub fn new(component: &Path) -> Self {
+        // Epochs on: a guest that nobody can stop is no alternative.
+        let engine = Engine::new(Config::new().epoch_interruption(true)).unwrap();
+        let mut linker: Linker<Data> = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
+        host::add_to_linker::<Data, HasSelf<Data>>(&mut linker, |data| data).unwrap();
+        let component = Component::from_file(&engine, component).unwrap();
+        let component = PluginPre::new(linker.instantiate_pre(&component).unwrap()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { engine, component, runtime }
+    }
+
+    pub fn call(&self, tool: &str, arguments: &Value) {
+        let call = ToolCall { id: "1".into(), tool: tool.into(), arguments: arguments.to_string() };
+        self.runtime.block_on(async {
+            let data = Data { wasi: WasiCtx::builder().build(), table: ResourceTable::new() };
+            let mut store = Store::new(&self.engine, data);
+            store.set_epoch_deadline(1 << 40);
+            let plugin = self.component.instantiate_async(&mut store).await.unwrap();
+            let answer = plugin.haft_plugin_tools().call_call_tool(&mut store, &call).await.unwrap();
+            assert!(answer.is_ok());
+        });
+    }
+}
+
+impl WasiView for Data {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl host::Host for Data {
+    fn log(&mut self, _: host::Level, _: String) {}
+    fn progress(&mut self, _: f64, _: Option<f64>, _: String) {}
+    fn cancelled(&mut self) -> bool {
+        false
+    }
+    fn workspace(&mut self) -> Option<String> {
+        None
+    }
+    fn home(&mut self) -> Option<String> {
+        None
+    }
+}

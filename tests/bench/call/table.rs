@@ -1,0 +1,67 @@
+//! Times variants in turn and prints medians with their ratio to the first.
+
+use std::time::{Duration, Instant};
+
+/// Rounds; each times every variant once.
+const ROUNDS: usize = 60;
+
+/// How long one variant runs in a round.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Variants of one thing.
+pub struct Table<'a> {
+    title: &'a str,
+    rows: Vec<(&'a str, Box<dyn FnMut() + 'a>)>,
+}
+
+impl<'a> Table<'a> {
+    /// A table without rows.
+    pub fn new(title: &'a str) -> Self {
+        Self { title, rows: Vec::new() }
+    }
+
+    /// Adds a variant; the first is what the others are compared with.
+    pub fn row(&mut self, name: &'a str, run: impl FnMut() + 'a) {
+        self.rows.push((name, Box::new(run)));
+    }
+
+    /// Times all variants and prints the table.
+    pub fn print(mut self) {
+        let mut times: Vec<Vec<f64>> = vec![Vec::new(); self.rows.len()];
+        for round in 0..=ROUNDS {
+            for ((_, run), times) in self.rows.iter_mut().zip(&mut times) {
+                let time = slice(run);
+                // The first round warms up.
+                if round > 0 {
+                    times.push(time);
+                }
+            }
+        }
+        println!("\n{}", self.title);
+        println!("{:<34} {:>10} {:>10} {:>10} {:>8}", "", "median", "p10", "p90", "ratio");
+        let first = times.first().cloned().unwrap_or_default();
+        for ((name, _), times) in self.rows.iter().zip(times) {
+            let ratios = times.iter().zip(&first).map(|(time, first)| time / first).collect();
+            let [p10, median, p90] = [0.1, 0.5, 0.9].map(|at| quantile(times.clone(), at));
+            println!("{name:<34} {median:>8.1}us {p10:>8.1}us {p90:>8.1}us {:>8.2}", quantile(ratios, 0.5));
+        }
+    }
+}
+
+/// Microseconds for one run, averaged over a slice of time.
+fn slice(run: &mut dyn FnMut()) -> f64 {
+    let begun = Instant::now();
+    let mut runs = 0_u32;
+    while begun.elapsed() < SLICE {
+        run();
+        runs += 1;
+    }
+    begun.elapsed().as_secs_f64() * 1e6 / f64::from(runs)
+}
+
+fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place in a short list")]
+    let place = (at * (values.len() - 1) as f64).round() as usize;
+    values.get(place).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,58 @@
+//! What several tests need.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use haft::call::{ToolCall, ToolResult};
+use haft::grant::{Grant, Root};
+use haft::limit::Limits;
+use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source};
+use haft::tool::{Session, Toolbox};
+use serde_json::Value;
+
+/// The repository.
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The guest that does everything a guest should not.
+pub fn hostile() -> PathBuf {
+    repository().join("tests/guests/built/hostile.wasm")
+}
+
+/// Where the tests keep compiled components between runs.
+pub fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+/// An engine that the tests share, as the plugins of a program do.
+pub fn engine() -> &'static Engine {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        Engine::new(&EngineOptions { cache: Some(cache()), ..EngineOptions::default() }).unwrap()
+    })
+}
+
+/// A grant of nothing but these directories.
+pub fn grant(read: &[&Path], write: &[&Path]) -> Grant {
+    let root = |path: &&Path| Root::resolve(repository(), path).unwrap();
+    let grant = read.iter().map(root).fold(Grant::none(), Grant::with_read);
+    write.iter().map(root).fold(grant, Grant::with_write)
+}
+
+/// A toolbox with the tools of one component, named as the component names them.
+pub async fn toolbox(component: &Path, grant: Grant, limits: Limits) -> Toolbox {
+    let plugin = Plugin::load(engine(), "guest", Source::File(component.to_owned()), &limits).await.unwrap();
+    let mut toolbox = Toolbox::default();
+    for def in plugin.tools() {
+        let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+        toolbox.insert(std::sync::Arc::new(tool), grant.clone(), limits, "the test").unwrap();
+    }
+    toolbox
+}
+
+/// Calls a tool, with nobody listening.
+pub async fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> ToolResult {
+    let call = ToolCall { id: "test".into(), tool: tool.into(), arguments };
+    toolbox.dispatch(call, &Session::default()).await
+}
