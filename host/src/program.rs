@@ -1,1 +1,143 @@
-//! program
+//! Assembly: a program.toml, the places of this machine and what the command line adds become a
+//! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
+
+mod grants;
+mod places;
+mod plugins;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use self::grants::{Allow, AllowError};
+pub use self::places::Places;
+use crate::grant::Grant;
+use crate::manifest::Manifest;
+use crate::native::command::{self, CommandSpec, CommandTool};
+use crate::native::{NATIVE, Settings};
+use crate::plugin::{Engine, EngineOptions};
+use crate::report::{Problem, Report};
+use crate::tool::Toolbox;
+
+/// What somebody who runs a program can say about it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The program.toml; `None` for the one in the current directory, if there is one.
+    pub program: Option<PathBuf>,
+    /// Rights for this run, on top of what the program.toml grants.
+    pub allow: Vec<Allow>,
+    /// Whether many calls will be made: worth preparing for.
+    pub many_calls: bool,
+}
+
+/// A program, ready to run.
+#[derive(Debug)]
+pub struct Program {
+    /// What program.toml says.
+    pub manifest: Manifest,
+    /// Every tool of the program that could be had.
+    pub toolbox: Toolbox,
+    /// What the built-in tools, `bash` and commands may do.
+    pub grant: Grant,
+    /// What is wrong without keeping the rest from working; already checked by `haft check`.
+    pub problems: Vec<Problem>,
+}
+
+/// The name of a program file.
+pub const FILE_NAME: &str = "program.toml";
+
+impl Program {
+    /// Assembles a program. Fails where program.toml is wrong; a plugin that cannot be loaded is
+    /// one of [`Self::problems`].
+    pub async fn load(options: &Options) -> anyhow::Result<Self> {
+        let places = Places::of_this_machine()?;
+        let manifest = manifest(options.program.as_deref())?;
+        let mut problems = Vec::new();
+        let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
+        let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
+        let writable = std::iter::once(&grant).chain(&declared).map(|grant| grant.writable().clone()).collect();
+        let engine = Engine::new(&EngineOptions {
+            cache: Some(places.cache.join("components")),
+            writable,
+            pooling: options.many_calls,
+            ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+        })?;
+        let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
+        assembly.native(&grant)?;
+        assembly.plugins(&engine, &places, &grant, declared).await?;
+        assembly.commands(&grant)?;
+        assembly.unsupported();
+        let Assembly { toolbox, problems, .. } = assembly;
+        Ok(Self { manifest, toolbox, grant, problems })
+    }
+
+    /// The tools that `[agent] tools` allows.
+    pub fn agent_tools(&self) -> Toolbox {
+        match &self.manifest.agent.tools {
+            Some(patterns) => self.toolbox.select(patterns, None),
+            None => self.toolbox.clone(),
+        }
+    }
+
+    /// Everything wrong, as one report; `None` when nothing is.
+    pub fn report(&self) -> Option<Report> {
+        (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
+    }
+}
+
+/// The program.toml that was named, or the one that is here, or none.
+fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
+    match named {
+        Some(path) => Manifest::load(path),
+        None if Path::new(FILE_NAME).exists() => Manifest::load(Path::new(FILE_NAME)),
+        None => Ok(Manifest::default()),
+    }
+}
+
+/// A toolbox being filled, in the order in which models see the tools.
+struct Assembly<'a> {
+    manifest: &'a Manifest,
+    toolbox: Toolbox,
+    problems: Vec<Problem>,
+}
+
+impl Assembly<'_> {
+    fn native(&mut self, grant: &Grant) -> anyhow::Result<()> {
+        let settings = Settings { bash_timeout: self.manifest.builtins.shell_timeout };
+        for native in NATIVE.iter().filter(|_| self.manifest.builtins.shell) {
+            let (tool, limits) = ((native.build)(&settings), (native.limits)(&settings));
+            self.toolbox.insert(tool, grant.clone(), limits, "built in")?;
+        }
+        Ok(())
+    }
+
+    fn commands(&mut self, grant: &Grant) -> anyhow::Result<()> {
+        let Some(program) = &self.manifest.program else { return Ok(()) };
+        for tool in &self.manifest.tools {
+            let spec = command_spec(self.manifest, program.name.as_str(), tool);
+            let alias = format!("program:{}:{}", spec.program, spec.tool);
+            let exposed = command::exposed_name(&spec.program, &spec.tool);
+            let origin = format!("`[[tools]]` at {}", self.manifest.source.place(tool.name.span));
+            let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
+            match CommandTool::new(spec) {
+                Ok(command) => {
+                    let limits = command.limits();
+                    self.toolbox.insert(Arc::new(command), grant, limits, origin)?;
+                    self.toolbox.alias(alias, &exposed);
+                }
+                Err(error) => {
+                    let problem = Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
+                    self.problems.push(problem.at(tool.command.span, "this command"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says of what program.toml declares and this version does not do that it does not.
+    fn unsupported(&mut self) {
+        for server in self.manifest.mcp_servers.iter().filter(|server| server.enabled) {
+            let problem = Problem::new("MCP servers are not started by this version of haft");
+            self.problems.push(problem.at(server.name.span, "this server").hint("`enabled = false` silences this"));
+        }
+    }
+}

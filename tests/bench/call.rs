@@ -77,6 +77,13 @@ fn dispatch() {
         table.row(name, || call(toolbox, &runtime, "hello", &arguments));
     }
     table.print();
+    let mut table = Table::new("one call of `hello`, 2 ms after the one before");
+    table.pause = std::time::Duration::from_millis(2);
+    table.row("floor: store, instantiate, call", || floor.call("hello", &arguments));
+    for (name, toolbox) in &boxes {
+        table.row(name, || call(toolbox, &runtime, "hello", &arguments));
+    }
+    table.print();
 }
 
 /// `read` of a small and a large file.

@@ -1,5 +1,8 @@
 //! A few instances of a plugin in use, made ahead of the calls that will use them. Each is used
 //! once, for a call with exactly the rights it was made with, and thrown away when none comes.
+//!
+//! They are made when the plugin has been quiet for a moment: making them takes as long as it
+//! does during a call, so in the middle of many calls it would only be in their way.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,17 +10,21 @@ use std::time::Duration;
 use super::instance::Instance;
 use crate::grant::Grant;
 
+/// Sets of rights that instances are kept for: a plugin's tools that read and those that write.
+const MAX_KINDS: usize = 2;
+
 /// How long an instance waits for a call. Each holds a few hundred KiB.
 pub(super) const IDLE: Duration = Duration::from_secs(10);
 
 /// Instances waiting for calls.
 pub(super) struct Stock {
     waiting: Mutex<Vec<Instance>>,
+    /// Instances of each kind.
     limit: usize,
 }
 
 impl Stock {
-    /// A stock of at most `limit` instances.
+    /// A stock of at most `limit` instances for each set of rights.
     pub(super) fn new(limit: usize) -> Self {
         Self { waiting: Mutex::default(), limit }
     }
@@ -29,17 +36,16 @@ impl Stock {
         waiting.iter().position(fits).map(|index| waiting.swap_remove(index))
     }
 
-    /// Whether one more instance would be kept.
-    pub(super) fn has_room(&self) -> bool {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len() < self.limit
+    /// Whether one more instance with these rights would be kept.
+    pub(super) fn has_room(&self, grant: &Grant) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let alike = waiting.iter().filter(|instance| instance.grant() == grant).count();
+        alike < self.limit && waiting.len() < MAX_KINDS * self.limit
     }
 
-    /// Keeps an instance, or drops it when there are enough.
+    /// Keeps an instance.
     pub(super) fn put(&self, instance: Instance) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < self.limit {
-            waiting.push(instance);
-        }
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(instance);
     }
 
     /// Drops what has waited too long.

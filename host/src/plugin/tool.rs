@@ -2,9 +2,9 @@
 //! ahead and never used, and turns whatever the guest does into an answer.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +37,34 @@ struct Inner {
     linked: OnceLock<Result<PluginPre<State>, String>>,
     stock: Stock,
     calls: AtomicU64,
+    restocking: AtomicBool,
+}
+
+/// How long a plugin is not called before instances are made for its next calls.
+const QUIET: Duration = Duration::from_millis(1);
+
+/// Waits until a plugin has not been called for a moment; nothing when it is gone.
+async fn quiet(plugin: &Weak<Inner>) -> Option<Arc<Inner>> {
+    loop {
+        let before = plugin.upgrade()?.calls.load(Ordering::Relaxed);
+        tokio::time::sleep(QUIET).await;
+        let plugin = plugin.upgrade()?;
+        if plugin.calls.load(Ordering::Relaxed) == before {
+            return Some(plugin);
+        }
+    }
+}
+
+/// What an instance that works for no call is told.
+fn idle_run(plugin: &Arc<str>, limits: &Limits) -> Run {
+    Run {
+        plugin: plugin.clone(),
+        call: String::new(),
+        events: Events::none(),
+        cancel: CancellationToken::new(),
+        deadline: Instant::now() + limits.time,
+        logged: 0,
+    }
 }
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
@@ -95,7 +123,8 @@ impl Plugin {
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        Self(Arc::new(Inner { name, engine, source, digest, tools, linked, stock, calls }))
+        let restocking = AtomicBool::new(false);
+        Self(Arc::new(Inner { name, engine, source, digest, tools, linked, stock, calls, restocking }))
     }
 
     /// The tools it lists, by the names it gives them.
@@ -146,11 +175,10 @@ impl Tool for PluginTool {
         let answered = self.plugin.0.engine.threads().run(move |handle, sender| {
             let _ticking = plugin.engine.clock().run();
             let (answer, remains) = handle.block_on(plugin.answer(&job));
-            let wanted = sender.send(answer).is_ok();
-            drop(remains);
-            if wanted {
-                handle.block_on(Inner::prepare(&plugin, job.grant, &job.limits));
+            if sender.send(answer).is_ok() {
+                Inner::restock_later(&plugin, job.grant, job.limits);
             }
+            drop(remains);
         });
         let panicked = || Err(ToolError::ExecutionFailed("the guest's thread panicked; this is a defect of haft".into()));
         let answer = answered.await.unwrap_or_else(panicked);
@@ -227,36 +255,39 @@ impl Inner {
         self.engine.link(&component)
     }
 
-    /// Makes an instance for the next call, if the plugin is in use: one that is called once in a
-    /// process, as by `haft call`, is not.
-    async fn prepare(plugin: &Arc<Self>, grant: Arc<Grant>, limits: &Limits) {
-        let in_use = plugin.calls.load(Ordering::Relaxed) > 1;
-        let Ok(linked) = plugin.linked() else { return };
-        if !in_use || !plugin.stock.has_room() {
+    /// Makes instances for the next calls as soon as the plugin is quiet, if it is in use: one
+    /// that is called once in a process, as by `haft call`, is not.
+    fn restock_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
+        let in_use = plugin.engine.ahead() > 0 && plugin.calls.load(Ordering::Relaxed) > 1;
+        if !in_use || !plugin.stock.has_room(&grant) || plugin.restocking.swap(true, Ordering::Relaxed) {
             return;
         }
-        let run = Run {
-            plugin: plugin.name.clone(),
-            call: String::new(),
-            events: Events::none(),
-            cancel: CancellationToken::new(),
-            deadline: Instant::now() + limits.time,
-            logged: 0,
-        };
-        match Instance::make(&plugin.engine, linked, grant, limits, run).await {
-            Ok(instance) if !instance.has_opened_directories() => plugin.stock.put(instance),
-            Ok(_) => return,
-            Err(error) => return tracing::debug!(error, "instance not prepared"),
-        }
-        let plugin: Weak<Self> = Arc::downgrade(plugin);
-        let threads = plugin.upgrade().map(|own| own.engine.clone());
-        if let Some(engine) = threads {
-            engine.threads().spawn(async move {
-                tokio::time::sleep(IDLE).await;
-                if let Some(plugin) = plugin.upgrade() {
-                    plugin.stock.expire();
-                }
+        let weak = Arc::downgrade(plugin);
+        plugin.engine.threads().spawn(async move {
+            let Some(plugin) = quiet(&weak).await else { return };
+            let engine = plugin.engine.clone();
+            engine.threads().start(move |handle| {
+                handle.block_on(plugin.restock(&grant, &limits));
+                plugin.restocking.store(false, Ordering::Relaxed);
             });
+            tokio::time::sleep(IDLE).await;
+            if let Some(plugin) = weak.upgrade() {
+                plugin.stock.expire();
+            }
+        });
+    }
+
+    async fn restock(&self, grant: &Arc<Grant>, limits: &Limits) {
+        let _ticking = self.engine.clock().run();
+        let Ok(linked) = self.linked() else { return };
+        while self.stock.has_room(grant) {
+            let run = idle_run(&self.name, limits);
+            match Instance::make(&self.engine, linked, grant.clone(), limits, run).await {
+                Ok(instance) if !instance.has_opened_directories() => self.stock.put(instance),
+                // Its directories are those of now; a call must get those of its own time.
+                Ok(_) => return,
+                Err(error) => return tracing::debug!(error, "instance not made ahead"),
+            }
         }
     }
 
@@ -296,16 +327,8 @@ async fn meet(
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     let (component, code) = engine.compile(&bytes)?;
     let linked = engine.link(&component)?;
-    let run = || Run {
-        plugin: name.clone(),
-        call: String::new(),
-        events: Events::none(),
-        cancel: CancellationToken::new(),
-        deadline: Instant::now() + limits.time,
-        logged: 0,
-    };
     let grant = Arc::new(Grant::none());
-    let instance = Instance::make(engine, &linked, grant, limits, run()).await.map_err(LoadError::Listing)?;
+    let instance = Instance::make(engine, &linked, grant, limits, idle_run(&name, limits)).await.map_err(LoadError::Listing)?;
     let tools = super::listing::check(instance.list().await.outcome.map_err(LoadError::Listing)?)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
         cache.learn(digest, code, &tools);

@@ -10,8 +10,8 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 wasmtime::component::bindgen!({ path: "../wit", world: "plugin", exports: { default: async } });
 
-use exports::haft::plugin::tools::ToolCall;
-use haft::plugin::host;
+use self::exports::haft::plugin::tools::ToolCall;
+use self::haft::plugin::host;
 
 pub struct Floor {
     engine: Engine,

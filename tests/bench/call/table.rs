@@ -11,13 +11,15 @@ const SLICE: Duration = Duration::from_millis(20);
 /// Variants of one thing.
 pub struct Table<'a> {
     title: &'a str,
+    /// Quiet time before every run; not counted.
+    pub pause: Duration,
     rows: Vec<(&'a str, Box<dyn FnMut() + 'a>)>,
 }
 
 impl<'a> Table<'a> {
     /// A table without rows.
     pub fn new(title: &'a str) -> Self {
-        Self { title, rows: Vec::new() }
+        Self { title, pause: Duration::ZERO, rows: Vec::new() }
     }
 
     /// Adds a variant; the first is what the others are compared with.
@@ -30,7 +32,7 @@ impl<'a> Table<'a> {
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); self.rows.len()];
         for round in 0..=ROUNDS {
             for ((_, run), times) in self.rows.iter_mut().zip(&mut times) {
-                let time = slice(run);
+                let time = slice(run, self.pause);
                 // The first round warms up.
                 if round > 0 {
                     times.push(time);
@@ -49,14 +51,17 @@ impl<'a> Table<'a> {
 }
 
 /// Microseconds for one run, averaged over a slice of time.
-fn slice(run: &mut dyn FnMut()) -> f64 {
-    let begun = Instant::now();
+fn slice(run: &mut dyn FnMut(), pause: Duration) -> f64 {
+    let mut spent = Duration::ZERO;
     let mut runs = 0_u32;
-    while begun.elapsed() < SLICE {
+    while spent + pause * runs < SLICE {
+        std::thread::sleep(pause);
+        let begun = Instant::now();
         run();
+        spent += begun.elapsed();
         runs += 1;
     }
-    begun.elapsed().as_secs_f64() * 1e6 / f64::from(runs)
+    spent.as_secs_f64() * 1e6 / f64::from(runs)
 }
 
 fn quantile(mut values: Vec<f64>, at: f64) -> f64 {

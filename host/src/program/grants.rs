@@ -1,0 +1,193 @@
+//! From what program.toml and the command line say to grants. Nothing is granted here that is
+//! not written in one of the two; what a path means is settled now, once.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use super::Places;
+use crate::grant::{Grant, HostPattern, Root, SandboxMode};
+use crate::manifest::{GrantTable, Located, Manifest, Plugin};
+use crate::report::Problem;
+
+/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`. Without a
+/// plugin it is for the built-in tools, `bash` and commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allow {
+    plugin: Option<String>,
+    right: Right,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Right {
+    Read(String),
+    Write(String),
+    Host(HostPattern),
+    Env(String),
+}
+
+/// Why a text is not an [`Allow`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AllowError {
+    /// Not of the form at all.
+    #[error("expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`")]
+    Form,
+    /// The host is none.
+    #[error("{0}")]
+    Host(#[from] crate::grant::HostPatternError),
+}
+
+impl FromStr for Allow {
+    type Err = AllowError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (what, value) = text.split_once('=').ok_or(AllowError::Form)?;
+        let (plugin, what) = match what.split_once(':') {
+            Some((plugin, what)) => (Some(plugin.to_owned()), what),
+            None => (None, what),
+        };
+        let right = match what {
+            _ if value.is_empty() => return Err(AllowError::Form),
+            "read" => Right::Read(value.into()),
+            "write" => Right::Write(value.into()),
+            "host" => Right::Host(value.parse()?),
+            "env" => Right::Env(value.into()),
+            _ => return Err(AllowError::Form),
+        };
+        Ok(Self { plugin, right })
+    }
+}
+
+impl Right {
+    /// Adds the right; relative paths start from the current directory, as on any command line.
+    fn add(&self, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
+        let root = |path: &str| -> anyhow::Result<Root> {
+            let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
+            root(&std::env::current_dir()?, &path)
+        };
+        Ok(match self {
+            Self::Read(path) => grant.with_read(root(path)?),
+            Self::Write(path) => grant.with_write(root(path)?),
+            Self::Host(host) => grant.with_host(host.clone()),
+            Self::Env(name) => grant.with_env(name),
+        })
+    }
+}
+
+/// What the built-in tools, `bash` and commands may do.
+pub(super) fn sandbox(
+    manifest: &Manifest,
+    places: &Places,
+    allow: &[Allow],
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Grant> {
+    let sandbox = &manifest.sandbox;
+    let workspace = match &sandbox.workspace {
+        Some(written) => written_root(manifest, places, written, problems)?,
+        None => {
+            places.create()?;
+            root(Path::new("/"), &places.workspace)?
+        }
+    };
+    let own = [root(Path::new("/"), &places.data)?, root(Path::new("/"), &places.temporary)?];
+    let mut grant = Grant::sandbox(sandbox.mode, workspace, own);
+    if let Some(read) = &sandbox.read {
+        grant = narrowed(&grant, &written_roots(manifest, places, read, problems)?);
+    }
+    for written in &sandbox.write {
+        grant = grant.with_write(written_root(manifest, places, written, problems)?);
+    }
+    allowed(grant, allow, None, places)
+}
+
+/// The same rights, but reading only `read` and what may be written.
+fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
+    let readable = read.iter().cloned().fold(Grant::none(), Grant::with_read);
+    let all = grant.writable().roots().into_iter().fold(readable, Grant::with_write);
+    grant.meet(&all)
+}
+
+/// What each declared plugin may do, in the order of the file.
+pub(super) fn plugins(
+    manifest: &Manifest,
+    places: &Places,
+    allow: &[Allow],
+    sandbox: &Grant,
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Grant>> {
+    unknown_plugins(manifest, allow)?;
+    let grant = |plugin: &Plugin| {
+        let mut grant = table(manifest, places, &plugin.grant, problems)?;
+        if let Some(workspace) = sandbox.workspace() {
+            grant = grant.with_workspace(workspace.clone());
+        }
+        allowed(grant, allow, Some(plugin.name.as_str()), places)
+    };
+    manifest.plugins.iter().map(grant).collect()
+}
+
+fn unknown_plugins(manifest: &Manifest, allow: &[Allow]) -> anyhow::Result<()> {
+    let known = |name: &str| manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
+    match allow.iter().filter_map(|allow| allow.plugin.as_deref()).find(|name| !known(name)) {
+        Some(name) => anyhow::bail!("`--allow` names the plugin `{name}`, which this program does not have"),
+        None => Ok(()),
+    }
+}
+
+fn table(
+    manifest: &Manifest,
+    places: &Places,
+    table: &GrantTable,
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Grant> {
+    let read = written_roots(manifest, places, &table.read, problems)?;
+    let write = written_roots(manifest, places, &table.write, problems)?;
+    let grant = read.into_iter().fold(Grant::none(), Grant::with_read);
+    let grant = write.into_iter().fold(grant, Grant::with_write);
+    let grant = table.hosts.iter().cloned().fold(grant, Grant::with_host);
+    Ok(table.env.iter().fold(grant, Grant::with_env))
+}
+
+fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, places: &Places) -> anyhow::Result<Grant> {
+    let own = allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
+    own.map(|allow| &allow.right).try_fold(grant, |grant, right| right.add(grant, places))
+}
+
+fn written_roots(
+    manifest: &Manifest,
+    places: &Places,
+    written: &[Located<std::path::PathBuf>],
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Root>> {
+    written.iter().map(|path| written_root(manifest, places, path, problems)).collect()
+}
+
+/// A directory that program.toml names. One that cannot be opened is a problem, not the end:
+/// it may be made before the first call.
+fn written_root(
+    manifest: &Manifest,
+    places: &Places,
+    written: &Located<std::path::PathBuf>,
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Root> {
+    let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &places.home))?;
+    if let Err(error) = root.open() {
+        let path = root.path().display();
+        let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
+        problems.push(problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it")));
+    }
+    Ok(root)
+}
+
+fn root(base: &Path, path: &Path) -> anyhow::Result<Root> {
+    Root::resolve(base, path)
+        .map_err(|error| anyhow::anyhow!("cannot resolve directory `{}`: {error}", path.display()))
+}
+
+/// How a mode is called in messages.
+pub(crate) fn mode_name(mode: SandboxMode) -> &'static str {
+    match mode {
+        SandboxMode::Sandbox => "sandbox",
+        SandboxMode::Rx => "rx",
+        SandboxMode::Rwx => "rwx",
+    }
+}

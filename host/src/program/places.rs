@@ -1,0 +1,46 @@
+//! The directories of this machine that haft uses, found once. Creates only what tools need.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+
+/// Where things are. haft's own state lies outside everything a tool may write by default.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The person's home directory: what `~` means.
+    pub home: PathBuf,
+    /// What tools may write: `~/.haft`.
+    pub data: PathBuf,
+    /// Where tools work unless a program says otherwise: `~/.haft/workspace`.
+    pub workspace: PathBuf,
+    /// The system's directory for temporary files.
+    pub temporary: PathBuf,
+    /// What haft can make again: `$XDG_CACHE_HOME/haft`.
+    pub cache: PathBuf,
+}
+
+impl Places {
+    /// The places of whoever runs haft.
+    pub fn of_this_machine() -> anyhow::Result<Self> {
+        let base = etcetera::choose_base_strategy()
+            .map_err(|_| anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean"))?;
+        let home = base.home_dir().to_owned();
+        let data = home.join(".haft");
+        let workspace = data.join("workspace");
+        Ok(Self { data, workspace, temporary: std::env::temp_dir(), cache: base.cache_dir().join("haft"), home })
+    }
+
+    /// Makes the directories that tools are granted by default, for this user alone.
+    pub fn create(&self) -> io::Result<()> {
+        create_private(&self.workspace)
+    }
+}
+
+/// Makes a directory and its parents, readable by this user alone.
+fn create_private(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot create directory `{}`: {error}", directory.display()))
+    })
+}

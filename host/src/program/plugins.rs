@@ -1,0 +1,151 @@
+//! Plugins of a program: those that come with haft and those that program.toml declares, all
+//! looked at at once. One that cannot be loaded does not keep the others from it.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::{Assembly, Places};
+use crate::call::ToolDef;
+use crate::grant::Grant;
+use crate::limit::Limits;
+use crate::manifest::{Builtins, Component, Manifest, Plugin as Declared};
+use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source};
+use crate::report::Problem;
+use crate::tool::exposed_name;
+
+/// A component that comes with haft. The list of them is `plugins/builtins.rs`.
+struct Builtin {
+    name: &'static str,
+    component: &'static [u8],
+}
+
+const BUILTINS: &[Builtin] = include!("../../../plugins/builtins.rs");
+
+/// One plugin on its way into the toolbox.
+struct Wanted<'a> {
+    name: String,
+    source: Source,
+    grant: Grant,
+    limits: Limits,
+    /// What program.toml says of it; nothing for a built-in.
+    declared: Option<&'a Declared>,
+}
+
+impl Assembly<'_> {
+    pub(super) async fn plugins(
+        &mut self,
+        engine: &Engine,
+        places: &Places,
+        sandbox: &Grant,
+        grants: Vec<Grant>,
+    ) -> anyhow::Result<()> {
+        let mut wanted = builtins(&self.manifest.builtins, sandbox);
+        for (plugin, grant) in self.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
+            match declared(self.manifest, places, plugin, grant) {
+                Ok(plugin) => wanted.push(plugin),
+                Err(problem) => self.problems.push(problem),
+            }
+        }
+        let loaded = load_all(engine, &wanted).await;
+        for (wanted, loaded) in wanted.iter().zip(loaded) {
+            match loaded {
+                Ok(plugin) => self.add(wanted, &plugin)?,
+                Err(error) => self.problems.push(unloadable(wanted, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, wanted: &Wanted<'_>, plugin: &Plugin) -> anyhow::Result<()> {
+        let (place, origin) = match wanted.declared {
+            None => (GrantPlace::Sandbox, "built in".to_owned()),
+            Some(plugin) => {
+                let place = self.manifest.source.place(plugin.name.span);
+                (GrantPlace::Plugin, format!("plugin `{}` at {place}", wanted.name))
+            }
+        };
+        for own in plugin.tools().iter().filter(|own| is_offered(wanted.declared, &own.name)) {
+            let exposed = match wanted.declared {
+                None => own.name.clone(),
+                Some(_) => exposed_name(&[&wanted.name, &own.name]),
+            };
+            let described = described(wanted.declared, own);
+            let tool = PluginTool::new(plugin, &described, exposed, place.clone());
+            self.toolbox.insert(Arc::new(tool), wanted.grant.clone(), wanted.limits, origin.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
+fn builtins(switches: &Builtins, sandbox: &Grant) -> Vec<Wanted<'static>> {
+    let grant = |name| match name {
+        "files" => switches.files.then(|| sandbox.clone()),
+        "time" => switches.time.then(Grant::none),
+        _ => Some(Grant::none()),
+    };
+    let wanted = |builtin: &Builtin| {
+        Some(Wanted {
+            name: builtin.name.to_owned(),
+            source: Source::Embedded(builtin.component),
+            grant: grant(builtin.name)?,
+            limits: Limits::default(),
+            declared: None,
+        })
+    };
+    BUILTINS.iter().filter_map(wanted).collect()
+}
+
+fn declared<'a>(
+    manifest: &Manifest,
+    places: &Places,
+    plugin: &'a Declared,
+    grant: Grant,
+) -> Result<Wanted<'a>, Problem> {
+    let Component::File(path) = &plugin.component.value else {
+        let problem = Problem::new(format!("plugin `{}` is not on this machine", plugin.name.as_str()));
+        let problem = problem.at(plugin.component.span, "only files can be loaded");
+        return Err(problem.hint("download the component and name the file here"));
+    };
+    Ok(Wanted {
+        name: plugin.name.as_str().to_owned(),
+        source: Source::File(manifest.resolve(path, &places.home)),
+        grant,
+        limits: plugin.limits,
+        declared: Some(plugin),
+    })
+}
+
+/// Loads all at once, so that a first start uses every processor.
+async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Result<Plugin, LoadError>> {
+    let mut loading = JoinSet::new();
+    for (index, wanted) in wanted.iter().enumerate() {
+        let (engine, name) = (engine.clone(), wanted.name.clone());
+        let (source, limits) = (wanted.source.clone(), wanted.limits);
+        loading.spawn(async move { (index, Plugin::load(&engine, &name, source, &limits).await) });
+    }
+    let mut loaded = loading.join_all().await;
+    loaded.sort_by_key(|(index, _)| *index);
+    loaded.into_iter().map(|(_, plugin)| plugin).collect()
+}
+
+fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {
+    let problem = Problem::new(format!("plugin `{}` cannot be loaded: {error}", wanted.name));
+    match wanted.declared {
+        Some(plugin) => problem.at(plugin.component.span, "this component"),
+        None => problem,
+    }
+}
+
+fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
+    let patterns = declared.and_then(|plugin| plugin.tools.as_ref());
+    patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
+}
+
+/// The tool with the description that program.toml gives it, if it gives one.
+fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
+    let descriptions = declared.map_or(&[][..], |plugin| &plugin.descriptions);
+    let description = descriptions.iter().find(|(name, _)| name.as_str() == own.name);
+    ToolDef { description: description.map_or(&own.description, |(_, text)| text).clone(), ..own.clone() }
+}
