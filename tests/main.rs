@@ -1,1 +1,14 @@
-//! t
+//! The one integration-test binary: one module a topic.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
+)]
+
+mod bash;
+mod command;
+mod workspace;
