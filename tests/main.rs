@@ -1,4 +1,17 @@
-//! haft's integration tests: one binary, since every one of them links wasmtime.
+//! haft's integration tests: one binary, since every one of them links wasmtime; one module a topic.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
+)]
+
+mod bash;
+mod command;
 mod common;
 mod plugin;
+mod workspace;

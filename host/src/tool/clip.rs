@@ -1,1 +1,220 @@
-//! Keeps texts within a number of characters.
+//! Bounded text: keeps the parts of an output that a model should see and counts the rest.
+//! Limits count characters, and what is rendered, notice included, never exceeds them. It
+//! refuses to hold more than a head and a tail, however much is pushed.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+/// Which part of a text survives its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The beginning, then the notice: for what is read from the top (files, pages).
+    Head,
+    /// Beginning and end with the notice between: for logs, whose errors stand at the end.
+    Ends,
+    /// The notice, then the end: for screens.
+    Tail,
+}
+
+/// `text`, cut to at most `limit` characters with a notice of how many there were.
+pub fn clip(text: &str, limit: usize, keep: Keep) -> String {
+    // No text has more characters than bytes.
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let mut clipper = Clipper::new(limit, keep);
+    clipper.push(text.as_bytes());
+    clipper.render(limit)
+}
+
+/// Takes an output piece by piece and keeps what [`clip`] would show of the whole.
+///
+/// Holds at most `limit` characters of the head, as many of the tail and one piece, so at most
+/// `8 * limit` bytes and 16 KiB.
+#[derive(Debug)]
+pub struct Clipper {
+    keep: Keep,
+    limit: usize,
+    total: usize,
+    head: String,
+    /// Characters that the head still takes.
+    room: usize,
+    tail: Tail,
+    /// The beginning of a character whose other bytes have not come yet; three bytes at most.
+    partial: Vec<u8>,
+}
+
+impl Clipper {
+    /// Keeps what may be shown within `limit` characters.
+    pub fn new(limit: usize, keep: Keep) -> Self {
+        let room = if keep == Keep::Tail { 0 } else { limit };
+        let tail = Tail::new(if keep == Keep::Head { 0 } else { limit });
+        Self { keep, limit, total: 0, head: String::new(), room, tail, partial: Vec::new() }
+    }
+
+    /// Adds bytes, replacing invalid UTF-8, and returns them as text for whoever shows it live.
+    /// A character may arrive in two pushes; it is returned by the second.
+    pub fn push<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, str> {
+        let text = self.decode(bytes);
+        self.add(&text);
+        text
+    }
+
+    /// How many characters there were.
+    pub fn total(&self) -> usize {
+        self.total + usize::from(!self.partial.is_empty())
+    }
+
+    /// What is to be shown within `limit` characters, or within the limit the clipper was made
+    /// with where that is lower. Ends the input: half a character counts as a broken one.
+    pub fn render(&mut self, limit: usize) -> String {
+        if !self.partial.is_empty() {
+            self.partial.clear();
+            self.add(BROKEN);
+        }
+        let limit = limit.min(self.limit);
+        match self.keep {
+            Keep::Tail if self.total <= limit => self.tail.last(self.total),
+            Keep::Head | Keep::Ends if self.total <= limit => self.head.clone(),
+            Keep::Head => self.render_head(limit),
+            Keep::Ends => self.render_ends(limit),
+            Keep::Tail => self.render_tail(limit),
+        }
+    }
+
+    fn render_head(&self, limit: usize) -> String {
+        let notice =
+            |shown| format!("\n... (output truncated: {} total chars, showing first {shown})", self.total);
+        let Some(shown) = room_beside(&notice(limit), limit) else {
+            return first(&notice(0), limit).to_owned();
+        };
+        format!("{}{}", first(&self.head, shown), notice(shown))
+    }
+
+    fn render_ends(&self, limit: usize) -> String {
+        let notice = |head, tail| {
+            let total = self.total;
+            format!("\n... (output truncated: {total} total chars, showing first {head} and last {tail})\n")
+        };
+        let Some(shown) = room_beside(&notice(limit, limit), limit) else {
+            return first(&notice(0, 0), limit).to_owned();
+        };
+        let (head, tail) = (shown - shown / 2, shown / 2);
+        format!("{}{}{}", first(&self.head, head), notice(head, tail), self.tail.last(tail))
+    }
+
+    fn render_tail(&self, limit: usize) -> String {
+        let notice = |cut| format!("[truncated {cut} chars from start]\n");
+        let Some(shown) = room_beside(&notice(self.total), limit) else {
+            return first(&notice(self.total), limit).to_owned();
+        };
+        format!("{}{}", notice(self.total - shown), self.tail.last(shown))
+    }
+
+    fn decode<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, str> {
+        if self.partial.is_empty()
+            && let Ok(text) = str::from_utf8(bytes)
+        {
+            return Cow::Borrowed(text);
+        }
+        let mut joined = std::mem::take(&mut self.partial);
+        joined.extend_from_slice(bytes);
+        let mut text = String::with_capacity(joined.len());
+        let mut chunks = joined.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            text.push_str(chunk.valid());
+            match chunk.invalid() {
+                [] => {}
+                rest if chunks.peek().is_none() && is_beginning(rest) => self.partial = rest.to_vec(),
+                _ => text.push_str(BROKEN),
+            }
+        }
+        Cow::Owned(text)
+    }
+
+    fn add(&mut self, mut text: &str) {
+        while !text.is_empty() {
+            let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+            self.add_piece(piece);
+            text = rest;
+        }
+    }
+
+    fn add_piece(&mut self, piece: &str) {
+        let count = piece.chars().count();
+        self.total = self.total.saturating_add(count);
+        if self.room > 0 {
+            self.head.push_str(first(piece, self.room));
+            self.room = self.room.saturating_sub(count);
+        }
+        self.tail.push(piece, count);
+    }
+}
+
+/// What stands for bytes that are no character.
+const BROKEN: &str = "\u{FFFD}";
+
+/// The grain in which a tail is forgotten: large enough that counting and freeing cost little
+/// beside reading, small beside what is kept.
+const PIECE: usize = 16 << 10;
+
+/// The last characters of what was pushed, in pieces, so that no character is looked at twice.
+#[derive(Debug)]
+struct Tail {
+    limit: usize,
+    count: usize,
+    pieces: VecDeque<(String, usize)>,
+}
+
+impl Tail {
+    fn new(limit: usize) -> Self {
+        Self { limit, count: 0, pieces: VecDeque::new() }
+    }
+
+    fn push(&mut self, piece: &str, count: usize) {
+        if self.limit == 0 {
+            return;
+        }
+        match self.pieces.back_mut() {
+            Some((last, last_count)) if last.len() + piece.len() <= PIECE => {
+                last.push_str(piece);
+                *last_count += count;
+            }
+            _ => self.pieces.push_back((piece.to_owned(), count)),
+        }
+        self.count += count;
+        while let Some((_, oldest)) = self.pieces.front()
+            && self.count - oldest >= self.limit
+        {
+            self.count -= oldest;
+            self.pieces.pop_front();
+        }
+    }
+
+    fn last(&self, count: usize) -> String {
+        let held: String = self.pieces.iter().map(|(piece, _)| piece.as_str()).collect();
+        let skipped = self.count.saturating_sub(count);
+        held.get(first(&held, skipped).len()..).unwrap_or_default().to_owned()
+    }
+}
+
+/// Whether more bytes could make a character of these.
+fn is_beginning(bytes: &[u8]) -> bool {
+    str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// How many characters a limit leaves beside a notice; `None` where it leaves not even the notice.
+fn room_beside(notice: &str, limit: usize) -> Option<usize> {
+    limit.checked_sub(notice.chars().count())
+}
+
+/// The first `count` characters.
+fn first(text: &str, count: usize) -> &str {
+    if text.len() <= count {
+        return text;
+    }
+    text.char_indices().nth(count).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests;

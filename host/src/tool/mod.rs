@@ -17,6 +17,8 @@ use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
 
+pub use self::clip::{Clipper, Keep, clip};
+
 /// One callable thing.
 #[async_trait]
 pub trait Tool: Send + Sync {

@@ -1,0 +1,148 @@
+//! A command tool: one program with declared arguments, run without a shell. It refuses to let
+//! a value become anything but one argument: no word is split, no `$(…)` is run, and what would
+//! be taken for an option is turned away.
+
+mod arguments;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::arguments::Argument;
+use super::answer::{answer, character_limit, limits};
+use crate::backend::lookup::find_on_path;
+use crate::backend::process::{self, Job, Output};
+use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
+use crate::limit::Limits;
+use crate::tool::{Context, Tool, ToolError};
+
+/// How long a command may take where its program says nothing.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// What a program says of one of its commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandSpec {
+    /// The program's name.
+    pub program: String,
+    /// The tool's name within the program.
+    pub tool: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// The words of the command line: the name of a binary on `PATH`, then the arguments that
+    /// are always there.
+    pub command: Vec<String>,
+    /// What a call may add, in this order.
+    pub arguments: Vec<Argument>,
+    /// Binaries without which it cannot work, besides its own.
+    pub required: Vec<String>,
+    /// Binaries that it makes use of.
+    pub optional: Vec<String>,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// Why a [`CommandSpec`] makes no tool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// No words.
+    #[error("the command is empty: expected the name of a program and its arguments")]
+    Empty,
+    /// A path in place of a name.
+    #[error("expected the bare name of a program on PATH, not a path: `{0}`")]
+    NotABareName(String),
+    /// Two arguments of one name.
+    #[error("the argument `{0}` is declared twice")]
+    DuplicateArgument(String),
+}
+
+/// A tool that runs a program's command.
+#[derive(Debug)]
+pub struct CommandTool {
+    def: ToolDef,
+    spec: CommandSpec,
+    binary: String,
+}
+
+/// The name under which a command of a program is exposed.
+pub fn exposed_name(program: &str, tool: &str) -> String {
+    format!("program__{program}__{tool}")
+}
+
+impl CommandTool {
+    /// Makes the tool. Whether its binary is there is looked up by every call.
+    pub fn new(spec: CommandSpec) -> Result<Self, CommandError> {
+        let binary = spec.command.first().filter(|name| !name.is_empty()).ok_or(CommandError::Empty)?.clone();
+        if binary.contains('/') {
+            return Err(CommandError::NotABareName(binary));
+        }
+        arguments::check_names(&spec.arguments)?;
+        let def = ToolDef {
+            name: exposed_name(&spec.program, &spec.tool),
+            description: description(&spec),
+            parameters: arguments::schema(&spec.arguments),
+            // Nothing is known of the program, so the worst is said.
+            hints: Hints { destructive: true, open_world: true, ..Hints::default() },
+            output: None,
+        };
+        Ok(Self { def, spec, binary })
+    }
+
+    /// What one call may use; its time is that of the command and of stopping it.
+    pub fn limits(&self) -> Limits {
+        limits(self.spec.timeout)
+    }
+
+    fn job(&self, call: &ToolCall, limit: usize) -> Result<Job, ToolError> {
+        let fixed = self.spec.command.get(1..).unwrap_or_default();
+        let given =
+            arguments::words(&self.spec.arguments, &call.arguments, fixed.iter().any(|word| word == "--"))
+                .map_err(ToolError::InvalidArguments)?;
+        let program = find_on_path(&self.binary).filter(|_| missing(&self.spec.required).is_empty());
+        let program = program.ok_or_else(|| ToolError::ExecutionFailed(self.missing()))?;
+        let arguments = fixed.iter().chain(&given).map(Into::into).collect();
+        let (output, timeout) = (Output::Separate, self.spec.timeout);
+        Ok(Job { program, arguments, input: Vec::new(), output, limit, timeout })
+    }
+
+    /// Names everything that is missing, so that it can be installed in one go.
+    fn missing(&self) -> String {
+        let others = self.spec.required.iter().filter(|name| **name != self.binary);
+        let names = missing(std::iter::once(&self.binary).chain(others));
+        let (program, names) = (&self.spec.program, names.join(", "));
+        format!("the program `{program}` requires what is not on PATH: {names}; install it, then call again")
+    }
+}
+
+#[async_trait]
+impl Tool for CommandTool {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let job = self.job(call, character_limit(context.limits))?;
+        let finished = process::run(&job, &call.id, context).await;
+        let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
+        Ok(answer(finished, job.timeout, job.limit))
+    }
+}
+
+/// The names, in backticks, of those that are not on `PATH`.
+fn missing<'n>(names: impl IntoIterator<Item = &'n String>) -> Vec<String> {
+    names.into_iter().filter(|name| find_on_path(name).is_none()).map(|name| format!("`{name}`")).collect()
+}
+
+/// The program's own words, and which of its optional binaries are there.
+fn description(spec: &CommandSpec) -> String {
+    let purpose = match spec.description.as_str() {
+        "" => format!("Run `{}`", spec.command.join(" ")),
+        purpose => purpose.to_owned(),
+    };
+    let found = |name: &String| if find_on_path(name).is_some() { "available" } else { "not available" };
+    let optional: Vec<_> = spec.optional.iter().map(|name| format!("`{name}` {}", found(name))).collect();
+    if optional.is_empty() {
+        purpose
+    } else {
+        format!("{purpose}\nOptional programs: {}", optional.join(", "))
+    }
+}

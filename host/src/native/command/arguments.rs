@@ -1,0 +1,267 @@
+//! From the arguments of a call to words of a command line. It refuses values that the program
+//! would read as an option nobody declared.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::CommandError;
+use crate::backend::process::MAX_ARGUMENT;
+
+/// The argument that takes any further words, unless a program declares one of this name itself.
+const REST: &str = "args";
+
+/// One declared argument.
+///
+/// Its type is that of its default, and text without one: `false` makes a switch, `1` an
+/// integer, `[]` a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Argument {
+    /// Its name in a call.
+    pub name: String,
+    /// What it means, for the model.
+    pub description: String,
+    /// Whether every call must give it; one with a default need never be given.
+    pub required: bool,
+    /// What stands in where a call does not give it.
+    pub default: Option<Value>,
+    /// What goes before the value: `--title` and `-t` as a word of their own, `of=` in the same
+    /// word. Stands alone, or not at all, for a boolean; is repeated for every item of a list.
+    /// Without a flag the value itself is the word.
+    pub flag: Option<String>,
+}
+
+/// Refuses two arguments of one name.
+pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
+    let mut names = BTreeSet::new();
+    match arguments.iter().find(|argument| !names.insert(&argument.name)) {
+        Some(twice) => Err(CommandError::DuplicateArgument(twice.name.clone())),
+        None => Ok(()),
+    }
+}
+
+/// The JSON Schema of a call's arguments.
+pub(super) fn schema(arguments: &[Argument]) -> Value {
+    let mut properties: Map<_, _> =
+        arguments.iter().map(|argument| (argument.name.clone(), argument.schema())).collect();
+    if takes_rest(arguments) {
+        let rest = "Further arguments, each passed on as it is, without a shell";
+        let options = if arguments.is_empty() { "" } else { "; none may begin with `-`" };
+        let description = format!("{rest}{options}");
+        properties.insert(
+            REST.into(),
+            json!({"type": "array", "items": {"type": "string"}, "description": description}),
+        );
+    }
+    let is_needed = |argument: &&Argument| argument.required && argument.default.is_none();
+    let required: Vec<_> =
+        arguments.iter().filter(is_needed).map(|argument| argument.name.as_str()).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// The words that a call adds to the command line, in the order of declaration, `args` last.
+///
+/// `after_terminator` says that the command itself ends its options with `--`, so that any value
+/// is safe. Without declared arguments the whole command line is the caller's to write, options
+/// included.
+pub(super) fn words(
+    arguments: &[Argument],
+    given: &Value,
+    after_terminator: bool,
+) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    for argument in arguments {
+        match given.get(&argument.name).filter(|value| !value.is_null()) {
+            Some(value) => {
+                let given = argument.words(value, after_terminator);
+                words.extend(given.map_err(|problem| format!("`{}`: {problem}", argument.name))?);
+            }
+            None => match &argument.default {
+                // The program's own words: they may be what they like.
+                Some(default) => words.extend(argument.words(default, true)?),
+                None if argument.required => return Err(format!("`{}` is required", argument.name)),
+                None => {}
+            },
+        }
+    }
+    if let Some(rest) = given.get(REST).filter(|rest| takes_rest(arguments) && !rest.is_null()) {
+        let any = after_terminator || arguments.is_empty();
+        for text in texts(rest).map_err(|problem| format!("`{REST}`: {problem}"))? {
+            words.push(positional(text, any).map_err(|problem| format!("`{REST}`: {problem}"))?);
+        }
+    }
+    match words.iter().find(|word| word.len() > MAX_ARGUMENT) {
+        Some(long) => {
+            Err(format!("an argument of {} bytes; a command line takes {MAX_ARGUMENT}", long.len()))
+        }
+        None => Ok(words),
+    }
+}
+
+fn takes_rest(arguments: &[Argument]) -> bool {
+    arguments.iter().all(|argument| argument.name != REST)
+}
+
+impl Argument {
+    fn schema(&self) -> Value {
+        let mut schema = json!({"type": self.kind(), "description": self.description});
+        if let (Some(default), Some(schema)) = (&self.default, schema.as_object_mut()) {
+            if default.is_array() {
+                schema.insert("items".into(), json!({"type": "string"}));
+            }
+            schema.insert("default".into(), default.clone());
+        }
+        schema
+    }
+
+    fn kind(&self) -> &'static str {
+        match &self.default {
+            Some(Value::Bool(_)) => "boolean",
+            Some(Value::Number(number)) if number.is_f64() => "number",
+            Some(Value::Number(_)) => "integer",
+            Some(Value::Array(_)) => "array",
+            _ => "string",
+        }
+    }
+
+    fn words(&self, value: &Value, any: bool) -> Result<Vec<String>, String> {
+        let Some(flag) = &self.flag else {
+            return texts(value)?.into_iter().map(|text| positional(text, any)).collect();
+        };
+        match value {
+            Value::Bool(on) => Ok(on.then(|| flag.clone()).into_iter().collect()),
+            value => {
+                let flagged: Result<Vec<_>, _> =
+                    texts(value)?.into_iter().map(|text| flagged(flag, text)).collect();
+                flagged.map(|words| words.concat())
+            }
+        }
+    }
+}
+
+/// A value, or every item of a list, as text.
+fn texts(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(items) => items.iter().map(text).collect(),
+        value => text(value).map(|text| vec![text]),
+    }
+}
+
+fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) if text.contains('\0') => Err("a NUL character cannot be passed on".to_owned()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            Err(format!("expected text, a number, a boolean or a list of them, not {value}"))
+        }
+    }
+}
+
+fn positional(text: String, any: bool) -> Result<String, String> {
+    if any || !is_like_option(&text) {
+        return Ok(text);
+    }
+    let way_out = "write a path as `./-…`; a tool whose `command` ends with `--` takes any value";
+    Err(format!("begins with `-` and would be read as an option: `{text}`; {way_out}"))
+}
+
+/// A flag with its value. Only a long option says for certain that what follows `=` is a value.
+fn flagged(flag: &str, text: String) -> Result<Vec<String>, String> {
+    match flag {
+        _ if flag.ends_with('=') => Ok(vec![format!("{flag}{text}")]),
+        _ if !is_like_option(&text) => Ok(vec![flag.to_owned(), text]),
+        _ if flag.starts_with("--") => Ok(vec![format!("{flag}={text}")]),
+        _ => Err(format!("begins with `-` and would be read as an option after `{flag}`: `{text}`")),
+    }
+}
+
+/// `-` alone is a file name by convention: standard input.
+fn is_like_option(text: &str) -> bool {
+    text.starts_with('-') && text != "-"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argument(name: &str, flag: Option<&str>, default: Option<Value>) -> Argument {
+        let flag = flag.map(str::to_owned);
+        Argument { name: name.into(), description: format!("the {name}"), required: true, default, flag }
+    }
+
+    fn declared() -> [Argument; 5] {
+        [
+            argument("title", Some("--title"), None),
+            argument("draft", Some("--draft"), Some(json!(false))),
+            argument("label", Some("-l"), Some(json!([]))),
+            argument("depth", Some("depth="), Some(json!(1))),
+            argument("path", None, Some(json!("."))),
+        ]
+    }
+
+    /// PR04: declared arguments appear in the schema, with the type of their default.
+    #[test]
+    fn pr04_the_schema_is_that_of_the_declaration() {
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", "description": "the title"},
+                "draft": {"type": "boolean", "description": "the draft", "default": false},
+                "label": {"type": "array", "description": "the label", "items": {"type": "string"}, "default": []},
+                "depth": {"type": "integer", "description": "the depth", "default": 1},
+                "path": {"type": "string", "description": "the path", "default": "."},
+                "args": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Further arguments, each passed on as it is, without a shell; none may begin with `-`",
+                },
+            },
+            "required": ["title"],
+            "additionalProperties": false,
+        });
+        assert_eq!(schema(&declared()), expected);
+    }
+
+    #[test]
+    fn an_argument_called_args_is_the_program_s_own() {
+        let arguments = [argument("args", Some("--args"), None)];
+        assert_eq!(schema(&arguments)["properties"]["args"]["type"], "string");
+        assert_eq!(words(&arguments, &json!({"args": "x"}), false).unwrap(), ["--args", "x"]);
+    }
+
+    #[test]
+    fn values_of_every_kind_become_words() {
+        let given = json!({"title": "a b", "draft": true, "label": ["x", "y"], "depth": 2.5, "args": ["z"]});
+        let expected = ["--title", "a b", "--draft", "-l", "x", "-l", "y", "depth=2.5", ".", "z"];
+        assert_eq!(words(&declared(), &given, false).unwrap(), expected);
+        let given = json!({"title": "", "draft": null});
+        assert_eq!(words(&declared(), &given, false).unwrap(), ["--title", "", "depth=1", "."]);
+    }
+
+    /// PR05: no value becomes an option.
+    #[test]
+    fn pr05_a_value_never_becomes_an_option() {
+        let given = |name: &str, value: Value| json!({"title": "t", name: value});
+        let title = words(&declared(), &json!({"title": "--web"}), false).unwrap();
+        assert_eq!(title.first().unwrap(), "--title=--web");
+        for (name, value) in
+            [("path", json!("-rf")), ("label", json!(["-x"])), ("args", json!(["--output=x"]))]
+        {
+            let problem = words(&declared(), &given(name, value), false).unwrap_err();
+            assert!(problem.starts_with(&format!("`{name}`: begins with `-`")), "{problem}");
+        }
+        assert!(words(&declared(), &given("path", json!("-rf")), true).unwrap().contains(&"-rf".to_owned()));
+        assert!(words(&declared(), &given("path", json!("-")), false).is_ok());
+        assert_eq!(words(&[], &json!({"args": ["--all"]}), false).unwrap(), ["--all"]);
+    }
+
+    #[test]
+    fn what_cannot_be_a_word_is_refused() {
+        let problem = |value: Value| words(&declared(), &json!({"title": value}), false).unwrap_err();
+        assert_eq!(problem(Value::Null), "`title` is required");
+        assert!(problem(json!({})).starts_with("`title`: expected text"));
+        assert!(problem(json!("a\0b")).contains("NUL"));
+        assert!(problem(json!("x".repeat(MAX_ARGUMENT + 1))).contains("131072 bytes"));
+    }
+}

@@ -1,0 +1,356 @@
+//! `bash`, with real children.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use haft::call::ToolResult;
+use haft::event::Event;
+use haft::grant::{Grant, Root};
+use haft::native::bash::{Bash, DEFAULT_TIMEOUT};
+use haft::tool::{Tool, ToolError};
+use serde_json::{Value, json};
+
+use crate::workspace::{Workspace, eventually};
+
+async fn bash(workspace: &Workspace, command: &str) -> ToolResult {
+    workspace.call(&Bash::new(DEFAULT_TIMEOUT), json!({"command": command})).await.unwrap()
+}
+
+async fn bash_for(seconds: u64, workspace: &Workspace, command: &str) -> ToolResult {
+    let tool = Bash::new(Duration::from_secs(seconds));
+    workspace.call(&tool, json!({"command": command})).await.unwrap()
+}
+
+async fn invalid(arguments: Value) -> String {
+    match Workspace::new().call(&Bash::new(DEFAULT_TIMEOUT), arguments).await {
+        Err(ToolError::InvalidArguments(problem)) => problem,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What no part of the machine that these tests run on may take for a hang.
+const PROMPT: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn te09_missing_command_is_required() {
+    for arguments in [json!({}), json!({"command": ""}), json!({"command": " \n"}), json!({"command": null})]
+    {
+        assert!(invalid(arguments).await.contains("`command` is required"));
+    }
+}
+
+#[tokio::test]
+async fn te10_both_streams_in_order_from_the_workspace() {
+    let workspace = Workspace::new();
+    let result = bash(&workspace, "echo one; echo two >&2; echo three; pwd; /bin/pwd; echo four >&2").await;
+    let place = workspace.path("").canonicalize().unwrap();
+    let place = place.display();
+    assert_eq!(result, ToolResult::success(format!("one\ntwo\nthree\n{place}\n{place}\nfour\n")));
+}
+
+#[tokio::test]
+async fn te11_exit_codes_are_seen() {
+    let workspace = Workspace::new();
+    assert_eq!(bash(&workspace, "true").await, ToolResult::success("(exit code: 0)"));
+    assert_eq!(bash(&workspace, "exit 3").await, ToolResult::error("(exit code: 3)"));
+    assert_eq!(bash(&workspace, "printf out; exit 42").await, ToolResult::error("out\n(exit code: 42)"));
+    assert_eq!(bash(&workspace, "echo out; exit 1").await, ToolResult::error("out\n(exit code: 1)"));
+}
+
+#[tokio::test]
+async fn te12_long_output_keeps_both_ends_and_counts() {
+    let result = bash(&Workspace::new(), "seq 1 20000; exit 1").await;
+    assert!(result.content.chars().count() <= 30_000);
+    assert!(result.content.starts_with("1\n2\n3\n"));
+    assert!(result.content.ends_with("\n20000\n(exit code: 1)"));
+    assert!(result.content.contains("\n... (output truncated: 108894 total chars, showing first 149"));
+}
+
+#[tokio::test]
+async fn te24_long_output_is_cut_between_characters() {
+    let result = bash(&Workspace::new(), "printf 'x'; printf '🙂ж%.0s' {1..20000}").await;
+    assert!(result.content.contains("40001 total chars"));
+    assert!(!result.content.contains('\u{FFFD}'));
+    assert!((29_900..=30_000).contains(&result.content.chars().count()));
+}
+
+#[tokio::test]
+async fn invalid_utf8_is_replaced() {
+    assert_eq!(bash(&Workspace::new(), r"printf 'a\xffb'").await.content, "a\u{FFFD}b");
+}
+
+#[tokio::test]
+async fn te13_a_timeout_keeps_what_was_printed() {
+    let workspace = Workspace::new();
+    let result = bash_for(1, &workspace, "echo so far; sleep 60").await;
+    let expected = "so far\n(timed out after 1s; all that was started has been stopped)";
+    assert_eq!(result, ToolResult::error(expected));
+
+    let asked = json!({"command": "sleep 60", "timeout": 1});
+    let result = workspace.call(&Bash::new(DEFAULT_TIMEOUT), asked).await.unwrap();
+    assert!(result.content.contains("timed out after 1s"));
+}
+
+#[tokio::test]
+async fn te13_the_default_is_120_seconds() {
+    let tool = Bash::new(DEFAULT_TIMEOUT);
+    let timeout = &tool.def().parameters["properties"]["timeout"];
+    assert_eq!(timeout["description"], "Seconds after which it is stopped; 120 if not given");
+    assert!(tool.limits().time > Duration::from_mins(10));
+    for asked in [json!(0), json!(601), json!(1.5), json!("10")] {
+        let problem = invalid(json!({"command": "true", "timeout": asked})).await;
+        assert_eq!(problem, format!("`timeout`: expected whole seconds from 1 to 600, not {asked}"));
+    }
+}
+
+/// Every way a process can get out of sight. Each writes a file at once and another one later.
+const BROOD: &str = r#"
+    later() { touch "$1.begun"; sleep 4; touch "$1.survived"; }
+    export -f later
+    later child &
+    setsid bash -c 'later session' &
+    (setsid bash -c 'later orphan' &)
+    (bash -c 'trap "" TERM HUP; later stubborn' &)
+    (bash -c 'later closed' </dev/null >/dev/null 2>&1 &)
+    env -i PATH="$PATH" setsid sh -c 'touch bare.begun; sleep 4; touch bare.survived' &
+    set -m; later group & set +m
+    sleep 60
+"#;
+const BROOD_SIZE: usize = 7;
+
+/// The processes that are in the workspace.
+fn alive(workspace: &Workspace) -> Vec<String> {
+    let place = workspace.path("").canonicalize().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let inside = processes.filter(|process| process.join("cwd").read_link().is_ok_and(|cwd| cwd == place));
+    inside
+        .map(|process| String::from_utf8(std::fs::read(process.join("cmdline")).unwrap()).unwrap())
+        .collect()
+}
+
+async fn begun(workspace: &Workspace) {
+    eventually("all have begun", || workspace.files(".begun").len() == BROOD_SIZE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn te14_nothing_survives_a_timeout() {
+    let workspace = Workspace::new();
+    let result = bash_for(3, &workspace, BROOD).await;
+    assert!(result.content.contains("timed out after 3s"));
+    assert_eq!(workspace.files(".begun").len(), BROOD_SIZE);
+    assert_eq!(alive(&workspace), [""; 0]);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(workspace.files(".survived"), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn te14_nothing_survives_a_cancellation() {
+    let workspace = Workspace::new();
+    let cancel = async {
+        begun(&workspace).await;
+        workspace.cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(bash(&workspace, BROOD), cancel);
+    assert_eq!(result, ToolResult::error("(cancelled; all that was started has been stopped)"));
+    assert_eq!(alive(&workspace), [""; 0]);
+}
+
+/// At once, and also where no other thread could do it later.
+#[tokio::test]
+async fn te14_nothing_survives_a_drop() {
+    let workspace = Workspace::new();
+    tokio::select! {
+        result = bash(&workspace, BROOD) => panic!("{result:?}"),
+        () = begun(&workspace) => {}
+    }
+    assert_eq!(alive(&workspace), [""; 0]);
+}
+
+/// TERM comes first, so that a command can tidy up.
+#[tokio::test(flavor = "multi_thread")]
+async fn te14_a_timeout_asks_before_it_kills() {
+    let workspace = Workspace::new();
+    let command = "trap 'echo tidy; exit' TERM; echo ready; sleep 60 & wait";
+    let result = bash_for(2, &workspace, command).await;
+    assert!(result.content.starts_with("ready\ntidy\n(timed out"), "{}", result.content);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn te15_a_background_child_is_not_waited_for() {
+    let workspace = Workspace::new();
+    let started = Instant::now();
+    let result = bash(&workspace, "sleep 60 & echo hi").await;
+    assert!(started.elapsed() < PROMPT);
+    let expected = "hi\n(stopped what was left in the background; processes: 1)";
+    assert_eq!(result, ToolResult::success(expected));
+}
+
+/// What is left behind does not go on unseen, whether it holds the pipe or has let go of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn te15_no_background_child_outlives_the_call() {
+    let workspace = Workspace::new();
+    let result = bash(&workspace, "setsid sleep 60 >/dev/null 2>&1 & (setsid sleep 60 &); echo hi").await;
+    assert_eq!(result.content, "hi\n(stopped what was left in the background; processes: 2)");
+    assert_eq!(alive(&workspace), [""; 0]);
+}
+
+/// A process that is reading a pipe when the shell ends may still finish.
+#[tokio::test(flavor = "multi_thread")]
+async fn te15_what_is_written_just_after_the_end_is_seen() {
+    let result = bash(&Workspace::new(), "echo late > >(sleep 0.02; cat)").await;
+    assert!(result.content.starts_with("late\n"), "{}", result.content);
+}
+
+/// Measured in a process of its own: this test, alone, once more.
+#[tokio::test]
+async fn te16_a_gigabyte_of_output_costs_no_memory() {
+    const ALONE: &str = "bash::te16_a_gigabyte_of_output_costs_no_memory";
+    if std::env::args().any(|argument| argument == "--exact") {
+        let workspace = Workspace::unheard();
+        let before = peak_memory();
+        let result = bash(&workspace, "yes | head -c 1G").await;
+        assert!(result.content.contains("1073741824 total chars"));
+        let growth = peak_memory() - before;
+        assert!(growth < 32 << 10, "grew by {growth} KiB");
+        return;
+    }
+    #[expect(clippy::disallowed_methods, reason = "the test runs itself")]
+    let mut alone = tokio::process::Command::new(std::env::current_exe().unwrap());
+    let output = alone.args([ALONE, "--exact", "--test-threads=1"]).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// The most memory that this process has had, in KiB.
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[tokio::test]
+async fn te17_standard_input_is_empty() {
+    let workspace = Workspace::new();
+    let started = Instant::now();
+    assert_eq!(bash(&workspace, "cat; read line || echo end").await.content, "end\n");
+    assert!(started.elapsed() < PROMPT);
+}
+
+#[tokio::test]
+async fn te18_death_by_signal_is_told() {
+    let workspace = Workspace::new();
+    let result = bash(&workspace, "echo out; kill -KILL $$").await;
+    assert_eq!(result, ToolResult::error("out\n(killed by signal: 9 (SIGKILL))"));
+    assert!(bash(&workspace, "kill -SEGV $$").await.content.contains("signal: 11 (SIGSEGV)"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rg06_output_is_told_live_and_in_order() {
+    let workspace = Workspace::new();
+    let result = bash(&workspace, "echo one; sleep 1; echo two").await;
+    let answered = Instant::now();
+    let heard = workspace.heard.lock().unwrap();
+    let chunks: Vec<_> = heard.iter().map(|(time, event)| (*time, chunk(event))).collect();
+    assert_eq!(chunks.iter().map(|(_, chunk)| *chunk).collect::<String>(), result.content);
+    assert_eq!(chunks[0].1, "one\n");
+    assert!(answered - chunks[0].0 > Duration::from_millis(500));
+}
+
+fn chunk(event: &Event) -> &str {
+    match event {
+        Event::Stdout { call, chunk } if call == "call-1" => chunk,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The child sees the allow-list and what was granted, and nothing else of this environment.
+#[tokio::test]
+async fn the_environment_is_scrubbed() {
+    const KNOWN: [&str; 13] = [
+        "HAFT_CALL",
+        "HOME",
+        "LANG",
+        "LANGUAGE",
+        "LOGNAME",
+        "PATH",
+        "PWD",
+        "SHLVL",
+        "TERM",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "_",
+    ];
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let mut workspace = Workspace::new();
+    let names = bash(&workspace, "env | cut -d= -f1; echo -n $TERM").await.content;
+    let (names, term) = names.rsplit_once('\n').unwrap();
+    let unknown: Vec<_> =
+        names.lines().filter(|name| !KNOWN.contains(name) && !name.starts_with("LC_")).collect();
+    assert_eq!(unknown, [""; 0]);
+    assert_eq!(term, "dumb");
+
+    workspace.grant = workspace.grant.with_env("CARGO_MANIFEST_DIR");
+    let granted = bash(&workspace, "echo $CARGO_MANIFEST_DIR").await.content;
+    assert_eq!(granted.trim_end(), std::env::var("CARGO_MANIFEST_DIR").unwrap());
+}
+
+#[tokio::test]
+async fn no_descriptors_no_terminal_no_profile() {
+    let workspace = Workspace::new();
+    // The fourth is the listing's own.
+    let mut known = inherited();
+    known.extend(0..=3);
+    let numbers = bash(&workspace, "ls /proc/self/fd").await.content;
+    let leaked: Vec<_> = numbers.lines().filter(|number| !known.contains(&number.parse().unwrap())).collect();
+    assert_eq!(leaked, [""; 0]);
+    assert!(bash(&workspace, ": </dev/tty").await.content.contains("/dev/tty"));
+    assert_eq!(bash(&workspace, "shopt login_shell; echo $-").await.content, "login_shell    \toff\nhBc\n");
+}
+
+/// Descriptors that whoever started this process hands on to everybody.
+fn inherited() -> BTreeSet<i32> {
+    let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap().map(|entry| entry.unwrap());
+    let is_inherited = |info: &str| {
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+        i32::from_str_radix(flags.trim(), 8).unwrap() & 0o2_000_000 == 0
+    };
+    let inherited =
+        entries.filter(|entry| std::fs::read_to_string(entry.path()).is_ok_and(|info| is_inherited(&info)));
+    inherited.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_command_may_begin_with_a_dash() {
+    let result = bash(&Workspace::new(), "-x; echo $?").await;
+    assert!(result.content.ends_with("-x: command not found\n127\n"), "{}", result.content);
+}
+
+/// Longer than Linux takes as one argument.
+#[tokio::test]
+async fn a_long_command_runs_too() {
+    let text = "ж".repeat(100_000);
+    let result =
+        bash(&Workspace::new(), &format!("wc -m <<'END'\n{text}\nEND\ncat; export LC_ALL=C.UTF-8; exit 7"))
+            .await;
+    assert!(result.content.ends_with("\n(exit code: 7)"), "{}", result.content);
+    let text = "x".repeat(200_000);
+    assert_eq!(bash(&Workspace::new(), &format!("printf %s {text} | wc -c; cat")).await.content, "200000\n");
+    assert!(invalid(json!({"command": "x".repeat((1 << 20) + 1)})).await.contains("at most 1048576"));
+    assert!(invalid(json!({"command": "a\0b"})).await.contains("NUL"));
+}
+
+#[tokio::test]
+async fn a_workspace_that_cannot_be_opened_is_named() {
+    let mut workspace = Workspace::new();
+    let gone = Root::resolve(Path::new("/"), &workspace.path("gone")).unwrap();
+    workspace.grant = Grant::none().with_write(gone.clone()).with_workspace(gone);
+    let error = workspace.call(&Bash::new(DEFAULT_TIMEOUT), json!({"command": "true"})).await.unwrap_err();
+    let expected = format!("Tool error: cannot open the workspace `{}`: ", workspace.path("gone").display());
+    assert!(error.to_string().starts_with(&expected), "{error}");
+
+    workspace.grant = Grant::none();
+    let error = workspace.call(&Bash::new(DEFAULT_TIMEOUT), json!({"command": "true"})).await.unwrap_err();
+    assert!(error.to_string().contains("the grant names no workspace"), "{error}");
+}

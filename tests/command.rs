@@ -1,0 +1,162 @@
+//! Command tools, with real programs.
+
+use std::time::Duration;
+
+use haft::event::Event;
+use haft::native::command::{Argument, CommandError, CommandSpec, CommandTool};
+use haft::tool::{Tool, ToolError};
+use serde_json::{Value, json};
+
+use crate::workspace::Workspace;
+
+fn spec(command: &[&str]) -> CommandSpec {
+    CommandSpec {
+        program: "github".into(),
+        tool: "create_pr".into(),
+        description: "Create a pull request".into(),
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        arguments: Vec::new(),
+        required: Vec::new(),
+        optional: Vec::new(),
+        timeout: Duration::from_mins(1),
+    }
+}
+
+fn argument(name: &str, flag: Option<&str>, default: Option<Value>) -> Argument {
+    let flag = flag.map(str::to_owned);
+    Argument { name: name.into(), description: format!("the {name}"), required: true, default, flag }
+}
+
+async fn content(spec: CommandSpec, arguments: Value) -> String {
+    Workspace::new().call(&CommandTool::new(spec).unwrap(), arguments).await.unwrap().content
+}
+
+/// Prints every argument it gets on a line of its own.
+const LINES: [&str; 2] = ["printf", "<%s>\n"];
+
+#[test]
+fn pr02_the_name_says_program_and_tool() {
+    let tool = CommandTool::new(spec(&["gh", "pr", "create"])).unwrap();
+    assert_eq!(tool.def().name, "program__github__create_pr");
+    assert_eq!(tool.def().description, "Create a pull request");
+    assert!(tool.def().hints.destructive && !tool.def().hints.read_only);
+}
+
+#[tokio::test]
+async fn pr03_the_command_s_own_words_come_first() {
+    assert_eq!(
+        content(spec(&["echo", "pr", "--all", "a b"]), json!({"args": ["x"]})).await,
+        "pr --all a b x\n"
+    );
+    assert_eq!(content(spec(&["echo"]), json!({})).await, "\n");
+}
+
+#[tokio::test]
+async fn pr04_declared_arguments_reach_the_program() {
+    let mut spec = spec(&LINES);
+    spec.arguments = vec![
+        argument("title", Some("--title"), None),
+        argument("draft", Some("--draft"), Some(json!(false))),
+        argument("label", Some("-l"), Some(json!([]))),
+        argument("path", None, Some(json!("."))),
+    ];
+    let given = json!({"title": "two words", "draft": true, "label": ["a", "b"], "args": ["last"]});
+    let expected = "<--title>\n<two words>\n<--draft>\n<-l>\n<a>\n<-l>\n<b>\n<.>\n<last>\n";
+    assert_eq!(content(spec.clone(), given).await, expected);
+    let missing = Workspace::new().call(&CommandTool::new(spec).unwrap(), json!({})).await.unwrap_err();
+    assert_eq!(missing, ToolError::InvalidArguments("`title` is required".into()));
+}
+
+#[tokio::test]
+async fn pr05_nothing_is_expanded_by_a_shell() {
+    let words = ["$(id)", "; echo no", "`id`", "*", "a  b", "$HOME", "новая\nстрока", "", "--version"];
+    let expected = format!("<{}>\n", words.join(">\n<"));
+    assert_eq!(content(spec(&LINES), json!({"args": words})).await, expected);
+}
+
+#[test]
+fn pr05_only_a_bare_name_is_a_command() {
+    let error = |words: &[&str]| CommandTool::new(spec(words)).unwrap_err();
+    assert_eq!(error(&[]), CommandError::Empty);
+    assert_eq!(error(&["", "x"]), CommandError::Empty);
+    assert_eq!(error(&["/usr/bin/env"]), CommandError::NotABareName("/usr/bin/env".into()));
+    let mut twice = spec(&["echo"]);
+    twice.arguments = vec![argument("a", None, None), argument("a", None, None)];
+    assert_eq!(CommandTool::new(twice).unwrap_err(), CommandError::DuplicateArgument("a".into()));
+}
+
+#[tokio::test]
+async fn pr05_the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let names = content(spec(&["env"]), json!({})).await;
+    assert!(names.contains("\nPATH=") || names.starts_with("PATH="));
+    assert!(!names.contains("CARGO_"), "{names}");
+
+    let workspace = Workspace::new();
+    let result = workspace.call(&CommandTool::new(spec(&["pwd"])).unwrap(), json!({})).await.unwrap();
+    assert_eq!(result.content.trim_end(), workspace.path("").canonicalize().unwrap().to_str().unwrap());
+}
+
+#[tokio::test]
+async fn pr06_everything_missing_is_named_and_nothing_runs() {
+    let mut spec = spec(&["haft-has-no-such-program"]);
+    spec.required = vec!["sh".into(), "haft-nor-this".into(), "haft-has-no-such-program".into()];
+    spec.optional = vec!["sh".into(), "haft-nor-that".into()];
+    let tool = CommandTool::new(spec.clone()).unwrap();
+    let expected = "Create a pull request\nOptional programs: `sh` available, `haft-nor-that` not available";
+    assert_eq!(tool.def().description, expected);
+    let error = Workspace::new().call(&tool, json!({})).await.unwrap_err().to_string();
+    let expected =
+        "the program `github` requires what is not on PATH: `haft-has-no-such-program`, `haft-nor-this`; ";
+    assert!(error.contains(expected), "{error}");
+
+    spec.command = ["touch", "ran"].map(str::to_owned).to_vec();
+    spec.required.truncate(2);
+    let workspace = Workspace::new();
+    let error = workspace.call(&CommandTool::new(spec).unwrap(), json!({})).await.unwrap_err().to_string();
+    assert!(error.contains("not on PATH: `haft-nor-this`;"), "{error}");
+    assert!(!workspace.path("ran").exists());
+}
+
+#[tokio::test]
+async fn a_failure_shows_both_streams_and_the_code() {
+    let workspace = Workspace::new();
+    let tool = CommandTool::new(spec(&["sh", "-c", "echo bad >&2; echo good; exit 3"])).unwrap();
+    let result = workspace.call(&tool, json!({})).await.unwrap();
+    assert_eq!(result.content, "good\nbad\n(exit code: 3)");
+    assert!(result.is_error);
+    assert_eq!(content(spec(&["true"]), json!({})).await, "(exit code: 0)");
+}
+
+#[tokio::test]
+async fn long_output_is_bounded() {
+    let result = content(spec(&["seq", "100000"]), json!({})).await;
+    assert!(result.chars().count() <= 30_000 && result.ends_with("\n100000\n"));
+    assert!(result.contains("output truncated: 588895 total chars, showing first "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_is_told() {
+    let mut spec = spec(&["sh", "-c", "echo begun; sleep 60"]);
+    spec.timeout = Duration::from_secs(1);
+    assert!(content(spec, json!({})).await.starts_with("begun\n(timed out after 1s;"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rg06_each_stream_is_told_as_itself() {
+    let workspace = Workspace::new();
+    let script = "echo one; sleep 0.3; echo two >&2; sleep 0.3; echo three";
+    let tool = CommandTool::new(spec(&["sh", "-c", script])).unwrap();
+    workspace.call(&tool, json!({})).await.unwrap();
+    let heard = workspace.heard.lock().unwrap();
+    let told: Vec<_> = heard.iter().map(|(_, event)| told(event)).collect();
+    assert_eq!(told, ["out one", "err two", "out three"]);
+}
+
+fn told(event: &Event) -> String {
+    match event {
+        Event::Stdout { chunk, .. } => format!("out {}", chunk.trim_end()),
+        Event::Stderr { chunk, .. } => format!("err {}", chunk.trim_end()),
+        other => panic!("{other:?}"),
+    }
+}

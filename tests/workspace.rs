@@ -1,0 +1,70 @@
+//! A workspace to call tools in, and what a call is handed there.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use haft::call::{ToolCall, ToolResult};
+use haft::event::{Event, Events};
+use haft::grant::{Grant, Root};
+use haft::limit::Limits;
+use haft::tool::{Context, Tool, ToolError};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// A temporary directory as a workspace, and everything that is heard of the calls in it.
+pub(crate) struct Workspace {
+    directory: tempfile::TempDir,
+    pub(crate) grant: Grant,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) heard: Arc<Mutex<Vec<(Instant, Event)>>>,
+    events: Events,
+}
+
+impl Workspace {
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::resolve(Path::new("/"), directory.path()).unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let sink = heard.clone();
+        let events = Events::to(move |event| sink.lock().unwrap().push((Instant::now(), event.clone())));
+        let grant = Grant::none().with_write(root.clone()).with_workspace(root);
+        Self { directory, grant, cancel: CancellationToken::new(), heard, events }
+    }
+
+    /// The same, where nobody listens and nothing is kept of what a call tells.
+    pub(crate) fn unheard() -> Self {
+        Self { events: Events::none(), ..Self::new() }
+    }
+
+    /// Where `name` is in the workspace.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The names of all files in the workspace that end with `suffix`, in order.
+    pub(crate) fn files(&self, suffix: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| name.ends_with(suffix)).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) async fn call(&self, tool: &dyn Tool, arguments: Value) -> Result<ToolResult, ToolError> {
+        let call = ToolCall { id: "call-1".into(), tool: tool.def().name.clone(), arguments };
+        let limits = Limits::default();
+        let context =
+            Context { grant: &self.grant, limits: &limits, events: &self.events, cancel: &self.cancel };
+        tool.call(&call, &context).await
+    }
+}
+
+/// Waits until `condition` holds, for as long as a slow machine may need.
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(20), "never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
