@@ -1,0 +1,176 @@
+//! `haft run`: a model, the program's tools and one task.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use secrecy::SecretString;
+use serde_json::json;
+
+use super::terminal::Terminal;
+use super::{Common, Exit};
+use crate::agent::{Agent, AgentSettings, End, History, Outcome};
+use crate::manifest::{self, Manifest, SecretSource, TextOrSecret, ToolPattern};
+use crate::program::{Places, Program};
+use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
+use crate::tool::Session;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft run 'What does this folder contain?'
+  haft run --base-url http://localhost:8080/v1 --model local 'Count the lines of README.md'")]
+pub(super) struct Run {
+    /// What to do
+    prompt: String,
+    /// The provider, in place of `[provider] name`
+    #[arg(long)]
+    provider: Option<String>,
+    /// The model, in place of `[provider] model`
+    #[arg(short, long)]
+    model: Option<String>,
+    /// Where the provider is, in place of `[provider] base_url`
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// How often the model is asked at most, in place of `[agent] max_turns`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_turns: Option<u32>,
+    /// Offer only tools with these names; `*` stands for any characters
+    #[arg(long, value_name = "PATTERN")]
+    tools: Vec<ToolPattern>,
+}
+
+impl Run {
+    pub(super) async fn execute(self, common: &Common, terminal: &Terminal) -> anyhow::Result<Exit> {
+        let program = common.program(terminal, true).await?;
+        let provider = self.provider(&program.manifest)?;
+        let agent = Agent::new(provider, self.toolbox(&program), self.settings(&program));
+        let session = Session { events: terminal.events(), ..Session::default() };
+        let cancel = session.cancel.clone();
+        let mut history = History::default();
+        let mut work = std::pin::pin!(agent.run(&mut history, &self.prompt, &session));
+        let outcome = tokio::select! {
+            outcome = &mut work => outcome?,
+            _ = tokio::signal::ctrl_c() => {
+                cancel.cancel();
+                work.await?
+            }
+        };
+        show(&outcome, *terminal)?;
+        Ok(exit(&outcome))
+    }
+
+    fn toolbox(&self, program: &Program) -> crate::tool::Toolbox {
+        let tools = program.agent_tools();
+        if self.tools.is_empty() { tools } else { tools.select(&self.tools, None) }
+    }
+
+    fn settings(&self, program: &Program) -> AgentSettings {
+        let agent = &program.manifest.agent;
+        let workspace = program.grant.workspace().map(crate::grant::Root::path);
+        let mut settings = AgentSettings::for_workspace(workspace);
+        if let Some(system) = &agent.system_prompt {
+            settings.system.clone_from(system);
+        }
+        settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
+        settings
+    }
+
+    /// The provider of program.toml with what the command line says in its place.
+    fn provider(&self, manifest: &Manifest) -> anyhow::Result<Arc<dyn Provider>> {
+        let places = Places::of_this_machine()?;
+        let mut settings = match &manifest.provider {
+            Some(provider) => settings(provider, manifest, &places)?,
+            None => ProviderSettings::new("openai", String::new()),
+        };
+        if let Some(kind) = &self.provider {
+            settings.kind.clone_from(kind);
+        }
+        if let Some(model) = &self.model {
+            settings.model.clone_from(model);
+        }
+        if self.base_url.is_some() {
+            settings.base_url.clone_from(&self.base_url);
+        }
+        if settings.model.is_empty() {
+            anyhow::bail!("no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml");
+        }
+        if settings.api_key.is_none() {
+            settings.api_key = usual_key(&settings.kind);
+        }
+        Ok(provider::build(settings)?)
+    }
+}
+
+/// The key where the vendor's own tools look for it.
+fn usual_key(kind: &str) -> Option<SecretString> {
+    let kind = PROVIDERS.iter().find(|known| known.name == kind)?;
+    std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
+}
+
+fn settings(
+    provider: &manifest::Provider,
+    manifest: &Manifest,
+    places: &Places,
+) -> anyhow::Result<ProviderSettings> {
+    let model = provider.model_complex.as_ref().or(provider.model.as_ref());
+    let mut settings = ProviderSettings::new(provider.name.value.as_str(), model.cloned().unwrap_or_default());
+    settings.base_url = provider.base_url.as_ref().map(|url| url.value.clone());
+    settings.api_key = provider.api_key.as_ref().map(|source| secret(source, manifest, places)).transpose()?;
+    settings.timeouts.connect = provider.connect_timeout;
+    settings.timeouts.total = provider.timeout;
+    settings.extra.clone_from(&provider.extra_body);
+    for (name, value) in &provider.headers {
+        let value = match value {
+            TextOrSecret::Text(text) => SecretString::from(text.clone()),
+            TextOrSecret::Secret(source) => secret(source, manifest, places)?,
+        };
+        settings.headers.push((name.clone(), value));
+    }
+    Ok(settings)
+}
+
+/// Reads a secret from where program.toml says it is.
+fn secret(source: &SecretSource, manifest: &Manifest, places: &Places) -> anyhow::Result<SecretString> {
+    match source {
+        SecretSource::Env(name) => {
+            let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+            let value = value.with_context(|| format!("the environment variable `{name}` is not set; program.toml says that a key is in it"))?;
+            Ok(SecretString::from(value))
+        }
+        SecretSource::File(path) => {
+            let path = manifest.resolve(path, &places.home);
+            let text = std::fs::read_to_string(&path);
+            let text = text.with_context(|| format!("cannot read the key from `{}`", path.display()))?;
+            Ok(SecretString::from(text.trim_end_matches(['\r', '\n']).to_owned()))
+        }
+    }
+}
+
+fn show(outcome: &Outcome, terminal: Terminal) -> anyhow::Result<()> {
+    if terminal.json {
+        return terminal.json(&json!({
+            "text": outcome.text,
+            "shortfall": outcome.shortfall(),
+            "turns": outcome.turns,
+            "model": outcome.model,
+            "elapsed_ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
+            "input_tokens": outcome.usage.input,
+            "output_tokens": outcome.usage.output,
+        }));
+    }
+    terminal.data(&outcome.text)?;
+    if let Some(why) = outcome.shortfall() {
+        terminal.say(format_args!("[{why}]"));
+    }
+    Ok(())
+}
+
+fn exit(outcome: &Outcome) -> Exit {
+    match outcome.end {
+        End::Final => Exit::Success,
+        End::TurnCap => Exit::TurnCap,
+        End::Cancelled => Exit::Interrupted,
+        End::Length | End::Filtered | End::Refused => Exit::Tool,
+    }
+}

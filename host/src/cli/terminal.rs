@@ -1,0 +1,150 @@
+//! The only home of printing. Data goes to standard output as it is; talk goes to standard
+//! error, with colours where that is a terminal. A reader that hangs up is no error.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+use crate::event::{Event, Events};
+use crate::report::Report;
+
+/// Where a person or a program reads what haft has to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terminal {
+    /// Whether data is to be JSON.
+    pub(super) json: bool,
+}
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+const DIM: Style = Style::new().dimmed();
+
+/// Characters of a call's arguments in its line.
+const MAX_ARGUMENTS: usize = 100;
+
+impl Terminal {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Prints data, ending in a newline.
+    pub(super) fn data(self, text: &str) -> io::Result<()> {
+        let mut out = anstream::stdout().lock();
+        let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+        pipe(write!(out, "{text}{end}").and_then(|()| out.flush()))
+    }
+
+    /// Prints data as JSON on one line; indented where a person looks.
+    pub(super) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
+        let person = io::stdout().is_terminal();
+        let text = if person { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+        Ok(self.data(&text?)?)
+    }
+
+    /// Says something.
+    pub(super) fn say(self, text: impl Display) {
+        // Where standard error is gone there is nobody to tell.
+        let _ = writeln!(anstream::stderr().lock(), "{text}");
+    }
+
+    /// Says why haft ends.
+    pub(super) fn fail(self, error: &anyhow::Error) {
+        match error.downcast_ref::<Report>() {
+            Some(report) => self.say(report.styled()),
+            None => self.say(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
+        }
+    }
+
+    /// Says what is wrong and does not keep haft from going on.
+    pub(super) fn warn(self, report: &Report) {
+        for problem in report.problems() {
+            let place = problem.span().map(|span| format!(" ({})", report.place(span))).unwrap_or_default();
+            self.say(format_args!("{WARNING}warning:{WARNING:#} {}{place}", problem.message()));
+            for hint in problem.hints() {
+                self.hint(hint);
+            }
+        }
+    }
+
+    /// Says what to do about what was said before.
+    pub(super) fn hint(self, hint: &str) {
+        self.say(format_args!("{HINT}hint:{HINT:#} {hint}"));
+    }
+
+    /// An error's text with its `hint:` lines set off.
+    pub(super) fn tool_error(self, text: &str) {
+        for line in text.lines() {
+            match line.strip_prefix("hint: ") {
+                Some(hint) => self.hint(hint),
+                None => self.say(line),
+            }
+        }
+    }
+
+    /// A line for every call and every message of a tool.
+    pub(super) fn events(self) -> Events {
+        Events::to(move |event| match event {
+            Event::Completed { call, result, duration } => {
+                let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
+                let arguments = shortened(&call.arguments.to_string());
+                let time = duration.as_millis();
+                self.say(format_args!("{style}{mark} {}{style:#} {DIM}{arguments} ({time} ms){DIM:#}", call.tool));
+            }
+            event => self.message(event),
+        })
+    }
+
+    /// What tools tell a person while they work.
+    pub(super) fn messages(self) -> Events {
+        Events::to(move |event| self.message(event))
+    }
+
+    fn message(self, event: &Event) {
+        match event {
+            Event::Info { message, .. } => self.say(format_args!("{DIM}{message}{DIM:#}")),
+            Event::Progress { done, total, message, .. } => {
+                let total = total.map(|total| format!("/{total}")).unwrap_or_default();
+                self.say(format_args!("{DIM}{done}{total} {message}{DIM:#}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A reader that has seen enough (`haft tools | head`) is not a failure.
+fn pipe(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_ARGUMENTS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).
+pub(super) fn log(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "haft=info,warn",
+        2 => "haft=debug,info",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_env("HAFT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let logger = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .without_time()
+        .with_target(false);
+    // A library user may have set a logger already; theirs is the better one.
+    let _ = logger.try_init();
+}
