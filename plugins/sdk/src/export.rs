@@ -1,7 +1,7 @@
 //! From the component's exports to the tools: what [`export!`](crate::export!) expands to.
 //! Holds no state, since an instance lives for one call.
 
-use crate::Tool;
+use crate::{Error, Tool};
 
 /// Makes a component of tools: `export!(Read, Write)`. Once in a crate whose type is `cdylib`.
 ///
@@ -81,14 +81,14 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The arguments of a tool, or which of them is wrong.
-pub(crate) fn decode<T: Tool>(arguments: &str) -> Result<T, String> {
+pub(crate) fn decode<T: Tool>(arguments: &str) -> Result<T, Error> {
     let mut decoder = serde_json::Deserializer::from_str(arguments);
     let decoded = serde_path_to_error::deserialize(&mut decoder).map_err(|error| {
         let field = error.path().to_string();
         let message = without_position(&error.into_inner());
-        if field == "." { message } else { format!("`{field}`: {message}") }
+        Error::invalid(if field == "." { message } else { format!("`{field}`: {message}") })
     })?;
-    decoder.end().map_err(|error| without_position(&error))?;
+    decoder.end().map_err(|error| Error::invalid(without_position(&error)))?;
     Ok(decoded)
 }
 
@@ -104,6 +104,7 @@ pub use self::component::{call, definition, unknown};
 
 #[cfg(target_family = "wasm")]
 mod component {
+    use super::decode;
     use crate::bindings::exports::haft::plugin::tools::{
         Blob, Content as WitContent, Hints as WitHints, ToolCall, ToolDef, ToolError, ToolOutput,
     };
@@ -124,7 +125,7 @@ mod component {
 
     /// Runs one tool.
     pub fn call<T: Tool>(call: ToolCall) -> Result<ToolOutput, ToolError> {
-        let tool: T = super::decode(&call.arguments).map_err(ToolError::InvalidArguments)?;
+        let tool: T = decode(&call.arguments)?;
         // Large arguments would otherwise be there twice while the tool works.
         drop(call.arguments);
         let context = Context::of_call(call.id);

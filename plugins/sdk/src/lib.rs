@@ -50,6 +50,7 @@ pub mod export;
 mod host;
 mod path;
 mod schema;
+pub mod testing;
 mod tool;
 
 pub use self::answer::{Content, Error, Output};
