@@ -1,1 +1,3 @@
-//! t
+//! haft's integration tests, in one binary: one file a topic.
+
+mod components;

@@ -38,7 +38,7 @@ impl Tool for Edit {
         let Some(metadata) = target.metadata else { return Err(missing(&target.path)) };
         let text = read(&target.path, &metadata)?;
         let replacement = replacement::find(&text, &self.old_string, &self.new_string, self.replace_all)
-            .map_err(|mismatch| self.explain(&target.path, &mismatch))?;
+            .map_err(|mismatch| explain(&target.path, &mismatch))?;
         check_unchanged(&target.path, &metadata)?;
         replace::replace(&target.path, replacement.pieces(&text))?;
         Ok(self.tell(&replacement).into())
@@ -58,26 +58,26 @@ impl Edit {
         Ok(())
     }
 
-    fn explain(&self, path: &Path, mismatch: &Mismatch) -> Error {
-        let path = path.display();
-        Error::failed(match mismatch {
-            Mismatch::Missing { similar: None } => {
-                format!("`old_string` not found in `{path}`; the file is unchanged")
-            }
-            Mismatch::Missing { similar: Some(line) } => format!(
-                "`old_string` not found in `{path}`; the file is unchanged. Line {line} begins alike, with other white space"
-            ),
-            Mismatch::Several { count, lines } => format!(
-                "`old_string` occurs {count} times in `{path}`, at lines {lines}; the file is unchanged. Give more of the text around one of them, or set `replace_all`"
-            ),
-        })
-    }
-
     fn tell(&self, replacement: &Replacement) -> String {
         let count = replacement.count();
         let plural = if count == 1 { "" } else { "s" };
         format!("Edited {} ({count} occurrence{plural} replaced)", self.file_path)
     }
+}
+
+fn explain(path: &Path, mismatch: &Mismatch) -> Error {
+    let path = path.display();
+    Error::failed(match mismatch {
+        Mismatch::Missing { similar: None } => {
+            format!("`old_string` not found in `{path}`; the file is unchanged")
+        }
+        Mismatch::Missing { similar: Some(line) } => format!(
+            "`old_string` not found in `{path}`; the file is unchanged. Line {line} begins alike, with other white space"
+        ),
+        Mismatch::Several { count, lines } => format!(
+            "`old_string` occurs {count} times in `{path}`, at lines {lines}; the file is unchanged. Give more of the text around one of them, or set `replace_all`"
+        ),
+    })
 }
 
 fn missing(path: &Path) -> Error {

@@ -73,17 +73,16 @@ fn check(page: &Page, path: &Path, from: Position, bytes: u64) -> Result<(), Err
 
 /// The text, and below it what a reader must know about it.
 fn show(page: Page) -> String {
-    let Page { mut text, shown, total, next, replaced, .. } = page;
-    if let Some(next) = next {
-        text.push_str(&format!(
-            "\n... (output truncated: {total} total chars, showing first {shown}); to read on: offset {}, column {}",
-            next.line, next.column
-        ));
-    }
-    if replaced > 0 {
-        text.push_str(&format!(
-            "\n... (not valid UTF-8: {replaced} invalid sequences are shown as \u{fffd})"
-        ));
-    }
-    text
+    let Page { text, shown, total, next, replaced, .. } = page;
+    let truncated = next.map_or_else(String::new, |Position { line, column }| {
+        format!(
+            "\n... (output truncated: {total} total chars, showing first {shown}); \
+             to read on: offset {line}, column {column}"
+        )
+    });
+    let invalid = match replaced {
+        0 => String::new(),
+        _ => format!("\n... (not valid UTF-8: {replaced} invalid sequences are shown as \u{fffd})"),
+    };
+    text + &truncated + &invalid
 }

@@ -85,11 +85,11 @@ fn overlapping(text: &str, old: &str) -> Vec<Range<usize>> {
 
 fn name_lines(text: &str, places: &[Range<usize>]) -> String {
     let named = places.iter().take(MAX_LINES_NAMED).map(|place| line_of(text, place.start).to_string());
-    let mut lines = named.collect::<Vec<_>>().join(", ");
-    if places.len() > MAX_LINES_NAMED {
-        lines.push_str(&format!(" and {} more", places.len() - MAX_LINES_NAMED));
+    let lines = named.collect::<Vec<_>>().join(", ");
+    match places.len().saturating_sub(MAX_LINES_NAMED) {
+        0 => lines,
+        more => format!("{lines} and {more} more"),
     }
-    lines
 }
 
 fn line_of(text: &str, index: usize) -> usize {

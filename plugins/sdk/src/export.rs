@@ -41,18 +41,13 @@ macro_rules! export {
 
 /// Fails to compile where a name is none, or is there twice.
 #[expect(clippy::indexing_slicing, reason = "runs while compiling, where there are no iterators")]
-#[expect(clippy::panic, reason = "a panic while compiling is a compile error")]
 pub const fn check_names(names: &[&str]) {
     let mut index = 0;
     while index < names.len() {
-        if !is_name(names[index].as_bytes()) {
-            panic!("a tool's name is 1 to 64 letters, digits, `_` or `-`");
-        }
+        assert!(is_name(names[index].as_bytes()), "a tool's name is 1 to 64 letters, digits, `_` or `-`");
         let mut other = 0;
         while other < index {
-            if same(names[index].as_bytes(), names[other].as_bytes()) {
-                panic!("two tools have the same name");
-            }
+            assert!(!same(names[index].as_bytes(), names[other].as_bytes()), "two tools have the same name");
             other += 1;
         }
         index += 1;
@@ -82,13 +77,13 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 
 /// The arguments of a tool, or which of them is wrong.
 pub(crate) fn decode<T: Tool>(arguments: &str) -> Result<T, Error> {
-    let mut decoder = serde_json::Deserializer::from_str(arguments);
-    let decoded = serde_path_to_error::deserialize(&mut decoder).map_err(|error| {
+    let mut json = serde_json::Deserializer::from_str(arguments);
+    let decoded = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();
         let message = without_position(&error.into_inner());
         Error::invalid(if field == "." { message } else { format!("`{field}`: {message}") })
     })?;
-    decoder.end().map_err(|error| Error::invalid(without_position(&error)))?;
+    json.end().map_err(|error| Error::invalid(without_position(&error)))?;
     Ok(decoded)
 }
 

@@ -35,7 +35,9 @@
 mod answer;
 #[allow(
     clippy::allow_attributes_without_reason,
+    clippy::panic,
     clippy::pedantic,
+    clippy::unwrap_used,
     missing_docs,
     unsafe_code,
     unreachable_pub,

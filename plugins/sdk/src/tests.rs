@@ -49,15 +49,16 @@ impl Tool for Search {
     }
 }
 
-fn call(arguments: serde_json::Value) -> Result<Output, Error> {
-    testing::call::<Search>(&arguments, &Context::for_tests("/work", "/home/me"))
+fn call(arguments: &serde_json::Value) -> Result<Output, Error> {
+    testing::call::<Search>(arguments, &Context::for_tests("/work", "/home/me"))
 }
 
 /// The committed bindings are those of the contract.
 #[test]
 fn bindings_were_generated_from_the_contract() {
     let contract = include_bytes!("../../../wit/plugin.wit");
-    let digest = Sha256::digest(contract).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest =
+        Sha256::digest(contract).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     let line = format!("//! sha256 of wit/plugin.wit: {digest}");
     let header = include_str!("bindings.rs");
     assert!(
@@ -126,7 +127,7 @@ fn open_objects_stay_open() {
 
 #[test]
 fn a_wrong_argument_is_named() {
-    let invalid = |arguments, message: &str| assert_eq!(call(arguments), Err(Error::invalid(message)));
+    let invalid = |arguments, message: &str| assert_eq!(call(&arguments), Err(Error::invalid(message)));
     invalid(json!({ "places": [] }), "missing field `title`");
     invalid(json!({ "title": 5, "places": [] }), "`title`: invalid type: integer `5`, expected a string");
     invalid(
@@ -144,13 +145,13 @@ fn optional_arguments_may_be_absent_or_null() {
     for arguments in
         [json!({ "title": "x", "places": [] }), json!({ "title": "x", "limit": null, "places": [] })]
     {
-        assert_eq!(call(arguments).unwrap().text(), "x None Any");
+        assert_eq!(call(&arguments).unwrap().text(), "x None Any");
     }
 }
 
 #[test]
 fn an_answer_has_text_bytes_and_data() {
-    let output = call(json!({ "title": "x", "places": [{ "path": "~/a" }, { "path": "b" }] })).unwrap();
+    let output = call(&json!({ "title": "x", "places": [{ "path": "~/a" }, { "path": "b" }] })).unwrap();
     assert_eq!(output.structured(), Some(r#"["/home/me/a","/work/b"]"#));
     let output = output.with_binary("image/png", vec![1, 2]).with_text("more");
     assert_eq!(output.text(), "x None Any\nmore");

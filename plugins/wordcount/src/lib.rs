@@ -1,7 +1,7 @@
 //! `count`: the lines, words, characters and bytes of a file, as text and as data.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 
 use haft_plugin::{Context, Error, Hints, Output, Tool};
 
@@ -41,18 +41,25 @@ impl Tool for Count {
 }
 
 /// A word is what stands between white space; a character begins with any byte but 10xxxxxx.
-fn count(source: impl Read) -> io::Result<Counted> {
+fn count(mut source: impl BufRead) -> io::Result<Counted> {
     let mut counted = Counted::default();
     let mut in_word = false;
-    for byte in source.bytes() {
-        let byte = byte?;
-        counted.bytes += 1;
-        counted.lines += u64::from(byte == b'\n');
-        counted.characters += u64::from(byte & 0b1100_0000 != 0b1000_0000);
-        counted.words += u64::from(!in_word && !byte.is_ascii_whitespace());
-        in_word = !byte.is_ascii_whitespace();
+    loop {
+        let chunk = source.fill_buf()?;
+        let length = chunk.len();
+        for byte in chunk {
+            let space = byte.is_ascii_whitespace();
+            counted.lines += u64::from(*byte == b'\n');
+            counted.characters += u64::from(byte & 0b1100_0000 != 0b1000_0000);
+            counted.words += u64::from(!in_word && !space);
+            in_word = !space;
+        }
+        counted.bytes += length as u64;
+        if length == 0 {
+            return Ok(counted);
+        }
+        source.consume(length);
     }
-    Ok(counted)
 }
 
 haft_plugin::export!(Count);
