@@ -13,5 +13,6 @@
 mod bash;
 mod command;
 mod common;
+mod components;
 mod plugin;
 mod workspace;

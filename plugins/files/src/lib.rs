@@ -1,1 +1,20 @@
-//! t
+//! The file tools: `read`, `write` and `edit`, one file each. They see what they were granted
+//! and decide nothing about it; what is refused, the host refused.
+
+mod edit;
+mod page;
+mod problem;
+mod read;
+mod replace;
+mod replacement;
+mod target;
+mod write;
+
+use self::edit::Edit;
+use self::read::Read;
+use self::write::Write;
+
+haft_plugin::export!(Read, Write, Edit);
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! From the component's exports to the tools: what [`export!`](crate::export!) expands to.
 //! Holds no state, since an instance lives for one call.
 
-use crate::Tool;
+use crate::{Error, Tool};
 
 /// Makes a component of tools: `export!(Read, Write)`. Once in a crate whose type is `cdylib`.
 ///
@@ -41,18 +41,13 @@ macro_rules! export {
 
 /// Fails to compile where a name is none, or is there twice.
 #[expect(clippy::indexing_slicing, reason = "runs while compiling, where there are no iterators")]
-#[expect(clippy::panic, reason = "a panic while compiling is a compile error")]
 pub const fn check_names(names: &[&str]) {
     let mut index = 0;
     while index < names.len() {
-        if !is_name(names[index].as_bytes()) {
-            panic!("a tool's name is 1 to 64 letters, digits, `_` or `-`");
-        }
+        assert!(is_name(names[index].as_bytes()), "a tool's name is 1 to 64 letters, digits, `_` or `-`");
         let mut other = 0;
         while other < index {
-            if same(names[index].as_bytes(), names[other].as_bytes()) {
-                panic!("two tools have the same name");
-            }
+            assert!(!same(names[index].as_bytes(), names[other].as_bytes()), "two tools have the same name");
             other += 1;
         }
         index += 1;
@@ -81,14 +76,14 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The arguments of a tool, or which of them is wrong.
-pub(crate) fn decode<T: Tool>(arguments: &str) -> Result<T, String> {
-    let mut decoder = serde_json::Deserializer::from_str(arguments);
-    let decoded = serde_path_to_error::deserialize(&mut decoder).map_err(|error| {
+pub(crate) fn decode<T: Tool>(arguments: &str) -> Result<T, Error> {
+    let mut json = serde_json::Deserializer::from_str(arguments);
+    let decoded = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();
         let message = without_position(&error.into_inner());
-        if field == "." { message } else { format!("`{field}`: {message}") }
+        Error::invalid(if field == "." { message } else { format!("`{field}`: {message}") })
     })?;
-    decoder.end().map_err(|error| without_position(&error))?;
+    json.end().map_err(|error| Error::invalid(without_position(&error)))?;
     Ok(decoded)
 }
 
@@ -104,6 +99,7 @@ pub use self::component::{call, definition, unknown};
 
 #[cfg(target_family = "wasm")]
 mod component {
+    use super::decode;
     use crate::bindings::exports::haft::plugin::tools::{
         Blob, Content as WitContent, Hints as WitHints, ToolCall, ToolDef, ToolError, ToolOutput,
     };
@@ -124,7 +120,7 @@ mod component {
 
     /// Runs one tool.
     pub fn call<T: Tool>(call: ToolCall) -> Result<ToolOutput, ToolError> {
-        let tool: T = super::decode(&call.arguments).map_err(ToolError::InvalidArguments)?;
+        let tool: T = decode(&call.arguments)?;
         // Large arguments would otherwise be there twice while the tool works.
         drop(call.arguments);
         let context = Context::of_call(call.id);

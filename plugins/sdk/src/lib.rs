@@ -35,7 +35,9 @@
 mod answer;
 #[allow(
     clippy::allow_attributes_without_reason,
+    clippy::panic,
     clippy::pedantic,
+    clippy::unwrap_used,
     missing_docs,
     unsafe_code,
     unreachable_pub,
@@ -50,6 +52,7 @@ pub mod export;
 mod host;
 mod path;
 mod schema;
+pub mod testing;
 mod tool;
 
 pub use self::answer::{Content, Error, Output};

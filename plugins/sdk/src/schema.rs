@@ -75,5 +75,6 @@ fn unwrap_lines(text: &str) -> String {
 }
 
 fn begins_with_word(line: &str) -> bool {
-    line.starts_with(|first: char| first.is_alphabetic() || "`\"'(".contains(first)) && !line.starts_with("```")
+    line.starts_with(|first: char| first.is_alphabetic() || "`\"'(".contains(first))
+        && !line.starts_with("```")
 }

@@ -109,5 +109,9 @@ fn symlink(target: &str, link: &str) -> std::io::Result<()> {
     }
     let (target, link) = (CString::new(target)?, CString::new(link)?);
     // SAFETY: both are C strings, valid for the length of the call, and it keeps neither.
-    if unsafe { symlink(target.as_ptr(), link.as_ptr()) } == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    if unsafe { symlink(target.as_ptr(), link.as_ptr()) } == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
 }

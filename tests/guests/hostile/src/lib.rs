@@ -37,7 +37,9 @@ mod stay;
 mod world;
 
 use self::fall::{Exit, Panic, Recurse, Unreachable};
-use self::files::{Create, Hardlink, ListDir, ManyFiles, Open, ReadLink, Remove, Rename, Stat, Symlink, Write};
+use self::files::{
+    Create, Hardlink, ListDir, ManyFiles, Open, ReadLink, Remove, Rename, Stat, Symlink, Write,
+};
 use self::flood::{BadStructured, FloodHost, FloodPieces, FloodResult, FloodStderr, FloodStdout, Log, Print};
 use self::grow::{Allocate, CountCalls, Fill, Leak};
 use self::network::{Connect, Listen, LookUp, Udp};
@@ -45,12 +47,48 @@ use self::stay::{Progress, Sleep, SleepForever, Spin, SpinCalling, WaitCancel};
 use self::world::{Args, Binary, Echo, Env, Paths, SetDir, Stdin};
 
 haft_plugin::export!(
-    Echo, Binary, CountCalls, Print, Log, Progress,
-    Spin, SpinCalling, Sleep, SleepForever, WaitCancel,
-    Panic, Exit, Unreachable, Recurse,
-    Allocate, Fill, Leak,
-    FloodResult, FloodPieces, FloodStdout, FloodStderr, FloodHost, BadStructured,
-    Env, Args, Stdin, Paths, SetDir,
-    Open, Write, Create, Stat, ListDir, ReadLink, Symlink, Hardlink, Rename, Remove, ManyFiles,
-    Connect, Listen, Udp, LookUp,
+    Echo,
+    Binary,
+    CountCalls,
+    Print,
+    Log,
+    Progress,
+    Spin,
+    SpinCalling,
+    Sleep,
+    SleepForever,
+    WaitCancel,
+    Panic,
+    Exit,
+    Unreachable,
+    Recurse,
+    Allocate,
+    Fill,
+    Leak,
+    FloodResult,
+    FloodPieces,
+    FloodStdout,
+    FloodStderr,
+    FloodHost,
+    BadStructured,
+    Env,
+    Args,
+    Stdin,
+    Paths,
+    SetDir,
+    Open,
+    Write,
+    Create,
+    Stat,
+    ListDir,
+    ReadLink,
+    Symlink,
+    Hardlink,
+    Rename,
+    Remove,
+    ManyFiles,
+    Connect,
+    Listen,
+    Udp,
+    LookUp,
 );

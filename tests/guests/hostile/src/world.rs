@@ -47,7 +47,7 @@ deed! {
     Paths, "paths" { path: String } |self, context| {
         let current = std::env::current_dir();
         let workspace = context.workspace();
-        Ok(format!("current {current:?}\nworkspace {workspace:?}\npath {:?}", context.path(&self.path)).into())
+        Ok(format!("current {current:?}\nworkspace {workspace:?}\npath {}", context.path(&self.path).display()).into())
     }
 }
 

@@ -1,0 +1,13 @@
+// The plugins that haft carries in itself, in the order of their tools; the host includes this
+// list as an expression. Their tools are shown to models under their bare names: `read`, not
+// `files__read`. A plugin that is to be one of them needs a line here and nothing else.
+&[
+    Builtin {
+        name: "files",
+        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/files.wasm")),
+    },
+    Builtin {
+        name: "time",
+        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/time.wasm")),
+    },
+]

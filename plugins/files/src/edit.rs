@@ -1,0 +1,109 @@
+//! `edit`: replaces a text in one file by another. Refuses to guess which place is meant.
+
+use std::fs::{self, Metadata};
+use std::path::Path;
+
+use haft_plugin::{Context, Error, Hints, Output, Tool};
+
+use crate::problem::Action;
+use crate::replacement::{self, Mismatch, Replacement};
+use crate::{replace, target};
+
+/// Bytes of a file that can be edited: it is held in memory beside the arguments, within the
+/// 64 MiB that a plugin has.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Replaces a text in a file by another. The text must occur exactly once, unless `replace_all` is
+/// set; if it does not, nothing is changed.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+pub(crate) struct Edit {
+    /// Path of the file: absolute, relative to the workspace, or beginning with ~.
+    file_path: String,
+    /// The text to replace, exactly as it is in the file. Enough of it to occur only once.
+    old_string: String,
+    /// The text to put in its place.
+    new_string: String,
+    /// Replace every occurrence.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl Tool for Edit {
+    const NAME: &str = "edit";
+    const HINTS: Hints = Hints { destructive: true, ..Hints::NONE };
+
+    fn call(self, context: &Context) -> Result<Output, Error> {
+        self.check()?;
+        let target = target::find(context, &self.file_path)?;
+        let Some(metadata) = target.metadata else { return Err(missing(&target.path)) };
+        let text = read(&target.path, &metadata)?;
+        let replacement = replacement::find(&text, &self.old_string, &self.new_string, self.replace_all)
+            .map_err(|mismatch| explain(&target.path, &mismatch))?;
+        check_unchanged(&target.path, &metadata)?;
+        replace::replace(&target.path, replacement.pieces(&text))?;
+        Ok(self.tell(&replacement).into())
+    }
+}
+
+impl Edit {
+    fn check(&self) -> Result<(), Error> {
+        if self.old_string.is_empty() {
+            return Err(Error::invalid(
+                "`old_string` is empty; to create a file or replace all of it use write",
+            ));
+        }
+        if self.old_string == self.new_string {
+            return Err(Error::invalid("`old_string` and `new_string` are the same"));
+        }
+        Ok(())
+    }
+
+    fn tell(&self, replacement: &Replacement) -> String {
+        let count = replacement.count();
+        let plural = if count == 1 { "" } else { "s" };
+        format!("Edited {} ({count} occurrence{plural} replaced)", self.file_path)
+    }
+}
+
+fn explain(path: &Path, mismatch: &Mismatch) -> Error {
+    let path = path.display();
+    Error::failed(match mismatch {
+        Mismatch::Missing { similar: None } => {
+            format!("`old_string` not found in `{path}`; the file is unchanged")
+        }
+        Mismatch::Missing { similar: Some(line) } => format!(
+            "`old_string` not found in `{path}`; the file is unchanged. Line {line} begins alike, with other white space"
+        ),
+        Mismatch::Several { count, lines } => format!(
+            "`old_string` occurs {count} times in `{path}`, at lines {lines}; the file is unchanged. Give more of the text around one of them, or set `replace_all`"
+        ),
+    })
+}
+
+fn missing(path: &Path) -> Error {
+    Action::Read.failed(path, &std::io::ErrorKind::NotFound.into())
+}
+
+fn read(path: &Path, metadata: &Metadata) -> Result<String, Error> {
+    let bytes = metadata.len();
+    if bytes > MAX_BYTES {
+        let why = format!("it has {bytes} bytes, and only files of up to {MAX_BYTES} can be edited");
+        return Err(Action::Write.cannot(path, why));
+    }
+    let bytes = fs::read(path).map_err(|error| Action::Read.failed(path, &error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        Action::Write
+            .cannot(path, format!("it is not UTF-8 text (byte {valid} on), and only text can be edited"))
+    })
+}
+
+/// Refuses to overwrite what somebody else wrote since the file was read: models make several
+/// calls at once.
+fn check_unchanged(path: &Path, before: &Metadata) -> Result<(), Error> {
+    let now = fs::symlink_metadata(path).map_err(|error| Action::Write.failed(path, &error))?;
+    if now.len() == before.len() && now.modified().ok() == before.modified().ok() {
+        return Ok(());
+    }
+    Err(Action::Write.cannot(path, "it has just been changed by somebody else; read it again"))
+}
