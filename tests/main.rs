@@ -15,4 +15,5 @@ mod command;
 mod common;
 mod components;
 mod plugin;
+mod tidy;
 mod workspace;
