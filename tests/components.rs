@@ -71,7 +71,8 @@ fn every_plugin_is_built() {
                 continue;
             }
             let component = root().join(folder).join(format!("built/{name}.wasm"));
-            let bytes = fs::read(&component).unwrap_or_else(|error| panic!("{}: {error}", component.display()));
+            let bytes =
+                fs::read(&component).unwrap_or_else(|error| panic!("{}: {error}", component.display()));
             // `\0asm`, then the version and layer of a component (a core module has 1 and 0).
             assert_eq!(&bytes[..8], b"\0asm\x0d\0\x01\0", "{} is no component", component.display());
         }
@@ -85,6 +86,9 @@ fn documents_quote_the_smallest_plugin_as_it_is() {
         ("plugins/sdk/README.md", "plugins/hello/src/lib.rs"),
     ] {
         let quoted = format!("```rust\n{}```\n", fs::read_to_string(root().join(file)).unwrap());
-        assert!(fs::read_to_string(root().join(document)).unwrap().contains(&quoted), "{document} quotes {file}");
+        assert!(
+            fs::read_to_string(root().join(document)).unwrap().contains(&quoted),
+            "{document} quotes {file}"
+        );
     }
 }

@@ -1,15 +1,14 @@
 //! Where a text occurs in another, and what stands there afterwards. Words only, no files.
 
-use std::ops::Range;
-
 /// How many lines an error names; more would not help to choose.
 const MAX_LINES_NAMED: usize = 10;
 
-/// A replacement that can be carried out.
+/// A replacement that can be carried out. Keeps no list of places: there may be millions.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replacement {
-    places: Vec<Range<usize>>,
+    old: String,
     new: String,
+    count: usize,
 }
 
 /// Why there is none.
@@ -26,28 +25,23 @@ pub(crate) enum Mismatch {
 pub(crate) fn find(text: &str, old: &str, new: &str, all: bool) -> Result<Replacement, Mismatch> {
     let adapted = crlf_of(text, old).map(|old| (old, with_crlf(new)));
     let (old, new) = adapted.unwrap_or_else(|| (old.to_owned(), new.to_owned()));
-    let places = if all { separate(text, &old) } else { overlapping(text, &old) };
-    match places.len() {
+    let count = if all { text.matches(&old).count() } else { overlapping(text, &old).count() };
+    match count {
         0 => Err(Mismatch::Missing { similar: similar_line(text, &old) }),
-        1 => Ok(Replacement { places, new }),
-        _ if all => Ok(Replacement { places, new }),
-        count => Err(Mismatch::Several { count, lines: name_lines(text, &places) }),
+        2.. if !all => Err(Mismatch::Several { count, lines: name_lines(text, &old, count) }),
+        _ => Ok(Replacement { old, new, count }),
     }
 }
 
 impl Replacement {
     pub(crate) fn count(&self) -> usize {
-        self.places.len()
+        self.count
     }
 
     /// What the text consists of afterwards.
     pub(crate) fn pieces<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a str> {
-        let starts = std::iter::once(0).chain(self.places.iter().map(|place| place.end));
-        let ends = self.places.iter().map(|place| Some(place.start)).chain([None]);
-        starts.zip(ends).flat_map(move |(start, end)| {
-            let kept = text.get(start..end.unwrap_or(text.len())).unwrap_or_default();
-            [kept, if end.is_some() { self.new.as_str() } else { "" }]
-        })
+        let kept = text.split(self.old.as_str()).enumerate();
+        kept.flat_map(|(index, kept)| [if index == 0 { "" } else { self.new.as_str() }, kept])
     }
 }
 
@@ -66,27 +60,21 @@ fn with_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-fn separate(text: &str, old: &str) -> Vec<Range<usize>> {
-    text.match_indices(old).map(|(start, _)| start..start + old.len()).collect()
-}
-
-/// Every place where `old` occurs: in `aaa` there are two of `aa`, and no saying which is meant.
-fn overlapping(text: &str, old: &str) -> Vec<Range<usize>> {
+/// Where `old` begins, everywhere: in `aaa` there are two of `aa`, and no saying which is meant.
+fn overlapping<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = usize> {
     let step = old.chars().next().map_or(1, char::len_utf8);
-    let mut places = Vec::new();
     let mut from = 0;
-    while let Some(start) = text.get(from..).and_then(|rest| rest.find(old)) {
-        let start = from + start;
-        places.push(start..start + old.len());
+    std::iter::from_fn(move || {
+        let start = from + text.get(from..)?.find(old)?;
         from = start + step;
-    }
-    places
+        Some(start)
+    })
 }
 
-fn name_lines(text: &str, places: &[Range<usize>]) -> String {
-    let named = places.iter().take(MAX_LINES_NAMED).map(|place| line_of(text, place.start).to_string());
-    let lines = named.collect::<Vec<_>>().join(", ");
-    match places.len().saturating_sub(MAX_LINES_NAMED) {
+fn name_lines(text: &str, old: &str, count: usize) -> String {
+    let starts = overlapping(text, old).take(MAX_LINES_NAMED);
+    let lines = starts.map(|start| line_of(text, start).to_string()).collect::<Vec<_>>().join(", ");
+    match count.saturating_sub(MAX_LINES_NAMED) {
         0 => lines,
         more => format!("{lines} and {more} more"),
     }

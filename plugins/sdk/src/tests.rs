@@ -50,7 +50,7 @@ impl Tool for Search {
 }
 
 fn call(arguments: &serde_json::Value) -> Result<Output, Error> {
-    testing::call::<Search>(arguments, &Context::for_tests("/work", "/home/me"))
+    testing::call::<Search>(arguments, &Context::for_tests("/project", "/home/me"))
 }
 
 /// The committed bindings are those of the contract.
@@ -152,7 +152,7 @@ fn optional_arguments_may_be_absent_or_null() {
 #[test]
 fn an_answer_has_text_bytes_and_data() {
     let output = call(&json!({ "title": "x", "places": [{ "path": "~/a" }, { "path": "b" }] })).unwrap();
-    assert_eq!(output.structured(), Some(r#"["/home/me/a","/work/b"]"#));
+    assert_eq!(output.structured(), Some(r#"["/home/me/a","/project/b"]"#));
     let output = output.with_binary("image/png", vec![1, 2]).with_text("more");
     assert_eq!(output.text(), "x None Any\nmore");
     assert_eq!(output.content()[1], Content::Binary { media_type: "image/png".into(), data: vec![1, 2] });
