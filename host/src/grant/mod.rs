@@ -176,9 +176,9 @@ impl Grant {
         &self.hosts
     }
 
-    /// Exactly the directories a guest gets: every granted one under its absolute path, and the
-    /// workspace as `.` too, unless `/` itself is granted (guest C libraries cannot tell the two
-    /// names apart; such a guest is told its working directory instead).
+    /// Exactly the directories a guest gets, each under its absolute path. The workspace is not
+    /// preopened as `.` too: a guest's C library takes such a name for the root of every path, and
+    /// `/etc/x` would quietly become `x` in the workspace. A guest asks for its working directory.
     pub fn preopens(&self) -> Vec<Preopen> {
         let mut preopens = Vec::new();
         for root in self.write.roots() {
@@ -186,13 +186,6 @@ impl Grant {
         }
         for root in self.read.roots().iter().filter(|root| !self.write.covers(root)) {
             push_named(&mut preopens, root, false);
-        }
-        if let Some(root) = self.workspace().filter(|_| self.readable() != Reach::Anywhere) {
-            preopens.push(Preopen {
-                root: root.clone(),
-                name: ".".into(),
-                writable: self.write.covers(root),
-            });
         }
         preopens
     }
