@@ -48,7 +48,7 @@ pub enum Transport {
 }
 
 impl McpServer {
-    /// Two minutes, as the reference documents have it.
+    /// Two minutes: servers that start a browser or a build answer by then.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
     /// Characters; twice what `read` may return.
     pub const DEFAULT_MAX_RESULT: u32 = 100_000;

@@ -150,16 +150,16 @@ fn pr01_both_forms_of_tools() {
     assert_eq!(array.tools[0].name.as_str(), "z");
 }
 
-/// PR01, PR03: the reference form, word for word, with its defaults.
+/// PR01, PR03: the older form: named tools, `author`, `[[mcp]]`, and the defaults.
 #[test]
-fn pr01_the_reference_form_parses() {
+fn pr01_the_older_form_parses() {
     let manifest = parse(
         r#"
 [program]
 name = "github"
 version = "1.0.0"
-description = "GitHub integration"
-author = "oxios"
+description = "Works with GitHub"
+author = "Ada"
 [tools.create_pr]
 description = "Create a pull request"
 command = "gh pr create"
@@ -172,12 +172,12 @@ optional = ["git"]
 [[mcp]]
 name = "filesystem"
 command = "npx"
-args = ["-y", "@modelcontextprotocol/server-filesystem", "/workspace"]
+args = ["-y", "@modelcontextprotocol/server-filesystem", "/srv/data"]
 env = { LOG_LEVEL = "info" }
 "#,
     );
     let program = manifest.program.unwrap();
-    assert_eq!((program.name.as_str(), program.authors), ("github", vec!["oxios".to_owned()]));
+    assert_eq!((program.name.as_str(), program.authors), ("github", vec!["Ada".to_owned()]));
     assert_eq!(*manifest.tools[0].command, ["gh", "pr", "create"]);
     assert!(manifest.tools[0].arguments[1].required, "required unless said otherwise");
     assert_eq!(*manifest.required_tools[1], "exec");
