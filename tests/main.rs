@@ -14,6 +14,7 @@ mod bash;
 mod command;
 mod common;
 mod components;
+mod manifest;
 mod plugin;
 mod tidy;
 mod workspace;
