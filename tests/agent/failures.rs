@@ -123,16 +123,16 @@ async fn pl07_an_answer_without_end_is_cut() {
 #[tokio::test]
 async fn pl12_an_error_in_a_success_is_an_error_and_tried_again_where_it_is_transient() {
     let lasting = json!({ "error": { "message": "no credit left", "code": 402 } });
-    let error = failure(vec![reply(lasting)]).await;
+    let error = failure(vec![reply(&lasting)]).await;
     assert!(error.to_string().ends_with("reported an error: no credit left"), "{error}");
     let busy = json!({ "error": { "message": "overloaded", "code": 529 } });
-    let fake = Fake::start([reply(busy), says("made it")]).await;
+    let fake = Fake::start([reply(&busy), says("made it")]).await;
     assert_eq!(run(&agent(&fake, Toolbox::default())).await.unwrap().text, "made it");
 }
 
 #[tokio::test]
 async fn pl18_no_choices_is_an_empty_response() {
-    let error = failure(vec![reply(json!({ "choices": [] }))]).await.to_string();
+    let error = failure(vec![reply(&json!({ "choices": [] }))]).await.to_string();
     assert!(error.contains("empty response"), "{error}");
     let error = failure(vec![says("")]).await.to_string();
     assert!(error.ends_with("empty response: neither text nor a call (finish reason `stop`)"), "{error}");
@@ -140,7 +140,7 @@ async fn pl18_no_choices_is_an_empty_response() {
 
 #[tokio::test]
 async fn pl19_availability_is_found_out_without_a_turn() {
-    let models = || reply(json!({ "object": "list", "data": [] }));
+    let models = || reply(&json!({ "object": "list", "data": [] }));
     let fake =
         Fake::start([models(), status(401, &[], "who are you"), status(404, &[], "no list here")]).await;
     let provider = provider(settings(&fake));
@@ -169,7 +169,7 @@ async fn the_key_goes_into_its_header_and_nowhere_else() {
         says("hi"),
         status(401, &[], r#"{"error":{"message":"bad key sk-very-secret-0123"}}"#),
         status(200, &[], "sk-very-secret-0123 is no JSON"),
-        reply(json!({ "error": format!("{} sk-very-secret-0123", "x".repeat(590)) })),
+        reply(&json!({ "error": format!("{} sk-very-secret-0123", "x".repeat(590)) })),
     ];
     let fake = Fake::start(echoing).await;
     let headers = vec![("x-tenant".into(), SecretString::from("me"))];

@@ -28,13 +28,13 @@ pub(super) enum Answer {
 }
 
 /// A success with `body`.
-pub(super) fn json(body: Value) -> Answer {
+pub(super) fn json(body: &Value) -> Answer {
     Answer::Http(200, &[], body.to_string().into_bytes())
 }
 
 /// A completion with `message`.
-pub(super) fn completion(message: Value, finish: &str) -> Answer {
-    json(json!({
+pub(super) fn completion(message: &Value, finish: &str) -> Answer {
+    json(&json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "fake-model-1",
         "choices": [{ "index": 0, "message": message, "finish_reason": finish }],
         "usage": { "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 },
@@ -43,7 +43,7 @@ pub(super) fn completion(message: Value, finish: &str) -> Answer {
 
 /// A completion that says `text`.
 pub(super) fn says(text: &str) -> Answer {
-    completion(json!({ "role": "assistant", "content": text, "refusal": null, "annotations": [] }), "stop")
+    completion(&json!({ "role": "assistant", "content": text, "refusal": null, "annotations": [] }), "stop")
 }
 
 /// A completion that makes calls: id, tool and arguments as sent.
@@ -54,7 +54,7 @@ pub(super) fn calls(calls: &[(&str, &str, &str)]) -> Answer {
             json!({ "id": id, "type": "function", "function": { "name": tool, "arguments": arguments } })
         })
         .collect();
-    completion(json!({ "role": "assistant", "content": null, "tool_calls": calls }), "tool_calls")
+    completion(&json!({ "role": "assistant", "content": null, "tool_calls": calls }), "tool_calls")
 }
 
 #[derive(Default)]
@@ -174,11 +174,10 @@ fn take(state: &State, line: &str, headers: BTreeMap<String, String>, body: &[u8
 async fn write_answer(stream: &mut BufReader<TcpStream>, answer: Answer) -> Option<()> {
     match answer {
         Answer::Http(status, headers, body) => {
-            let mut head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
-            for (name, value) in headers {
-                head.push_str(&format!("{name}: {value}\r\n"));
-            }
-            stream.write_all(format!("{head}\r\n").as_bytes()).await.ok()?;
+            let headers: String =
+                headers.iter().map(|(name, value)| [name, ": ", value, "\r\n"].concat()).collect();
+            let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+            stream.write_all(head.as_bytes()).await.ok()?;
             stream.write_all(&body).await.ok()
         }
         Answer::Cut => {
@@ -188,7 +187,7 @@ async fn write_answer(stream: &mut BufReader<TcpStream>, answer: Answer) -> Opti
         Answer::Endless => {
             stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await.ok()?;
             loop {
-                stream.write_all(&[b' '; 1 << 16]).await.ok()?;
+                stream.write_all(&[b' '; 1 << 14]).await.ok()?;
             }
         }
         Answer::Hangup => None,

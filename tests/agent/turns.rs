@@ -78,7 +78,7 @@ async fn pl04_no_tools_key_without_tools_and_no_system_message_without_text() {
 async fn pl05_the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
     let message = |id: &str, text: &str| {
         let call = json!({ "id": id, "type": "function", "function": { "name": "echo", "arguments": "{}" } });
-        completion(json!({ "role": "assistant", "content": text, "tool_calls": [call] }), "tool_calls")
+        completion(&json!({ "role": "assistant", "content": text, "tool_calls": [call] }), "tool_calls")
     };
     let fake = Fake::start([message("a", "first"), message("b", "second"), says("third")]).await;
     let (toolbox, log) = toolbox(&[ECHO]);
@@ -148,7 +148,7 @@ async fn pl11_the_assistant_message_goes_back_with_all_that_was_in_it() {
         "role": "assistant", "content": null, "refusal": null, "annotations": [],
         "reasoning_content": "let me see", "tool_calls": [call],
     });
-    let fake = Fake::start([completion(message, "tool_calls"), says("done")]).await;
+    let fake = Fake::start([completion(&message, "tool_calls"), says("done")]).await;
     run(&agent(&fake, toolbox(&[ECHO]).0)).await.unwrap();
     let echoed = &fake.requests()[1]["messages"][2];
     assert_eq!((&echoed["reasoning_content"], &echoed["content"]), (&json!("let me see"), &Value::Null));
@@ -161,8 +161,8 @@ async fn pl11_the_assistant_message_goes_back_with_all_that_was_in_it() {
 async fn a_turn_that_was_cut_off_is_told_so() {
     let call =
         |id: &str| json!({ "id": id, "type": "function", "function": { "name": "echo", "arguments": "{}" } });
-    let cut = completion(json!({ "content": null, "tool_calls": [call("a"), call("b")] }), "length");
-    let fake = Fake::start([cut, completion(json!({ "content": "half a sen" }), "length")]).await;
+    let cut = completion(&json!({ "content": null, "tool_calls": [call("a"), call("b")] }), "length");
+    let fake = Fake::start([cut, completion(&json!({ "content": "half a sen" }), "length")]).await;
     let (toolbox, log) = toolbox(&[ECHO]);
     let outcome = run(&agent(&fake, toolbox)).await.unwrap();
     assert_eq!(log.lock().unwrap().len(), 1);
@@ -173,8 +173,8 @@ async fn a_turn_that_was_cut_off_is_told_so() {
 
 #[tokio::test]
 async fn refusals_and_filters_are_ends_of_their_own_and_leave_a_valid_history() {
-    let refused = completion(json!({ "role": "assistant", "content": null, "refusal": "I cannot" }), "stop");
-    let filtered = completion(json!({ "role": "assistant", "content": "" }), "content_filter");
+    let refused = completion(&json!({ "role": "assistant", "content": null, "refusal": "I cannot" }), "stop");
+    let filtered = completion(&json!({ "role": "assistant", "content": "" }), "content_filter");
     let fake = Fake::start([refused, filtered, says("fine")]).await;
     let agent = agent(&fake, Toolbox::default());
     let (mut history, session) = (History::default(), Session::default());

@@ -1,16 +1,15 @@
 //! What a model is told when the person configured nothing else. Short, because small models
-//! follow three rules and forget ten, and the same for every run, because prompt caches live
-//! by that: no date, no list of tools.
+//! follow three rules and forget ten (of those tried, these words are the ones with which a model of
+//! 1.5 billion parameters ends its tasks instead of calling on for ever), and the same for every
+//! run, because prompt caches live by that: no date, no list of tools.
 
 use std::path::Path;
 
 /// The default system prompt.
 pub fn system_prompt(workspace: Option<&Path>) -> String {
     let mut prompt = String::from(
-        "You are a careful agent that works with tools. Call a tool when you need to look something up or \
-         change something; never guess what a tool would say. If a call fails, read its error and do it \
-         differently; do not repeat a call whose result you already have. When the task is done, stop calling \
-         tools and answer in plain words, briefly.",
+        "You are a helpful agent. Do the user's task with the tools. If a call fails, read the error and change the \
+         call. Do not make the same call twice. When you have the tools' output, answer the user in plain sentences.",
     );
     if let Some(workspace) = workspace {
         let line = format!("\nRelative paths start at the workspace: {}", workspace.display());

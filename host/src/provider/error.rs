@@ -35,6 +35,9 @@ pub enum Failure {
     /// No answer came at all: no connection, or it broke before the answer began.
     #[error("request failed: {0}")]
     Connect(String),
+    /// Nobody that this machine trusts vouches for the server. Nothing was sent.
+    #[error("the server cannot be trusted: {0}")]
+    Untrusted(String),
     /// The answer was not complete in time.
     #[error("no complete answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
@@ -93,6 +96,9 @@ impl ProviderError {
             }
             Failure::Connect(_) => {
                 format!("is a server listening at `{}`? `[provider] base_url` names it", self.endpoint)
+            }
+            Failure::Untrusted(_) => {
+                "`SSL_CERT_FILE` names the certificates to trust instead of the system's".into()
             }
             Failure::TimedOut(_) => "`timeout` in `[provider]` gives it more time".into(),
             Failure::Status { status: 401 | 403, .. } => "check `[provider] api_key`".into(),

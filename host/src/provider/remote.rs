@@ -149,7 +149,13 @@ impl<D: Dialect> Remote<D> {
         if error.is_timeout() && !error.is_connect() {
             return Failure::TimedOut(self.timeouts.total);
         }
-        Failure::Connect(self.clean(&chain(error)))
+        let text = self.clean(&chain(error));
+        // The client hands on what `rustls` says as text only.
+        if text.contains("invalid peer certificate") {
+            Failure::Untrusted(text)
+        } else {
+            Failure::Connect(text)
+        }
     }
 
     /// The answer broke off.
@@ -268,11 +274,11 @@ fn explain(body: &[u8]) -> String {
     }
 }
 
-/// An error and its causes. The client's outermost words say only that there was an error, and
-/// carry the URL.
+/// The causes of an error. The client's own words say only that there was one, and carry the URL.
 fn chain(error: &reqwest::Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    let texts: Vec<_> = causes.map(ToString::to_string).collect();
+    let texts: Vec<_> =
+        causes.map(ToString::to_string).filter(|text| !text.starts_with("client error")).collect();
     if texts.is_empty() { "no answer".into() } else { texts.join(": ") }
 }
 
