@@ -191,7 +191,8 @@ async fn pl20_cancelled_while_the_model_thinks() {
     let fake = Fake::start([Answer::Never(session.cancel.clone()), says("here again")]).await;
     let agent = agent(&fake, toolbox(&[ECHO]).0);
     let mut history = History::default();
-    let outcome = agent.run(&mut history, "one", &session).await.unwrap();
+    let run = agent.run(&mut history, "one", &session);
+    let outcome = tokio::time::timeout(Duration::from_secs(20), run).await.unwrap().unwrap();
     assert_eq!((outcome.end, outcome.turns), (End::Cancelled, 0));
     let again = agent.run(&mut history, "two", &Session::default()).await.unwrap();
     assert_eq!(again.text, "here again");
