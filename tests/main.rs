@@ -10,8 +10,6 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
-// Always so here; said for clippy, which lets only tests unwrap.
-#[cfg(test)]
 mod agent;
 mod bash;
 mod command;

@@ -116,7 +116,7 @@ async fn pl09_an_unknown_tool_is_reported_and_the_loop_goes_on() {
 async fn te08_allowed_tools_are_all_that_is_offered_and_run() {
     let fake = Fake::start([calls(&[("a", "broken", "{}")]), says("done"), says("nothing to use")]).await;
     let (toolbox, log) = toolbox(&[ECHO, BROKEN]);
-    run(&agent(&fake, toolbox.select(&["echo".into()], None))).await.unwrap();
+    run(&agent(&fake, toolbox.select(&["echo".parse().unwrap()], None))).await.unwrap();
     let request = &fake.requests()[0];
     assert_eq!(request["tools"].as_array().unwrap().len(), 1);
     assert_eq!(request.pointer("/tools/0/function/name"), Some(&json!("echo")));

@@ -145,7 +145,7 @@ pub enum SettingsError {
     #[error("`api_key` holds characters that an HTTP header cannot carry, such as a line break")]
     ApiKey,
     /// A key of the body is haft's own.
-    #[error("`extra` must not set `{0}`: haft writes it")]
+    #[error("`extra_body` must not set `{0}`: haft writes it")]
     Extra(String),
     /// The model has no name.
     #[error("`model` is empty; expected the name of a model")]

@@ -73,7 +73,7 @@ trait Dialect: Send + Sync {
 /// A row of [`PROVIDERS`].
 #[derive(Clone, Copy)]
 pub struct ProviderKind {
-    /// What `[provider] kind` says.
+    /// What `[provider] name` says.
     pub name: &'static str,
     /// Where requests go unless `base_url` says otherwise.
     pub base_url: &'static str,
