@@ -10,6 +10,7 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod agent;
 mod bash;
 mod command;
 mod common;
