@@ -8,10 +8,10 @@ mod plugins;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::grants::{Allow, AllowError};
+pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::places::Places;
 use crate::grant::Grant;
-use crate::manifest::Manifest;
+use crate::manifest::{CommandTool as Declared, Located, Manifest};
 use crate::native::command::{self, CommandSpec, CommandTool};
 use crate::native::{NATIVE, Settings};
 use crate::plugin::{Engine, EngineOptions};
@@ -90,6 +90,23 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
         Some(path) => Manifest::load(path),
         None if Path::new(FILE_NAME).exists() => Manifest::load(Path::new(FILE_NAME)),
         None => Ok(Manifest::default()),
+    }
+}
+
+/// What a command tool of program.toml runs.
+fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
+    let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
+    let folder = manifest.path.parent().unwrap_or(Path::new(""));
+    CommandSpec {
+        program: program.to_owned(),
+        tool: tool.name.as_str().to_owned(),
+        description: tool.description.clone(),
+        command: tool.command.value.clone(),
+        folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
+        arguments: tool.arguments.clone(),
+        required: names(&manifest.host_requirements.required),
+        optional: names(&manifest.host_requirements.optional),
+        timeout: tool.timeout,
     }
 }
 

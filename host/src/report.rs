@@ -206,6 +206,11 @@ impl Report {
         &self.problems
     }
 
+    /// Where a problem is, as `program.toml:6:10`; `None` for one without a place.
+    pub fn place(&self, problem: &Problem) -> Option<String> {
+        Some(self.source.as_ref()?.place(problem.span()?))
+    }
+
     /// Rendered with ANSI colours; `anstream` removes them where they are not wanted.
     pub fn styled(&self) -> String {
         self.render(&Renderer::styled(), AnsiColor::BrightCyan.on_default().bold())

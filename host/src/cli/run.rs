@@ -119,6 +119,7 @@ fn settings(
     settings.api_key = provider.api_key.as_ref().map(|source| secret(source, manifest, places)).transpose()?;
     settings.timeouts.connect = provider.connect_timeout;
     settings.timeouts.total = provider.timeout;
+    settings.retry.attempts = provider.max_retries.saturating_add(1);
     settings.extra.clone_from(&provider.extra_body);
     for (name, value) in &provider.headers {
         let value = match value {
@@ -134,6 +135,7 @@ fn settings(
 fn secret(source: &SecretSource, manifest: &Manifest, places: &Places) -> anyhow::Result<SecretString> {
     match source {
         SecretSource::Env(name) => {
+            let name = name.as_str();
             let value = std::env::var(name).ok().filter(|value| !value.is_empty());
             let value = value.with_context(|| format!("the environment variable `{name}` is not set; program.toml says that a key is in it"))?;
             Ok(SecretString::from(value))

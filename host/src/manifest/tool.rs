@@ -77,6 +77,13 @@ pub(super) const ARGUMENT_TYPES: &[(&str, ArgumentType)] = &[
     ("array", ArgumentType::Array),
 ];
 
+impl ArgumentType {
+    /// As JSON Schema calls it.
+    pub fn as_str(self) -> &'static str {
+        ARGUMENT_TYPES.iter().find(|(_, kind)| *kind == self).map_or("string", |(name, _)| name)
+    }
+}
+
 impl CommandTool {
     /// Two minutes, like `bash`.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);

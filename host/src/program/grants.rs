@@ -184,7 +184,7 @@ fn root(base: &Path, path: &Path) -> anyhow::Result<Root> {
 }
 
 /// How a mode is called in messages.
-pub(crate) fn mode_name(mode: SandboxMode) -> &'static str {
+pub fn mode_name(mode: SandboxMode) -> &'static str {
     match mode {
         SandboxMode::Sandbox => "sandbox",
         SandboxMode::Rx => "rx",
