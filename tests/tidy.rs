@@ -79,9 +79,13 @@ fn a_module_uses_only_modules_above_it() {
     let mut wrong = Vec::new();
     for (file, text) in sources() {
         let Some(own) = place(&module_of(&file)) else { continue };
-        for (line, name) in code(&text).flat_map(|(number, line)| used(line).map(move |name| (number, name))) {
+        for (line, name) in code(&text).flat_map(|(number, line)| used(line).map(move |name| (number, name)))
+        {
             if place(name).is_some_and(|other| other > own) {
-                wrong.push(format!("{}:{line}: uses `{name}`, which stands below it in lib.rs", file.display()));
+                wrong.push(format!(
+                    "{}:{line}: uses `{name}`, which stands below it in lib.rs",
+                    file.display()
+                ));
             }
         }
     }
@@ -92,9 +96,13 @@ fn a_module_uses_only_modules_above_it() {
 fn every_dependency_stays_at_home() {
     let mut wrong = Vec::new();
     for (file, text) in sources() {
-        for (name, homes) in HOMES.iter().filter(|(_, homes)| !homes.iter().any(|home| file.starts_with(home))) {
+        for (name, homes) in
+            HOMES.iter().filter(|(_, homes)| !homes.iter().any(|home| file.starts_with(home)))
+        {
             let strays = code(&text).filter(|(_, line)| line.contains(name));
-            wrong.extend(strays.map(|(line, _)| format!("{}:{line}: `{name}` belongs to {homes:?}", file.display())));
+            wrong.extend(
+                strays.map(|(line, _)| format!("{}:{line}: `{name}` belongs to {homes:?}", file.display())),
+            );
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -125,7 +133,10 @@ fn functions_are_short() {
         for (line, length) in functions(&text) {
             lengths.push(length);
             if length > MAX_FUNCTION {
-                wrong.push(format!("{}:{line}: {length} lines, and at most {MAX_FUNCTION} can be read", file.display()));
+                wrong.push(format!(
+                    "{}:{line}: {length} lines, and at most {MAX_FUNCTION} can be read",
+                    file.display()
+                ));
             }
         }
     }
@@ -143,7 +154,8 @@ fn functions(text: &str) -> Vec<(usize, usize)> {
     let length = |(start, head): (usize, &&str)| {
         let below = lines.iter().skip(start + 1);
         let same_depth = |line: &&str| !line.is_empty() && indent(line) == indent(head);
-        let (end, last) = below.enumerate().find(|(_, line)| same_depth(line) && line.ends_with(['}', ';']))?;
+        let (end, last) =
+            below.enumerate().find(|(_, line)| same_depth(line) && line.ends_with(['}', ';']))?;
         (last.trim() == "}").then_some((start + 1, end))
     };
     heads.filter_map(length).collect()
@@ -171,7 +183,9 @@ fn no_plugin_depends_on_the_host() {
         for entry in fs::read_dir(repository().join(folder)).unwrap() {
             let Ok(manifest) = fs::read_to_string(entry.unwrap().path().join("Cargo.toml")) else { continue };
             checked += 1;
-            let named = manifest.lines().any(|line| line.trim_start().starts_with("haft ") || line.contains("../host"));
+            let named = manifest
+                .lines()
+                .any(|line| line.trim_start().starts_with("haft ") || line.contains("../host"));
             assert!(!named, "a plugin names the host crate:\n{manifest}");
         }
     }

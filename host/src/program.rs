@@ -54,7 +54,8 @@ impl Program {
         let mut problems = Vec::new();
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
-        let writable = std::iter::once(&grant).chain(&declared).map(|grant| grant.writable().clone()).collect();
+        let writable =
+            std::iter::once(&grant).chain(&declared).map(|grant| grant.writable().clone()).collect();
         let engine = Engine::new(&EngineOptions {
             cache: Some(places.cache.join("components")),
             writable,
@@ -142,7 +143,10 @@ impl Assembly<'_> {
                     self.toolbox.alias(alias, &exposed);
                 }
                 Err(error) => {
-                    let problem = Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
+                    let problem = Problem::new(format!(
+                        "command tool `{}` cannot be used: {error}",
+                        tool.name.as_str()
+                    ));
                     self.problems.push(problem.at(tool.command.span, "this command"));
                 }
             }
@@ -154,7 +158,8 @@ impl Assembly<'_> {
     fn unsupported(&mut self) {
         for server in self.manifest.mcp_servers.iter().filter(|server| server.enabled) {
             let problem = Problem::new("MCP servers are not started by this version of haft");
-            self.problems.push(problem.at(server.name.span, "this server").hint("`enabled = false` silences this"));
+            self.problems
+                .push(problem.at(server.name.span, "this server").hint("`enabled = false` silences this"));
         }
     }
 }

@@ -67,7 +67,12 @@ fn dispatch() {
     let runtime = runtime();
     let arguments = json!({ "name": "you" });
     let floor = floor::Floor::new(&component("hello"));
-    let variants = [("dispatch, fresh", 0, false), ("dispatch, fresh, pool", 0, true), ("dispatch, made ahead", 4, false), ("dispatch, made ahead, pool", 4, true)];
+    let variants = [
+        ("dispatch, fresh", 0, false),
+        ("dispatch, fresh, pool", 0, true),
+        ("dispatch, made ahead", 4, false),
+        ("dispatch, made ahead, pool", 4, true),
+    ];
     let boxes = variants.map(|(name, ahead, pooling)| {
         (name, toolbox(&runtime, &engine(ahead, pooling), "hello", &Grant::none()))
     });

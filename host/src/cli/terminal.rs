@@ -96,7 +96,10 @@ impl Terminal {
                 let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
                 let arguments = shortened(&call.arguments.to_string());
                 let time = duration.as_millis();
-                self.say(format_args!("{style}{mark} {}{style:#} {DIM}{arguments} ({time} ms){DIM:#}", call.tool));
+                self.say(format_args!(
+                    "{style}{mark} {}{style:#} {DIM}{arguments} ({time} ms){DIM:#}",
+                    call.tool
+                ));
             }
             event => self.message(event),
         })

@@ -51,7 +51,9 @@ pub enum CommandError {
     #[error("the command is empty: expected the name of a program and its arguments")]
     Empty,
     /// A path in place of a name.
-    #[error("expected the bare name of a program on PATH, or `./…` for one that the program brings along: `{0}`")]
+    #[error(
+        "expected the bare name of a program on PATH, or `./…` for one that the program brings along: `{0}`"
+    )]
     NotABareName(String),
     /// Two arguments of one name.
     #[error("the argument `{0}` is declared twice")]
@@ -119,7 +121,9 @@ impl CommandTool {
         let own = match &self.binary {
             Binary::Own(path) if self.binary.find().is_none() => {
                 let path = path.display();
-                return format!("`{path}`, which the program `{program}` should bring along, is not an executable file");
+                return format!(
+                    "`{path}`, which the program `{program}` should bring along, is not an executable file"
+                );
             }
             Binary::Own(_) => None,
             Binary::Named(name) => Some(name),

@@ -122,7 +122,8 @@ async fn a_selection_only_narrows() {
     let mut toolbox = Toolbox::default();
     let grant = Grant::none().with_write(root("/nowhere"));
     toolbox.insert(echo("read"), grant, Limits::default(), "the test").unwrap();
-    let narrowed = toolbox.select(&["*".parse().unwrap()], Some(&Grant::none().with_write(root("/nowhere/in"))));
+    let narrowed =
+        toolbox.select(&["*".parse().unwrap()], Some(&Grant::none().with_write(root("/nowhere/in"))));
     assert!(answer(&narrowed, "read", "grant").await.content.contains("/nowhere/in"));
 }
 
