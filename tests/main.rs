@@ -12,6 +12,7 @@
 
 mod agent;
 mod bash;
+mod cli;
 mod command;
 mod common;
 mod components;
