@@ -11,9 +11,16 @@
 )]
 
 mod bash;
+mod cache;
 mod command;
 mod common;
 mod components;
+mod files;
+mod guest;
+mod hostile;
 mod plugin;
+mod rights;
 mod tidy;
+mod time;
+mod tiny;
 mod workspace;

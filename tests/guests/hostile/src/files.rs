@@ -149,7 +149,7 @@ const O_NOFOLLOW: c_int = 0x0100_0000;
 #[expect(unsafe_code, reason = "one call of the C library, and the descriptor is nobody else's")]
 fn open_nofollow(path: &str) -> std::io::Result<File> {
     unsafe extern "C" {
-        fn open(path: *const c_char, flags: c_int) -> c_int;
+        fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     }
     let path = CString::new(path)?;
     // SAFETY: a C string, valid for the length of the call, and it is not kept.
