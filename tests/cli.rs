@@ -239,6 +239,25 @@ fn wa04_one_bad_plugin_does_not_spoil_the_others() {
     assert!(check.stderr.contains("bad.wasm"), "{}", check.stderr);
 }
 
+/// RS07: what a person would have to approve is not run when nobody can be asked, and what cannot
+/// be enforced is not promised.
+#[test]
+fn rs07_what_cannot_be_done_safely_is_left_out_and_said() {
+    let home = Home::new();
+    for (text, missing, said) in [
+        ("[builtins]\nshell_confirm = true\n", "bash", "`bash` is left out: it asks for a person's approval"),
+        ("[sandbox]\nnetwork = false\n", "bash", "`[sandbox] network = false` cannot be enforced"),
+        ("[sandbox]\nread = [\"/etc\"]\n", "bash", "`[sandbox] read` cannot be enforced"),
+        ("[requires_tools]\nnames = [\"grep\"]\n", "grep", "requires the tool `grep`, which it does not have"),
+    ] {
+        home.write("program.toml", text);
+        let answer = home.haft(&["tools", "--json"]);
+        assert!(answer.stderr.contains(said), "{}", answer.stderr);
+        assert!(!answer.stdout.contains(&format!("\"name\":\"{missing}\"")), "{}", answer.stdout);
+        assert_eq!(home.haft(&["check"]).code, 3);
+    }
+}
+
 /// PR06: `haft check` finds what is missing on this machine.
 #[test]
 fn pr06_check_names_what_is_missing() {
