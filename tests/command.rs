@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haft::event::Event;
-use haft::native::command::{Argument, CommandError, CommandSpec, CommandTool};
+use haft::manifest::{Argument, ArgumentType};
+use haft::native::command::{CommandError, CommandSpec, CommandTool};
 use haft::tool::{Tool, ToolError};
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ fn spec(command: &[&str]) -> CommandSpec {
         tool: "create_pr".into(),
         description: "Create a pull request".into(),
         command: command.iter().map(|word| (*word).to_owned()).collect(),
+        folder: "/".into(),
         arguments: Vec::new(),
         required: Vec::new(),
         optional: Vec::new(),
@@ -24,7 +26,14 @@ fn spec(command: &[&str]) -> CommandSpec {
 
 fn argument(name: &str, flag: Option<&str>, default: Option<Value>) -> Argument {
     let flag = flag.map(str::to_owned);
-    Argument { name: name.into(), description: format!("the {name}"), required: true, default, flag }
+    let kind = match &default {
+        Some(Value::Bool(_)) => ArgumentType::Boolean,
+        Some(Value::Number(_)) => ArgumentType::Integer,
+        Some(Value::Array(_)) => ArgumentType::Array,
+        _ => ArgumentType::String,
+    };
+    let (name, description) = (name.parse().unwrap(), format!("the {name}"));
+    Argument { name, description, kind, required: true, default, flag }
 }
 
 async fn content(spec: CommandSpec, arguments: Value) -> String {

@@ -10,14 +10,17 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod agent;
 mod bash;
 mod cache;
+mod cli;
 mod command;
 mod common;
 mod components;
 mod files;
 mod guest;
 mod hostile;
+mod manifest;
 mod plugin;
 mod rights;
 mod tidy;

@@ -23,7 +23,7 @@ impl Limits {
     /// 4 GiB: all that a 32-bit guest can address.
     pub const MAX_MEMORY: u64 = 4 << 30;
     /// One day: a bound that is never met by honest work, so that no wait is without one.
-    pub const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+    pub const MAX_TIME: Duration = Duration::from_hours(24);
     /// 64 MiB: an answer is held in memory, copied to the journal and to the model.
     pub const MAX_RESULT: u64 = 64 << 20;
 }

@@ -1,1 +1,335 @@
-//! report
+//! Problems told to a person: what is wrong, where, and the way out. It decides neither what
+//! is a problem nor where a report goes; it only renders.
+
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, normalize_untrusted_str};
+use anstyle::{AnsiColor, Style};
+
+/// Problems shown of one report. Who has more repairs these first; the rest often goes with them.
+const MAX_SHOWN: usize = 50;
+
+/// A range of bytes in a [`Source`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// The byte after the last.
+    pub end: usize,
+}
+
+impl From<Range<usize>> for Span {
+    fn from(range: Range<usize>) -> Self {
+        Self { start: range.start, end: range.end }
+    }
+}
+
+/// A text that problems point into, with the name it is known by. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    name: Arc<str>,
+    text: Arc<str>,
+}
+
+impl Source {
+    /// `name` is shown before the line numbers, usually a path as the user wrote it.
+    pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Line and column where `span` begins, in characters, both from 1.
+    pub fn position(&self, span: Span) -> (usize, usize) {
+        let before = self.text.get(..span.start).unwrap_or(&self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+        (before.matches('\n').count() + 1, column)
+    }
+
+    /// `program.toml:6:10`.
+    pub fn place(&self, span: Span) -> String {
+        let (line, column) = self.position(span);
+        format!("{}:{line}:{column}", self.name)
+    }
+
+    /// The same source with every character inside `spans` replaced by `*`, so that no snippet
+    /// shows what stood there. Offsets stay what they were.
+    #[must_use]
+    pub fn masked(&self, spans: &[Span]) -> Self {
+        if spans.is_empty() {
+            return self.clone();
+        }
+        let mut hidden = vec![false; self.text.len()];
+        for span in spans {
+            let end = span.end.min(hidden.len());
+            hidden.get_mut(span.start..end).unwrap_or_default().fill(true);
+        }
+        let mut text = String::with_capacity(self.text.len());
+        for (at, character) in self.text.char_indices() {
+            if hidden.get(at) == Some(&true) && !matches!(character, '\n' | '\r') {
+                text.extend(std::iter::repeat_n('*', character.len_utf8()));
+            } else {
+                text.push(character);
+            }
+        }
+        Self { name: self.name.clone(), text: text.into() }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    message: String,
+    place: Option<Mark>,
+    related: Vec<Mark>,
+    hints: Vec<String>,
+}
+
+/// A place and what is to be said about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mark {
+    span: Span,
+    label: String,
+}
+
+impl Problem {
+    /// A problem without a place. `message` is lower case, without a final period.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), place: None, related: Vec::new(), hints: Vec::new() }
+    }
+
+    /// Says where, and in `label` what is wrong there.
+    #[must_use]
+    pub fn at(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.place = Some(Mark { span, label: label.into() });
+        self
+    }
+
+    /// Points at a second place that helps to understand.
+    #[must_use]
+    pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {
+        self.related.push(Mark { span, label: label.into() });
+        self
+    }
+
+    /// Adds a way out, printed as a line `hint: …`.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where, if it has a place.
+    pub fn span(&self) -> Option<Span> {
+        self.place.as_ref().map(|mark| mark.span)
+    }
+
+    /// The ways out.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    fn render(&self, source: Option<&Source>, renderer: &Renderer, hint_style: Style) -> String {
+        let group = match (source, &self.place) {
+            (Some(source), Some(place)) => {
+                Level::ERROR.primary_title(&self.message).element(self.snippet(source, place))
+            }
+            _ => Group::with_title(Level::ERROR.primary_title(self.to_string())),
+        };
+        let mut text = renderer.render(&[group]);
+        for hint in &self.hints {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "\n{hint_style}hint{hint_style:#}: {}", normalize_untrusted_str(hint));
+        }
+        text
+    }
+
+    fn snippet<'a>(
+        &self,
+        source: &'a Source,
+        place: &Mark,
+    ) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
+        let mark = |kind: AnnotationKind, mark: &Mark| {
+            let end = mark.span.end.min(source.text.len());
+            kind.span(mark.span.start.min(end)..end).label(normalize_untrusted_str(&mark.label))
+        };
+        Snippet::source(&*source.text)
+            .path(normalize_untrusted_str(&source.name))
+            .annotation(mark(AnnotationKind::Primary, place))
+            .annotations(self.related.iter().map(|other| mark(AnnotationKind::Context, other)))
+    }
+}
+
+/// `message: label`, on one line, without the place.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.place {
+            Some(Mark { label, .. }) if !label.is_empty() => write!(f, ": {label}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Everything that is wrong with one thing, at once, in the order of its source.
+#[derive(Clone, Debug)]
+pub struct Report {
+    source: Option<Source>,
+    problems: Vec<Problem>,
+}
+
+impl Report {
+    /// Problems that point nowhere.
+    pub fn new(problems: Vec<Problem>) -> Self {
+        Self { source: None, problems }
+    }
+
+    /// Problems whose spans are ranges of `source`.
+    pub fn with_source(source: Source, mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(Problem::span);
+        Self { source: Some(source), problems }
+    }
+
+    /// The problems; never empty in a report that is an error.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Where a problem is, as `program.toml:6:10`; `None` for one without a place.
+    pub fn place(&self, problem: &Problem) -> Option<String> {
+        Some(self.source.as_ref()?.place(problem.span()?))
+    }
+
+    /// Rendered with ANSI colours; `anstream` removes them where they are not wanted.
+    pub fn styled(&self) -> String {
+        self.render(&Renderer::styled(), AnsiColor::BrightCyan.on_default().bold())
+    }
+
+    fn render(&self, renderer: &Renderer, hint_style: Style) -> String {
+        let shown = self.problems.iter().take(MAX_SHOWN);
+        let mut parts: Vec<String> =
+            shown.map(|problem| problem.render(self.source.as_ref(), renderer, hint_style)).collect();
+        let hidden = self.problems.len().saturating_sub(MAX_SHOWN);
+        if hidden > 0 {
+            parts.push(format!("{hidden} more problems are not shown"));
+        }
+        parts.join("\n\n")
+    }
+}
+
+impl From<Problem> for Report {
+    fn from(problem: Problem) -> Self {
+        Self::new(vec![problem])
+    }
+}
+
+/// Rendered without colours, no newline at the end.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(&Renderer::plain(), Style::new()))
+    }
+}
+
+impl std::error::Error for Report {}
+
+/// The candidate that `wanted` is most likely a slip of, if one is near: a third of the
+/// letters may differ, at least one.
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let reach = (wanted.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(&wanted, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= reach)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source() -> Source {
+        Source::new("a.toml", "first = 1\nsäcond = \"two\"\n")
+    }
+
+    #[test]
+    fn a_problem_points_at_its_place() {
+        let problem =
+            Problem::new("invalid `säcond`").at((20..25).into(), "expected a number").hint("write `2`");
+        let report = Report::with_source(source(), vec![problem]);
+        let expected = "\
+error: invalid `säcond`
+ --> a.toml:2:10
+  |
+2 | säcond = \"two\"
+  |          ^^^^^ expected a number
+hint: write `2`";
+        assert_eq!(report.to_string(), expected);
+        assert_eq!(source().place((20..25).into()), "a.toml:2:10");
+    }
+
+    #[test]
+    fn without_a_source_the_label_joins_the_message() {
+        let problem = Problem::new("cannot read `x`").at((0..0).into(), "not there").hint("run `haft init`");
+        assert_eq!(
+            Report::from(problem).to_string(),
+            "error: cannot read `x`: not there\nhint: run `haft init`"
+        );
+    }
+
+    #[test]
+    fn problems_come_in_the_order_of_the_source() {
+        let problem = |at: usize| Problem::new(format!("at {at}")).at((at..at).into(), "");
+        let report = Report::with_source(source(), vec![problem(10), problem(0)]);
+        let messages: Vec<_> = report.problems().iter().map(Problem::message).collect();
+        assert_eq!(messages, ["at 0", "at 10"]);
+    }
+
+    #[test]
+    fn only_so_many_are_shown() {
+        let report = Report::new(vec![Problem::new("bad"); MAX_SHOWN + 2]);
+        assert!(report.to_string().ends_with("\n\n2 more problems are not shown"));
+    }
+
+    /// CL04: what is masked is in no snippet, and the offsets after it stay right.
+    #[test]
+    fn cl04_masked_text_is_not_shown() {
+        let masked = Source::new("a", "k = \"sécret\" # x").masked(&[(4..13).into()]);
+        let report = Report::with_source(masked, vec![Problem::new("bad").at((4..13).into(), "")]);
+        assert!(!report.to_string().contains("cret"), "{report}");
+        assert!(report.to_string().contains("k = ********* # x"), "{report}");
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        let problem = Problem::new("bad \x1b[2J").at((0..1).into(), "\x1b[2J").hint("\x1b[2J");
+        let report = Report::with_source(Source::new("\x1b[2J", "\x1b[2J"), vec![problem]);
+        assert!(!report.to_string().contains('\x1b'), "{report}");
+    }
+
+    #[test]
+    fn colours_are_only_in_the_styled_form() {
+        let report = Report::from(Problem::new("bad").hint("good"));
+        assert!(report.styled().contains('\x1b'));
+        assert!(!report.to_string().contains('\x1b'));
+    }
+
+    #[test]
+    fn nearest_allows_a_third_of_the_letters() {
+        assert_eq!(nearest("grnat", ["limits", "grant"]), Some("grant"));
+        assert_eq!(nearest("Tmie", ["time", "tools"]), Some("time"));
+        assert_eq!(nearest("colour", ["grant", "limits"]), None);
+    }
+}

@@ -5,7 +5,7 @@
 //!
 //! `cargo bench`, or `cargo bench -- NAME` for one table.
 
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a program for people who measure")]
+#![expect(clippy::indexing_slicing, clippy::print_stdout, clippy::unwrap_used, reason = "a program for people who measure")]
 
 #[path = "call/floor.rs"]
 mod floor;
@@ -14,6 +14,7 @@ mod table;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use haft::call::ToolCall;
 use haft::grant::{Grant, Root};
@@ -26,7 +27,7 @@ use crate::table::Table;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let tables: [(&str, fn()); 2] = [("dispatch", dispatch), ("read", read)];
+    let tables: [(&str, fn()); 4] = [("dispatch", dispatch), ("read", read), ("load", load), ("spinning", spinning)];
     for (_, run) in tables.iter().filter(|(name, _)| name.contains(&wanted)) {
         run();
     }
@@ -46,12 +47,15 @@ fn component(name: &str) -> std::path::PathBuf {
 }
 
 fn toolbox(runtime: &tokio::runtime::Runtime, engine: &Engine, name: &str, grant: &Grant) -> Toolbox {
-    let source = Source::File(component(name));
-    let plugin = runtime.block_on(Plugin::load(engine, name, source, &Limits::default())).unwrap();
+    toolbox_of(runtime, engine, Source::File(component(name)), grant)
+}
+
+fn toolbox_of(runtime: &tokio::runtime::Runtime, engine: &Engine, source: Source, grant: &Grant) -> Toolbox {
+    let plugin = runtime.block_on(Plugin::load(engine, "guest", source, &Limits::default())).unwrap();
     let mut toolbox = Toolbox::default();
     for def in plugin.tools() {
         let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
-        toolbox.insert(Arc::new(tool), grant.clone(), Limits::default(), name).unwrap();
+        toolbox.insert(Arc::new(tool), grant.clone(), Limits::default(), "the benchmark").unwrap();
     }
     toolbox
 }
@@ -67,7 +71,12 @@ fn dispatch() {
     let runtime = runtime();
     let arguments = json!({ "name": "you" });
     let floor = floor::Floor::new(&component("hello"));
-    let variants = [("dispatch, fresh", 0, false), ("dispatch, fresh, pool", 0, true), ("dispatch, made ahead", 4, false), ("dispatch, made ahead, pool", 4, true)];
+    let variants = [
+        ("dispatch, fresh", 0, false),
+        ("dispatch, fresh, pool", 0, true),
+        ("dispatch, made ahead", 4, false),
+        ("dispatch, made ahead, pool", 4, true),
+    ];
     let boxes = variants.map(|(name, ahead, pooling)| {
         (name, toolbox(&runtime, &engine(ahead, pooling), "hello", &Grant::none()))
     });
@@ -78,7 +87,7 @@ fn dispatch() {
     }
     table.print();
     let mut table = Table::new("one call of `hello`, 2 ms after the one before");
-    table.pause = std::time::Duration::from_millis(2);
+    table.pause = Duration::from_millis(2);
     table.row("floor: store, instantiate, call", || floor.call("hello", &arguments));
     for (name, toolbox) in &boxes {
         table.row(name, || call(toolbox, &runtime, "hello", &arguments));
@@ -91,7 +100,7 @@ fn read() {
     let runtime = runtime();
     let directory = tempfile::tempdir().unwrap();
     let grant = Grant::none().with_read(Root::resolve(Path::new("/"), directory.path()).unwrap());
-    let toolbox = toolbox(&runtime, &engine(4, false), "files", &grant);
+    let toolbox = toolbox(&runtime, &engine(EngineOptions::DEFAULT_AHEAD, true), "files", &grant);
     let files = [("1 KiB", 1 << 10), ("1 MiB", 1 << 20)].map(|(name, size)| {
         let path = directory.path().join(size.to_string());
         std::fs::write(&path, "0123456789abcde\n".repeat(size / 16)).unwrap();
@@ -102,4 +111,56 @@ fn read() {
         table.row(name, || call(&toolbox, &runtime, "read", arguments));
     }
     table.print();
+}
+
+/// From a component's file to its list of tools, for the first time and afterwards.
+fn load() {
+    let runtime = runtime();
+    let source = Source::File(component("files"));
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let load = |cache: Option<std::path::PathBuf>| {
+        let engine = Engine::new(&EngineOptions { cache, ..EngineOptions::default() }).unwrap();
+        let plugin = runtime.block_on(Plugin::load(&engine, "files", source.clone(), &Limits::default()));
+        assert_eq!(plugin.unwrap().tools().len(), 3);
+    };
+    let mut table = Table::new("from `files.wasm` to its list of tools, engine included");
+    table.row("cold: compile, ask", || load(None));
+    table.row("warm: from the cache", || load(Some(directory.path().to_owned())));
+    table.print();
+}
+
+/// How soon a call is answered while other guests use up every processor, and how soon those end.
+fn spinning() {
+    const SPINNING: usize = 8;
+    const CALLS: usize = 200;
+    let runtime = runtime();
+    let engine = engine(EngineOptions::DEFAULT_AHEAD, true);
+    let hostile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/guests/built/hostile.wasm");
+    let spin = toolbox_of(&runtime, &engine, Source::File(hostile), &Grant::none());
+    let hello = toolbox(&runtime, &engine, "hello", &Grant::none());
+    let session = Session::default();
+    let guests: Vec<_> = (0..SPINNING)
+        .map(|_| {
+            let (spin, session) = (spin.clone(), session.clone());
+            let call = ToolCall { id: "1".into(), tool: "spin".into(), arguments: json!({}) };
+            runtime.spawn(async move { spin.dispatch(call, &session).await })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    let mut times: Vec<Duration> = (0..CALLS)
+        .map(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            let begun = Instant::now();
+            call(&hello, &runtime, "hello", &json!({ "name": "you" }));
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    let begun = Instant::now();
+    session.cancel.cancel();
+    for guest in guests {
+        assert!(runtime.block_on(guest).unwrap().content.ends_with("was cancelled"));
+    }
+    println!("\n`hello` while {SPINNING} guests spin: median {:?}, worst {:?} of {CALLS}", times[CALLS / 2], times[CALLS - 1]);
+    println!("all {SPINNING} ended {:?} after the cancel", begun.elapsed());
 }

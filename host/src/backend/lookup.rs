@@ -30,7 +30,8 @@ fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     absolute.map(|directory| directory.join(name)).find(|file| is_executable(file))
 }
 
-fn is_executable(file: &Path) -> bool {
+/// Whether this user may run `file`.
+pub(crate) fn is_executable(file: &Path) -> bool {
     file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 

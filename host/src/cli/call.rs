@@ -33,7 +33,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) async fn execute(self, common: &Common, terminal: &Terminal) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let mut arguments = self.object()?;
         let program = common.program(terminal, false).await?;
         let def = program.toolbox.find(&self.tool).map(crate::tool::Entry::def);

@@ -13,13 +13,14 @@ use crate::report::Problem;
 pub(super) struct Check {}
 
 impl Check {
-    pub(super) async fn execute(self, common: &Common, terminal: &Terminal) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let mut program = Program::load(&common.options(false)).await?;
         let missing = missing(&program);
         program.problems.extend(missing);
         let report = program.report();
         if terminal.json {
-            let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
+            let problems: Vec<_> =
+                program.problems.iter().map(|problem| described(&program, problem)).collect();
             terminal.json(&json!({ "tools": program.toolbox.entries().len(), "problems": problems }))?;
         } else if let Some(report) = &report {
             terminal.say(report.styled());
@@ -53,7 +54,8 @@ fn summary(program: &Program) -> String {
     };
     let (tools, plugins) = (program.toolbox.entries().len(), program.manifest.plugins.len());
     let mode = crate::program::mode_name(program.manifest.sandbox.mode);
-    let write: Vec<_> = program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
+    let write: Vec<_> =
+        program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
     format!(
         "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}\nno problems found",
         write.join(", ")

@@ -19,9 +19,11 @@ pub(super) struct Init {
 }
 
 impl Init {
-    pub(super) fn execute(self, terminal: &Terminal) -> anyhow::Result<Exit> {
+    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let path = self.folder.join(FILE_NAME);
         let shown = path.display();
+        std::fs::create_dir_all(&self.folder)
+            .with_context(|| format!("cannot create folder `{}`", self.folder.display()))?;
         let name = program_name(&self.folder);
         match File::create_new(&path) {
             Ok(mut file) => {

@@ -71,12 +71,12 @@ impl Cli {
         let terminal = Terminal::new(self.common.json);
         terminal::log(self.common.verbose);
         let done = match self.verb {
-            Verb::Run(verb) => verb.execute(&self.common, &terminal).await,
-            Verb::Call(verb) => verb.execute(&self.common, &terminal).await,
-            Verb::Tools(verb) => verb.execute(&self.common, &terminal).await,
-            Verb::Check(verb) => verb.execute(&self.common, &terminal).await,
-            Verb::Init(verb) => verb.execute(&terminal),
-            Verb::Schema(verb) => verb.execute(&terminal),
+            Verb::Run(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Call(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Check(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Init(verb) => verb.execute(terminal),
+            Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
             terminal.fail(&error);
@@ -87,7 +87,7 @@ impl Cli {
 
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
-    async fn program(&self, terminal: &Terminal, many_calls: bool) -> anyhow::Result<Program> {
+    async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
         let program = Program::load(&self.options(many_calls)).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);

@@ -41,7 +41,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) async fn execute(self, common: &Common, terminal: &Terminal) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let program = common.program(terminal, true).await?;
         let provider = self.provider(&program.manifest)?;
         let agent = Agent::new(provider, self.toolbox(&program), self.settings(&program));
@@ -56,7 +56,7 @@ impl Run {
                 work.await?
             }
         };
-        show(&outcome, *terminal)?;
+        show(&outcome, terminal)?;
         Ok(exit(&outcome))
     }
 
@@ -72,6 +72,7 @@ impl Run {
         if let Some(system) = &agent.system_prompt {
             settings.system.clone_from(system);
         }
+        settings.max_repeats = agent.max_repeats;
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
         settings
     }
@@ -93,7 +94,9 @@ impl Run {
             settings.base_url.clone_from(&self.base_url);
         }
         if settings.model.is_empty() {
-            anyhow::bail!("no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml");
+            anyhow::bail!(
+                "no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml"
+            );
         }
         if settings.api_key.is_none() {
             settings.api_key = usual_key(&settings.kind);
@@ -114,12 +117,20 @@ fn settings(
     places: &Places,
 ) -> anyhow::Result<ProviderSettings> {
     let model = provider.model_complex.as_ref().or(provider.model.as_ref());
-    let mut settings = ProviderSettings::new(provider.name.value.as_str(), model.cloned().unwrap_or_default());
+    let mut settings =
+        ProviderSettings::new(provider.name.value.as_str(), model.cloned().unwrap_or_default());
     settings.base_url = provider.base_url.as_ref().map(|url| url.value.clone());
-    settings.api_key = provider.api_key.as_ref().map(|source| secret(source, manifest, places)).transpose()?;
+    settings.api_key =
+        provider.api_key.as_ref().map(|source| secret(source, manifest, places)).transpose()?;
     settings.timeouts.connect = provider.connect_timeout;
     settings.timeouts.total = provider.timeout;
+    settings.retry.attempts = provider.max_retries.saturating_add(1);
     settings.extra.clone_from(&provider.extra_body);
+    if let Some(most) = provider.max_tokens {
+        // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
+        let key = if settings.base_url.is_some() { "max_tokens" } else { "max_completion_tokens" };
+        settings.extra.entry(key).or_insert(most.into());
+    }
     for (name, value) in &provider.headers {
         let value = match value {
             TextOrSecret::Text(text) => SecretString::from(text.clone()),
@@ -134,8 +145,11 @@ fn settings(
 fn secret(source: &SecretSource, manifest: &Manifest, places: &Places) -> anyhow::Result<SecretString> {
     match source {
         SecretSource::Env(name) => {
+            let name = name.as_str();
             let value = std::env::var(name).ok().filter(|value| !value.is_empty());
-            let value = value.with_context(|| format!("the environment variable `{name}` is not set; program.toml says that a key is in it"))?;
+            let value = value.with_context(|| {
+                format!("the environment variable `{name}` is not set; program.toml says that a key is in it")
+            })?;
             Ok(SecretString::from(value))
         }
         SecretSource::File(path) => {

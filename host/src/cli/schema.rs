@@ -10,7 +10,7 @@ use crate::manifest;
 pub(super) struct Schema {}
 
 impl Schema {
-    pub(super) fn execute(self, terminal: &Terminal) -> anyhow::Result<Exit> {
+    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         terminal.data(&serde_json::to_string_pretty(&manifest::json_schema())?)?;
         Ok(Exit::Success)
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::event::{Event, Events};
+use crate::provider::ProviderError;
 use crate::report::Report;
 
 /// Where a person or a program reads what haft has to say.
@@ -57,12 +58,15 @@ impl Terminal {
             Some(report) => self.say(report.styled()),
             None => self.say(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
         }
+        if let Some(hint) = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint) {
+            self.hint(&hint);
+        }
     }
 
     /// Says what is wrong and does not keep haft from going on.
     pub(super) fn warn(self, report: &Report) {
         for problem in report.problems() {
-            let place = problem.span().map(|span| format!(" ({})", report.place(span))).unwrap_or_default();
+            let place = report.place(problem).map(|place| format!(" ({place})")).unwrap_or_default();
             self.say(format_args!("{WARNING}warning:{WARNING:#} {}{place}", problem.message()));
             for hint in problem.hints() {
                 self.hint(hint);
@@ -92,7 +96,10 @@ impl Terminal {
                 let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
                 let arguments = shortened(&call.arguments.to_string());
                 let time = duration.as_millis();
-                self.say(format_args!("{style}{mark} {}{style:#} {DIM}{arguments} ({time} ms){DIM:#}", call.tool));
+                self.say(format_args!(
+                    "{style}{mark} {}{style:#} {DIM}{arguments} ({time} ms){DIM:#}",
+                    call.tool
+                ));
             }
             event => self.message(event),
         })

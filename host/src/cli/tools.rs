@@ -18,8 +18,7 @@ const MAX_DESCRIPTION: usize = 60;
 pub(super) struct Tools {}
 
 impl Tools {
-    #[expect(clippy::unused_async_trait_impl, reason = "one shape for all verbs")]
-    pub(super) async fn execute(self, common: &Common, terminal: &Terminal) -> anyhow::Result<Exit> {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let program = common.program(terminal, false).await?;
         if terminal.json {
             let tools: Vec<_> = program.toolbox.entries().map(described).collect();
@@ -62,7 +61,12 @@ fn table<'a>(entries: impl ExactSizeIterator<Item = &'a Entry>) -> String {
         let (bytes, what) = (bytes(def), first_line(&def.description));
         total += bytes;
         // Writing to a `String` cannot fail.
-        let _ = writeln!(table, "{:width$}  {bytes:>6}  {:>7}  {what}", def.name, bytes.div_ceil(BYTES_PER_TOKEN));
+        let _ = writeln!(
+            table,
+            "{:width$}  {bytes:>6}  {:>7}  {what}",
+            def.name,
+            bytes.div_ceil(BYTES_PER_TOKEN)
+        );
     }
     let _ = writeln!(table, "{:width$}  {total:>6}  {:>7}", "total", total.div_ceil(BYTES_PER_TOKEN));
     table

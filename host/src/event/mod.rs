@@ -63,7 +63,9 @@ pub enum Event {
 
 /// Where events go. Cheap to clone; emitting to nobody costs nothing.
 #[derive(Clone, Default)]
-pub struct Events(Option<Arc<dyn Fn(&Event) + Send + Sync>>);
+pub struct Events(Option<Arc<Sink>>);
+
+type Sink = dyn Fn(&Event) + Send + Sync;
 
 impl Events {
     /// Events that nobody hears.

@@ -4,16 +4,17 @@
 
 mod arguments;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use self::arguments::Argument;
 use super::answer::{answer, character_limit, limits};
-use crate::backend::lookup::find_on_path;
+use crate::backend::lookup::{find_on_path, is_executable};
 use crate::backend::process::{self, Job, Output};
 use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
 use crate::limit::Limits;
+use crate::manifest::Argument;
 use crate::tool::{Context, Tool, ToolError};
 
 /// How long a command may take where its program says nothing.
@@ -28,9 +29,11 @@ pub struct CommandSpec {
     pub tool: String,
     /// What it does, for the model.
     pub description: String,
-    /// The words of the command line: the name of a binary on `PATH`, then the arguments that
-    /// are always there.
+    /// The words of the command line: the name of a binary on `PATH`, or `./…` for one below
+    /// `folder`; then the arguments that are always there.
     pub command: Vec<String>,
+    /// The folder that the program came in.
+    pub folder: PathBuf,
     /// What a call may add, in this order.
     pub arguments: Vec<Argument>,
     /// Binaries without which it cannot work, besides its own.
@@ -48,7 +51,9 @@ pub enum CommandError {
     #[error("the command is empty: expected the name of a program and its arguments")]
     Empty,
     /// A path in place of a name.
-    #[error("expected the bare name of a program on PATH, not a path: `{0}`")]
+    #[error(
+        "expected the bare name of a program on PATH, or `./…` for one that the program brings along: `{0}`"
+    )]
     NotABareName(String),
     /// Two arguments of one name.
     #[error("the argument `{0}` is declared twice")]
@@ -60,21 +65,27 @@ pub enum CommandError {
 pub struct CommandTool {
     def: ToolDef,
     spec: CommandSpec,
-    binary: String,
+    binary: Binary,
+}
+
+/// What is run.
+#[derive(Debug)]
+enum Binary {
+    /// A name on `PATH`, looked up by every call.
+    Named(String),
+    /// A file that the program brings along.
+    Own(PathBuf),
 }
 
 /// The name under which a command of a program is exposed.
 pub fn exposed_name(program: &str, tool: &str) -> String {
-    format!("program__{program}__{tool}")
+    crate::tool::exposed_name(&["program", program, tool])
 }
 
 impl CommandTool {
     /// Makes the tool. Whether its binary is there is looked up by every call.
     pub fn new(spec: CommandSpec) -> Result<Self, CommandError> {
-        let binary = spec.command.first().filter(|name| !name.is_empty()).ok_or(CommandError::Empty)?.clone();
-        if binary.contains('/') {
-            return Err(CommandError::NotABareName(binary));
-        }
+        let binary = Binary::of(&spec)?;
         arguments::check_names(&spec.arguments)?;
         let def = ToolDef {
             name: exposed_name(&spec.program, &spec.tool),
@@ -97,7 +108,7 @@ impl CommandTool {
         let given =
             arguments::words(&self.spec.arguments, &call.arguments, fixed.iter().any(|word| word == "--"))
                 .map_err(ToolError::InvalidArguments)?;
-        let program = find_on_path(&self.binary).filter(|_| missing(&self.spec.required).is_empty());
+        let program = self.binary.find().filter(|_| missing(&self.spec.required).is_empty());
         let program = program.ok_or_else(|| ToolError::ExecutionFailed(self.missing()))?;
         let arguments = fixed.iter().chain(&given).map(Into::into).collect();
         let (output, timeout) = (Output::Separate, self.spec.timeout);
@@ -106,10 +117,38 @@ impl CommandTool {
 
     /// Names everything that is missing, so that it can be installed in one go.
     fn missing(&self) -> String {
-        let others = self.spec.required.iter().filter(|name| **name != self.binary);
-        let names = missing(std::iter::once(&self.binary).chain(others));
-        let (program, names) = (&self.spec.program, names.join(", "));
+        let program = &self.spec.program;
+        let own = match &self.binary {
+            Binary::Own(path) if self.binary.find().is_none() => {
+                let path = path.display();
+                return format!(
+                    "`{path}`, which the program `{program}` should bring along, is not an executable file"
+                );
+            }
+            Binary::Own(_) => None,
+            Binary::Named(name) => Some(name),
+        };
+        let others = self.spec.required.iter().filter(|name| Some(*name) != own);
+        let names = missing(own.into_iter().chain(others)).join(", ");
         format!("the program `{program}` requires what is not on PATH: {names}; install it, then call again")
+    }
+}
+
+impl Binary {
+    fn of(spec: &CommandSpec) -> Result<Self, CommandError> {
+        let word = spec.command.first().filter(|word| !word.is_empty()).ok_or(CommandError::Empty)?;
+        match word.strip_prefix("./") {
+            Some(own) if !own.split('/').any(|part| part == "..") => Ok(Self::Own(spec.folder.join(own))),
+            None if !word.contains('/') => Ok(Self::Named(word.clone())),
+            _ => Err(CommandError::NotABareName(word.clone())),
+        }
+    }
+
+    fn find(&self) -> Option<PathBuf> {
+        match self {
+            Self::Named(name) => find_on_path(name),
+            Self::Own(path) => is_executable(path).then(|| path.clone()),
+        }
     }
 }
 

@@ -4,10 +4,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Guests at work at once; further calls wait their turn. Each holds a thread, a memory of its
@@ -19,10 +18,6 @@ const SPARE_THREADS: usize = 16;
 
 /// How long an idle thread waits for the next guest.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-
-/// How long a caller looks out for its answer before it sleeps. Most calls of small tools end
-/// within it, and being woken costs about as much again.
-const SPIN: Duration = Duration::from_micros(50);
 
 /// The guests' threads. Dropping it abandons whatever still runs.
 pub(super) struct Threads {
@@ -51,15 +46,12 @@ impl Threads {
     ) -> Option<T> {
         let permit = self.permits.clone().acquire_owned().await.ok()?;
         let handle = self.runtime.as_ref()?.handle().clone();
-        let (sender, mut receiver) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         self.runtime.as_ref()?.spawn_blocking(move || {
             work(&handle, sender);
             drop(permit);
         });
-        match spin(&mut receiver) {
-            Err(TryRecvError::Empty) => receiver.await.ok(),
-            answer => answer.ok(),
-        }
+        receiver.await.ok()
     }
 
     /// Runs `work` on a thread of its own, with nobody waiting for it.
@@ -74,17 +66,6 @@ impl Threads {
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(task);
-        }
-    }
-}
-
-/// Waits a moment for an answer without giving up the thread.
-fn spin<T>(receiver: &mut oneshot::Receiver<T>) -> Result<T, TryRecvError> {
-    let begun = Instant::now();
-    loop {
-        match receiver.try_recv() {
-            Err(TryRecvError::Empty) if begun.elapsed() < SPIN => std::hint::spin_loop(),
-            answer => return answer,
         }
     }
 }

@@ -81,12 +81,11 @@ pub(super) fn sandbox(
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Grant> {
     let sandbox = &manifest.sandbox;
-    let workspace = match &sandbox.workspace {
-        Some(written) => written_root(manifest, places, written, problems)?,
-        None => {
-            places.create()?;
-            root(Path::new("/"), &places.workspace)?
-        }
+    let workspace = if let Some(written) = &sandbox.workspace {
+        written_root(manifest, places, written, problems)?
+    } else {
+        places.create()?;
+        root(Path::new("/"), &places.workspace)?
     };
     let own = [root(Path::new("/"), &places.data)?, root(Path::new("/"), &places.temporary)?];
     let mut grant = Grant::sandbox(sandbox.mode, workspace, own);
@@ -184,7 +183,7 @@ fn root(base: &Path, path: &Path) -> anyhow::Result<Root> {
 }
 
 /// How a mode is called in messages.
-pub(crate) fn mode_name(mode: SandboxMode) -> &'static str {
+pub fn mode_name(mode: SandboxMode) -> &'static str {
     match mode {
         SandboxMode::Sandbox => "sandbox",
         SandboxMode::Rx => "rx",

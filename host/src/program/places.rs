@@ -24,12 +24,19 @@ pub struct Places {
 impl Places {
     /// The places of whoever runs haft.
     pub fn of_this_machine() -> anyhow::Result<Self> {
-        let base = etcetera::choose_base_strategy()
-            .map_err(|_| anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean"))?;
+        let base = etcetera::choose_base_strategy().map_err(|_| {
+            anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean")
+        })?;
         let home = base.home_dir().to_owned();
         let data = home.join(".haft");
         let workspace = data.join("workspace");
-        Ok(Self { data, workspace, temporary: std::env::temp_dir(), cache: base.cache_dir().join("haft"), home })
+        Ok(Self {
+            data,
+            workspace,
+            temporary: std::env::temp_dir(),
+            cache: base.cache_dir().join("haft"),
+            home,
+        })
     }
 
     /// Makes the directories that tools are granted by default, for this user alone.

@@ -15,6 +15,7 @@ use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::{Event, Events};
 use crate::grant::Grant;
 use crate::limit::Limits;
+use crate::manifest::ToolPattern;
 
 /// Tools by name, in the order they were put in.
 #[derive(Clone, Default)]
@@ -88,15 +89,15 @@ impl Toolbox {
         }
     }
 
-    /// The tools whose name `patterns` allow (`*` stands for any characters), with their grants
+    /// The tools that `patterns` name, with their grants
     /// narrowed to `grant`. No pattern, no tool.
     #[must_use]
-    pub fn select(&self, patterns: &[String], grant: Option<&Grant>) -> Self {
+    pub fn select(&self, patterns: &[ToolPattern], grant: Option<&Grant>) -> Self {
         let mut selected = Self::default();
         for (index, entry) in self.entries.iter().enumerate() {
             let names: Vec<_> =
                 self.names.iter().filter(|(_, own)| **own == index).map(|(name, _)| name).collect();
-            if !patterns.iter().any(|pattern| names.iter().any(|name| matches(pattern, name))) {
+            if !patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name))) {
                 continue;
             }
             let own = selected.entries.len();
@@ -236,18 +237,6 @@ async fn unpanicked(
         })
     })
     .await
-}
-
-/// Whether `name` is what `pattern` means, `*` standing for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut tail) = name.strip_prefix(start) else { return false };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    for part in middle.split('*') {
-        let Some((_, after)) = tail.split_once(part) else { return false };
-        tail = after;
-    }
-    tail.ends_with(end)
 }
 
 impl std::fmt::Debug for Toolbox {

@@ -13,7 +13,7 @@ wasmtime::component::bindgen!({ path: "../wit", world: "plugin", exports: { defa
 use self::exports::haft::plugin::tools::ToolCall;
 use self::haft::plugin::host;
 
-pub struct Floor {
+pub(crate) struct Floor {
     engine: Engine,
     component: PluginPre<Data>,
     runtime: tokio::runtime::Runtime,
@@ -25,7 +25,7 @@ struct Data {
 }
 
 impl Floor {
-    pub fn new(component: &Path) -> Self {
+    pub(crate) fn new(component: &Path) -> Self {
         // Epochs on: a guest that nobody can stop is no alternative.
         let engine = Engine::new(Config::new().epoch_interruption(true)).unwrap();
         let mut linker: Linker<Data> = Linker::new(&engine);
@@ -37,7 +37,7 @@ impl Floor {
         Self { engine, component, runtime }
     }
 
-    pub fn call(&self, tool: &str, arguments: &Value) {
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) {
         let call = ToolCall { id: "1".into(), tool: tool.into(), arguments: arguments.to_string() };
         self.runtime.block_on(async {
             let data = Data { wasi: WasiCtx::builder().build(), table: ResourceTable::new() };

@@ -8,27 +8,30 @@ const ROUNDS: usize = 60;
 /// How long one variant runs in a round.
 const SLICE: Duration = Duration::from_millis(20);
 
+/// A variant's name, and one run of it.
+type Row<'a> = (&'a str, Box<dyn FnMut() + 'a>);
+
 /// Variants of one thing.
-pub struct Table<'a> {
+pub(crate) struct Table<'a> {
     title: &'a str,
     /// Quiet time before every run; not counted.
-    pub pause: Duration,
-    rows: Vec<(&'a str, Box<dyn FnMut() + 'a>)>,
+    pub(crate) pause: Duration,
+    rows: Vec<Row<'a>>,
 }
 
 impl<'a> Table<'a> {
     /// A table without rows.
-    pub fn new(title: &'a str) -> Self {
+    pub(crate) fn new(title: &'a str) -> Self {
         Self { title, pause: Duration::ZERO, rows: Vec::new() }
     }
 
     /// Adds a variant; the first is what the others are compared with.
-    pub fn row(&mut self, name: &'a str, run: impl FnMut() + 'a) {
+    pub(crate) fn row(&mut self, name: &'a str, run: impl FnMut() + 'a) {
         self.rows.push((name, Box::new(run)));
     }
 
     /// Times all variants and prints the table.
-    pub fn print(mut self) {
+    pub(crate) fn print(mut self) {
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); self.rows.len()];
         for round in 0..=ROUNDS {
             for ((_, run), times) in self.rows.iter_mut().zip(&mut times) {
@@ -66,7 +69,12 @@ fn slice(run: &mut dyn FnMut(), pause: Duration) -> f64 {
 
 fn quantile(mut values: Vec<f64>, at: f64) -> f64 {
     values.sort_by(f64::total_cmp);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place in a short list")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a place in a short list"
+    )]
     let place = (at * (values.len() - 1) as f64).round() as usize;
     values.get(place).copied().unwrap_or(f64::NAN)
 }

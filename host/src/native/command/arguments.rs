@@ -7,35 +7,16 @@ use serde_json::{Map, Value, json};
 
 use super::CommandError;
 use crate::backend::process::MAX_ARGUMENT;
+use crate::manifest::{Argument, ArgumentType};
 
 /// The argument that takes any further words, unless a program declares one of this name itself.
 const REST: &str = "args";
 
-/// One declared argument.
-///
-/// Its type is that of its default, and text without one: `false` makes a switch, `1` an
-/// integer, `[]` a list.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Argument {
-    /// Its name in a call.
-    pub name: String,
-    /// What it means, for the model.
-    pub description: String,
-    /// Whether every call must give it; one with a default need never be given.
-    pub required: bool,
-    /// What stands in where a call does not give it.
-    pub default: Option<Value>,
-    /// What goes before the value: `--title` and `-t` as a word of their own, `of=` in the same
-    /// word. Stands alone, or not at all, for a boolean; is repeated for every item of a list.
-    /// Without a flag the value itself is the word.
-    pub flag: Option<String>,
-}
-
 /// Refuses two arguments of one name.
 pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
     let mut names = BTreeSet::new();
-    match arguments.iter().find(|argument| !names.insert(&argument.name)) {
-        Some(twice) => Err(CommandError::DuplicateArgument(twice.name.clone())),
+    match arguments.iter().find(|argument| !names.insert(argument.name.as_str())) {
+        Some(twice) => Err(CommandError::DuplicateArgument(twice.name.as_str().to_owned())),
         None => Ok(()),
     }
 }
@@ -43,7 +24,7 @@ pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
 /// The JSON Schema of a call's arguments.
 pub(super) fn schema(arguments: &[Argument]) -> Value {
     let mut properties: Map<_, _> =
-        arguments.iter().map(|argument| (argument.name.clone(), argument.schema())).collect();
+        arguments.iter().map(|argument| (argument.name.as_str().to_owned(), schema_of(argument))).collect();
     if takes_rest(arguments) {
         let rest = "Further arguments, each passed on as it is, without a shell";
         let options = if arguments.is_empty() { "" } else { "; none may begin with `-`" };
@@ -71,15 +52,15 @@ pub(super) fn words(
 ) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     for argument in arguments {
-        match given.get(&argument.name).filter(|value| !value.is_null()) {
+        match given.get(argument.name.as_str()).filter(|value| !value.is_null()) {
             Some(value) => {
-                let given = argument.words(value, after_terminator);
-                words.extend(given.map_err(|problem| format!("`{}`: {problem}", argument.name))?);
+                let given = words_of(argument, value, after_terminator);
+                words.extend(given.map_err(|problem| format!("`{}`: {problem}", argument.name.as_str()))?);
             }
             None => match &argument.default {
                 // The program's own words: they may be what they like.
-                Some(default) => words.extend(argument.words(default, true)?),
-                None if argument.required => return Err(format!("`{}` is required", argument.name)),
+                Some(default) => words.extend(words_of(argument, default, true)?),
+                None if argument.required => return Err(format!("`{}` is required", argument.name.as_str())),
                 None => {}
             },
         }
@@ -99,42 +80,32 @@ pub(super) fn words(
 }
 
 fn takes_rest(arguments: &[Argument]) -> bool {
-    arguments.iter().all(|argument| argument.name != REST)
+    arguments.iter().all(|argument| argument.name.as_str() != REST)
 }
 
-impl Argument {
-    fn schema(&self) -> Value {
-        let mut schema = json!({"type": self.kind(), "description": self.description});
-        if let (Some(default), Some(schema)) = (&self.default, schema.as_object_mut()) {
-            if default.is_array() {
-                schema.insert("items".into(), json!({"type": "string"}));
-            }
+fn schema_of(argument: &Argument) -> Value {
+    let mut schema = json!({"type": argument.kind.as_str(), "description": argument.description});
+    if let Some(schema) = schema.as_object_mut() {
+        if argument.kind == ArgumentType::Array {
+            schema.insert("items".into(), json!({"type": "string"}));
+        }
+        if let Some(default) = &argument.default {
             schema.insert("default".into(), default.clone());
         }
-        schema
     }
+    schema
+}
 
-    fn kind(&self) -> &'static str {
-        match &self.default {
-            Some(Value::Bool(_)) => "boolean",
-            Some(Value::Number(number)) if number.is_f64() => "number",
-            Some(Value::Number(_)) => "integer",
-            Some(Value::Array(_)) => "array",
-            _ => "string",
-        }
-    }
-
-    fn words(&self, value: &Value, any: bool) -> Result<Vec<String>, String> {
-        let Some(flag) = &self.flag else {
-            return texts(value)?.into_iter().map(|text| positional(text, any)).collect();
-        };
-        match value {
-            Value::Bool(on) => Ok(on.then(|| flag.clone()).into_iter().collect()),
-            value => {
-                let flagged: Result<Vec<_>, _> =
-                    texts(value)?.into_iter().map(|text| flagged(flag, text)).collect();
-                flagged.map(|words| words.concat())
-            }
+fn words_of(argument: &Argument, value: &Value, any: bool) -> Result<Vec<String>, String> {
+    let Some(flag) = &argument.flag else {
+        return texts(value)?.into_iter().map(|text| positional(text, any)).collect();
+    };
+    match value {
+        Value::Bool(on) => Ok(on.then(|| flag.clone()).into_iter().collect()),
+        value => {
+            let flagged: Result<Vec<_>, _> =
+                texts(value)?.into_iter().map(|text| flagged(flag, text)).collect();
+            flagged.map(|words| words.concat())
         }
     }
 }
@@ -187,7 +158,14 @@ mod tests {
 
     fn argument(name: &str, flag: Option<&str>, default: Option<Value>) -> Argument {
         let flag = flag.map(str::to_owned);
-        Argument { name: name.into(), description: format!("the {name}"), required: true, default, flag }
+        let kind = match &default {
+            Some(Value::Bool(_)) => ArgumentType::Boolean,
+            Some(Value::Number(_)) => ArgumentType::Integer,
+            Some(Value::Array(_)) => ArgumentType::Array,
+            _ => ArgumentType::String,
+        };
+        let (name, description) = (name.parse().unwrap(), format!("the {name}"));
+        Argument { name, description, kind, required: true, default, flag }
     }
 
     fn declared() -> [Argument; 5] {
@@ -200,7 +178,7 @@ mod tests {
         ]
     }
 
-    /// PR04: declared arguments appear in the schema, with the type of their default.
+    /// PR04: declared arguments appear in the schema, with their types.
     #[test]
     fn pr04_the_schema_is_that_of_the_declaration() {
         let expected = json!({

@@ -105,7 +105,7 @@ async fn rg03_failures_are_answers() {
 async fn te08_only_selected_tools_are_listed_and_callable() {
     let toolbox = toolbox(&["read", "bash", "mcp__git__log", "mcp__git__show"]);
     let select = |patterns: &[&str]| {
-        let patterns: Vec<String> = patterns.iter().map(ToString::to_string).collect();
+        let patterns: Vec<ToolPattern> = patterns.iter().map(|pattern| pattern.parse().unwrap()).collect();
         toolbox.select(&patterns, None)
     };
     assert!(names(&select(&[])).is_empty());
@@ -122,7 +122,8 @@ async fn a_selection_only_narrows() {
     let mut toolbox = Toolbox::default();
     let grant = Grant::none().with_write(root("/nowhere"));
     toolbox.insert(echo("read"), grant, Limits::default(), "the test").unwrap();
-    let narrowed = toolbox.select(&["*".into()], Some(&Grant::none().with_write(root("/nowhere/in"))));
+    let narrowed =
+        toolbox.select(&["*".parse().unwrap()], Some(&Grant::none().with_write(root("/nowhere/in"))));
     assert!(answer(&narrowed, "read", "grant").await.content.contains("/nowhere/in"));
 }
 

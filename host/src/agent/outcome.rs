@@ -1,0 +1,69 @@
+//! What a run came to. A run that ends early is told apart from one that is done, and keeps
+//! what it had.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::provider::Usage;
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// The final text; for [`End::TurnCap`] and [`End::Cancelled`] all that the model said on
+    /// the way, with an empty line between turns. May be empty.
+    pub text: String,
+    /// How often the model answered.
+    pub turns: u32,
+    /// Tokens of all turns.
+    pub usage: Usage,
+    /// The model that answered last, as the provider reports it.
+    pub model: String,
+    /// From the prompt to the end.
+    pub elapsed: Duration,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The model said all it had to say.
+    Final,
+    /// The final text is cut off at the limit of output tokens.
+    Length,
+    /// The provider's filter held the answer back, or the rest of it.
+    Filtered,
+    /// The model declined; the text says why.
+    Refused,
+    /// The model would have gone on, but was asked as often as allowed.
+    TurnCap,
+    /// The session was cancelled.
+    Cancelled,
+}
+
+impl Outcome {
+    /// Why there is no complete answer; `None` when there is one.
+    pub fn shortfall(&self) -> Option<String> {
+        let text = match self.end {
+            End::Final => return None,
+            End::TurnCap => {
+                return Some(format!("reached max turns ({}) without final response", self.turns));
+            }
+            End::Length => "the answer is cut off at the limit of output tokens",
+            End::Filtered => "the provider's content filter held the answer back",
+            End::Refused => "the model declined",
+            End::Cancelled => "cancelled",
+        };
+        Some(text.to_owned())
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shortfall() {
+            None => f.write_str(&self.text),
+            Some(why) if self.text.is_empty() => write!(f, "[{why}]"),
+            Some(why) => write!(f, "{}\n\n[{why}]", self.text),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Runs the calls of a turn, in the order in which the model made them, and gives every one an
+//! answer: also those that cannot be run and those that a cancellation overtakes.
+
+use std::time::Duration;
+
+use super::brake::Brake;
+use crate::call::{ToolCall, ToolResult};
+use crate::event::Event;
+use crate::provider::Wanted;
+use crate::tool::{Session, Toolbox};
+
+/// Calls of one turn that are run: a model that asks for more has lost its way.
+const MAX_CALLS: usize = 64;
+/// The work of one run.
+pub(super) struct Work<'a> {
+    toolbox: &'a Toolbox,
+    session: &'a Session,
+    brake: Brake,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(toolbox: &'a Toolbox, session: &'a Session, max_repeats: u32) -> Self {
+        Self { toolbox, session, brake: Brake::new(max_repeats) }
+    }
+
+    /// The answers to `calls`, one each, in order.
+    pub(super) async fn run(&mut self, calls: &[Wanted]) -> Vec<ToolResult> {
+        let mut answers = Vec::with_capacity(calls.len());
+        for (index, wanted) in calls.iter().enumerate() {
+            let answer = match self.refuse(index, wanted) {
+                Some(refusal) => self.tell(&wanted.call, refusal),
+                None => self.dispatch(&wanted.call).await,
+            };
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// The answer to a call that is not to be run.
+    fn refuse(&self, index: usize, wanted: &Wanted) -> Option<ToolResult> {
+        if self.session.cancel.is_cancelled() {
+            return Some(ToolResult::error("the call was not run: cancelled by the user"));
+        }
+        if index >= MAX_CALLS {
+            let text =
+                format!("the call was not run: a turn may make {MAX_CALLS} calls; make the rest in the next");
+            return Some(ToolResult::error(text));
+        }
+        let problem = wanted.problem.as_deref().map(ToolResult::error);
+        problem.or_else(|| self.brake.refuse(&wanted.call))
+    }
+
+    /// Whoever watches learns of the calls that the toolbox never sees as of any other.
+    fn tell(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
+        let (told, duration) = (&result, Duration::ZERO);
+        self.session.events.emit(|| Event::Started(call.clone()));
+        self.session.events.emit(|| Event::Completed { call: call.clone(), result: told.clone(), duration });
+        result
+    }
+
+    async fn dispatch(&mut self, call: &ToolCall) -> ToolResult {
+        let result = self.toolbox.dispatch(call.clone(), self.session).await;
+        self.brake.note(call, &result, self.changes(call));
+        result
+    }
+
+    /// Whether the tool may change something.
+    fn changes(&self, call: &ToolCall) -> bool {
+        !self.toolbox.find(&call.tool).is_some_and(|entry| entry.def().hints.read_only)
+    }
+}

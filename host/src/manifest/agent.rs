@@ -1,0 +1,53 @@
+//! `[agent]`: how the agent works. What the tools are called is not checked here, because
+//! plugins and servers bring their own.
+
+use super::catalogue::AGENT;
+use super::entry::Entry;
+use super::pattern::ToolPattern;
+use super::section::Section;
+
+/// `[agent]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// What the model is told first; `None`: haft's own.
+    pub system_prompt: Option<String>,
+    /// Questions to the model in one run; at least 1.
+    pub max_turns: u32,
+    /// Which tools it is offered, by exposed name; `None`: all, empty: none at all.
+    pub tools: Option<Vec<ToolPattern>>,
+    /// Rough tokens (bytes of JSON / 4) that the list of tools may take. What does not fit stays
+    /// reachable through a search tool; `None`: no limit.
+    pub tool_budget: Option<u32>,
+    /// How often the same failing call is carried out again before it is refused.
+    pub max_repeats: u32,
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self { system_prompt: None, max_turns: 50, tools: None, tool_budget: None, max_repeats: 2 }
+    }
+}
+
+impl Agent {
+    /// More turns than any run has money for.
+    pub const MAX_MAX_TURNS: u32 = 10_000;
+    /// Tokens; larger than any model's context.
+    pub const MAX_TOOL_BUDGET: u32 = 10_000_000;
+    /// A call that failed so often fails again.
+    pub const MAX_MAX_REPEATS: u32 = 100;
+
+    pub(super) fn read(root: &Section<'_>) -> Self {
+        let default = Self::default();
+        let Some(section) = root.get("agent", |entry| entry.section(&AGENT)) else {
+            return default;
+        };
+        let count = |key, range| section.get(key, |entry| entry.count(range));
+        Self {
+            system_prompt: section.get("system_prompt", Entry::text),
+            max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
+            tools: section.get("tools", Entry::tool_patterns),
+            tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
+            max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
+        }
+    }
+}

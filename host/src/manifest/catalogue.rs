@@ -1,0 +1,519 @@
+//! Every table of program.toml and every key in it, once: the reader's list of allowed keys, the
+//! text of its hints and the JSON Schema all come from here. It holds no behaviour.
+//!
+//! The order is that of `program.toml.example`: what a reader meets first stands first.
+
+use super::agent::Agent;
+use super::name::{Name, ToolName};
+use super::plugin::Reuse;
+use super::provider::{self, Provider};
+use super::server::McpServer;
+use super::tool::ARGUMENT_TYPES;
+
+/// A table: the keys it may have.
+pub(super) struct Table {
+    /// How a person writes its head: `[[plugins]]`, `[plugins.limits]`; empty where it has none.
+    pub(super) header: &'static str,
+    /// What it is for.
+    pub(super) doc: &'static str,
+    /// The keys, in the order in which they are best written.
+    pub(super) keys: &'static [Key],
+}
+
+/// A key of a table.
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) required: bool,
+    /// What it means, with its default: shown in hints and by editors.
+    pub(super) doc: &'static str,
+    /// Other words that people use for it; only ever suggested, never accepted.
+    pub(super) also: &'static [&'static str],
+}
+
+/// What a value may be.
+pub(super) enum Kind {
+    /// Any text that is not blank.
+    Text,
+    /// Any text.
+    Word,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number, both bounds included.
+    Count { min: u64, max: u64 },
+    /// A text such as `"64MiB"`.
+    Size,
+    /// A text such as `"30s"`.
+    Time,
+    /// One of these texts.
+    OneOf(fn() -> Vec<&'static str>),
+    /// A text of this regular expression, which the reader checks by a type of its own.
+    Pattern(&'static str),
+    /// A path, relative to the folder of the file.
+    Path,
+    /// A command line: one text split as a shell splits words, or the words.
+    Command,
+    /// A text, a number, a flag, or an array of texts.
+    Scalar,
+    /// A table that is passed on as JSON.
+    Json,
+    /// A text, or a secret.
+    TextOrSecret,
+    /// An array.
+    List(&'static Kind),
+    /// A table whose keys are the user's.
+    Map(&'static Kind),
+    /// One table.
+    Table(&'static Table),
+    /// An array of tables.
+    Tables(&'static Table),
+    /// An array of tables, or a table of tables whose keys are the names.
+    NamedTables(&'static Table),
+}
+
+impl Table {
+    pub(super) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+impl Kind {
+    /// The table that a value of this kind is made of, if it is.
+    #[cfg(test)]
+    fn table(&self) -> Option<&'static Table> {
+        match self {
+            Self::Table(table) | Self::Tables(table) | Self::NamedTables(table) => Some(table),
+            Self::List(inner) | Self::Map(inner) => inner.table(),
+            _ => None,
+        }
+    }
+}
+
+impl Key {
+    const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
+        Self { name, kind, required: false, doc, also: &[] }
+    }
+
+    const fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    const fn also(self, also: &'static [&'static str]) -> Self {
+        Self { also, ..self }
+    }
+}
+
+/// A name of a program, plugin or server; see [`Name`].
+const NAME: Kind = Kind::Pattern(Name::PATTERN);
+/// A tool's or an argument's name; see [`ToolName`].
+const TOOL_NAME: Kind = Kind::Pattern(ToolName::PATTERN);
+/// The name of an environment variable.
+const VARIABLE: Kind = Kind::Pattern("^[A-Za-z_][A-Za-z0-9_]*$");
+/// A network destination; the parser of [`crate::grant::HostPattern`] decides.
+const HOST: Kind = Kind::Pattern("^(https?://)?[^/?#@]+$");
+const TOOL_PATTERNS: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+$"));
+const VARIABLES: Kind = Kind::List(&VARIABLE);
+const PATHS: Kind = Kind::List(&Kind::Path);
+const TEXTS: Kind = Kind::List(&Kind::Text);
+const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
+
+/// The file.
+pub(super) static ROOT: Table = Table {
+    header: "",
+    doc: "A haft program: tools, plugins, servers and what they may do.",
+    keys: &[
+        Key::new("program", Kind::Table(&PROGRAM), "what this program is called").also(&["package", "name"]),
+        Key::new("tools", Kind::NamedTables(&TOOL), "command tools: programs that the model may start")
+            .also(&["tool", "commands"]),
+        Key::new("plugins", Kind::Tables(&PLUGIN), "tool plugins: WebAssembly components")
+            .also(&["plugin", "components"]),
+        Key::new("host_requirements", Kind::Table(&HOST_REQUIREMENTS), "programs that must be installed")
+            .also(&["requirements", "requires"]),
+        Key::new("requires_tools", Kind::Table(&REQUIRES_TOOLS), "tools that an agent of this program needs")
+            .also(&["dependencies"]),
+        Key::new("mcp_servers", Kind::Tables(&MCP_SERVER), "MCP servers whose tools are used")
+            .also(&["mcpServers", "servers"]),
+        Key::new("mcp", Kind::Tables(&MCP_SERVER), "the same as `mcp_servers`"),
+        Key::new("provider", Kind::Table(&PROVIDER), "the model").also(&["model", "llm", "providers"]),
+        Key::new("agent", Kind::Table(&AGENT), "how the agent works").also(&["agents"]),
+        Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
+        Key::new("builtins", Kind::Table(&BUILTINS), "which built-in tools there are")
+            .also(&["built_ins", "builtin_tools"]),
+    ],
+};
+
+pub(super) static PROGRAM: Table = Table {
+    header: "[program]",
+    doc: "What this program is called. Needed where there are `[[tools]]`.",
+    keys: &[
+        Key::new("name", NAME, "part of the names of its command tools").required(),
+        Key::new("version", Kind::Text, "a semantic version such as `1.0.0`").required(),
+        Key::new("description", Kind::Text, "one sentence"),
+        Key::new("authors", TEXTS, "who wrote it"),
+        Key::new("author", Kind::Text, "the same as `authors` with one entry"),
+        Key::new("license", Kind::Text, "an SPDX expression such as `MIT`").also(&["licence"]),
+    ],
+};
+
+pub(super) static TOOL: Table = Table {
+    header: "[[tools]]",
+    doc: "A command tool: a program that the model may start, without a shell.",
+    keys: &[
+        Key::new("name", TOOL_NAME, "the model sees `program__<program>__<name>`").required(),
+        Key::new("description", Kind::Text, "what it does, written for the model").required(),
+        Key::new(
+            "command",
+            Kind::Command,
+            "split as a shell splits words and run without one, or an array of words; \
+             the program is a bare name on PATH, or begins with `./`",
+        )
+        .required()
+        .also(&["cmd", "run", "exec"]),
+        Key::new("arguments", Kind::List(&Kind::Table(&ARGUMENT)), "what the model may add to the command")
+            .also(&["args", "parameters", "params"]),
+        Key::new("timeout", Kind::Time, "when it is stopped; default `120s`").also(&["time", "time_limit"]),
+        Key::new("env", VARIABLES, "variables of haft's environment that it may see; default none")
+            .also(&["environment"]),
+        Key::new("confirm", Kind::Flag, "ask a person before every call; default false").also(&["approve"]),
+    ],
+};
+
+pub(super) static ARGUMENT: Table = Table {
+    header: "",
+    doc: "An argument of a command tool.",
+    keys: &[
+        Key::new("name", TOOL_NAME, "the argument's name in a call").required(),
+        Key::new("description", Kind::Text, "what it means, written for the model").required(),
+        Key::new(
+            "type",
+            Kind::OneOf(|| ARGUMENT_TYPES.iter().map(|row| row.0).collect()),
+            "default `string`",
+        )
+        .also(&["kind"]),
+        Key::new("required", Kind::Flag, "default true, or false where there is a `default`")
+            .also(&["optional"]),
+        Key::new("default", Kind::Scalar, "the value of an argument that is left out"),
+        Key::new(
+            "flag",
+            Kind::Pattern("^-[^\\s=]+=?$"),
+            "written before the value, such as `--title`, or `--title=` for one word; \
+             without it the argument is positional",
+        )
+        .also(&["option", "switch"]),
+    ],
+};
+
+pub(super) static PLUGIN: Table = Table {
+    header: "[[plugins]]",
+    doc: "A tool plugin: a WebAssembly component, run with nothing but what is granted here.",
+    keys: &[
+        Key::new("name", NAME, "its tools are called `<name>__<tool>`").required(),
+        Key::new("component", Kind::Text, "a file, an `https://` URL or an `oci://` reference")
+            .required()
+            .also(&["path", "file", "url", "wasm", "source"]),
+        Key::new("enabled", Kind::Flag, "default true").also(&["disabled"]),
+        Key::new("tools", TOOL_PATTERNS, "which of its tools to offer, such as `get_*`; default all"),
+        Key::new(
+            "descriptions",
+            Kind::Map(&Kind::Text),
+            "descriptions of tools that bring none of their own",
+        )
+        .also(&["description"]),
+        Key::new("grant", Kind::Table(&GRANT), "what it may do; default nothing").also(&[
+            "grants",
+            "permissions",
+            "allow",
+            "capabilities",
+        ]),
+        Key::new("limits", Kind::Table(&LIMITS), "what one call may use").also(&["limit"]),
+        Key::new("reuse", Kind::Table(&REUSE), "keep instances for several calls; default a fresh one each"),
+        Key::new("secrets", Kind::Map(&Kind::Table(&PLUGIN_SECRET)), "headers it sends but never sees")
+            .also(&["secret"]),
+    ],
+};
+
+pub(super) static GRANT: Table = Table {
+    header: "[plugins.grant]",
+    doc: "What a plugin may do. What is not named is not allowed.",
+    keys: &[
+        Key::new("read", PATHS, "directories it may read").also(&["dirs", "files", "paths", "preopens"]),
+        Key::new("write", PATHS, "directories it may read and write"),
+        Key::new("hosts", Kind::List(&HOST), "`host`, `*.suffix` or `http://host:port` it may reach")
+            .also(&["network", "net", "http", "urls"]),
+        Key::new("env", VARIABLES, "variables of haft's environment that it may see").also(&["environment"]),
+    ],
+};
+
+pub(super) static LIMITS: Table = Table {
+    header: "[plugins.limits]",
+    doc: "What one call may use.",
+    keys: &[
+        Key::new("memory", Kind::Size, "default `64MiB`, at most `4GiB`").also(&["ram", "memory_limit"]),
+        Key::new("time", Kind::Time, "from call to answer; default `30s`, at most `1d`")
+            .also(&["timeout", "deadline", "wall"]),
+        Key::new("result", Kind::Size, "one answer; default `1MiB`, at most `64MiB`").also(&["output"]),
+    ],
+};
+
+pub(super) static REUSE: Table = Table {
+    header: "[plugins.reuse]",
+    doc: "Keep instances of the plugin for several calls; what one call leaves behind the next one sees.",
+    keys: &[
+        Key::new("max_calls", COUNT_CALLS, "calls that one instance serves; default 100"),
+        Key::new("max_idle", Kind::Time, "how long an unused instance is kept; default `5m`")
+            .also(&["idle_timeout"]),
+        Key::new("max_concurrent", COUNT_INSTANCES, "instances at one time; default 1").also(&["instances"]),
+    ],
+};
+
+const COUNT_CALLS: Kind = Kind::Count { min: 1, max: Reuse::MAX_CALLS as u64 };
+const COUNT_INSTANCES: Kind = Kind::Count { min: 1, max: Reuse::MAX_CONCURRENT as u64 };
+
+pub(super) static PLUGIN_SECRET: Table = Table {
+    header: "",
+    doc: "A header that haft adds to the plugin's requests to one host; the plugin never sees its value.",
+    keys: &[
+        Key::new("host", HOST, "the only destination it is sent to").required().also(&["hosts", "url"]),
+        Key::new(
+            "header",
+            Kind::Pattern("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"),
+            "the name of the header, such as `Authorization`",
+        )
+        .required(),
+        Key::new("env", VARIABLE, "the environment variable that holds the secret"),
+        Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
+        Key::new("prefix", Kind::Text, "written before the secret, such as `Bearer `; default nothing"),
+    ],
+};
+
+/// Where a secret is kept; one of both keys.
+pub(super) static SECRET: Table = Table {
+    header: "",
+    doc: "Where a secret is kept: `env` or `file`.",
+    keys: &[
+        Key::new("env", VARIABLE, "the environment variable that holds the secret").also(&[
+            "environment",
+            "var",
+            "variable",
+        ]),
+        Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
+    ],
+};
+
+pub(super) static HOST_REQUIREMENTS: Table = Table {
+    header: "[host_requirements]",
+    doc: "Programs that must be installed: looked up on PATH, never run.",
+    keys: &[
+        Key::new("required", BINARIES, "without these the program does not start").also(&["requires"]),
+        Key::new("optional", BINARIES, "the model is told which of these are there"),
+    ],
+};
+
+const BINARIES: Kind = Kind::List(&Kind::Pattern("^[^/\\s]+$"));
+
+pub(super) static REQUIRES_TOOLS: Table = Table {
+    header: "[requires_tools]",
+    doc: "Tools that an agent of this program needs; `haft check` says which are missing.",
+    keys: &[Key::new("names", TEXTS, "names as the model sees them").also(&["tools", "required"])],
+};
+
+pub(super) static MCP_SERVER: Table = Table {
+    header: "[[mcp_servers]]",
+    doc: "An MCP server: a child process (`command`) or streamable HTTP (`url`).",
+    keys: &[
+        Key::new("name", NAME, "its tools are called `mcp__<name>__<tool>`").required(),
+        Key::new("command", Kind::Command, "starts the server; split as a shell splits words, or an array")
+            .also(&["cmd"]),
+        Key::new("args", Kind::List(&Kind::Word), "more words for the command").also(&["arguments"]),
+        Key::new("env", Kind::Map(&Kind::TextOrSecret), "variables it gets besides PATH, HOME and the like")
+            .also(&["environment"]),
+        Key::new("url", URL, "where the server answers").also(&["endpoint", "base_url"]),
+        Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with every request to `url`"),
+        Key::new("enabled", Kind::Flag, "default true").also(&["disabled"]),
+        Key::new("tools", TOOL_PATTERNS, "which of its tools to offer; default all"),
+        Key::new("timeout", Kind::Time, "for one request; default `120s`").also(&["request_timeout"]),
+        Key::new("max_result", COUNT_RESULT, "characters of one answer; default 100000").also(&["limit"]),
+    ],
+};
+
+const COUNT_RESULT: Kind = Kind::Count { min: 1, max: McpServer::MAX_MAX_RESULT as u64 };
+
+pub(super) static PROVIDER: Table = Table {
+    header: "[provider]",
+    doc: "The model and who runs it.",
+    keys: &[
+        Key::new(
+            "name",
+            Kind::OneOf(|| provider::NAMES.iter().map(|row| row.0).collect()),
+            "whose API: `openai`, `anthropic`, `gemini`, `ollama` or `openrouter`",
+        )
+        .required()
+        .also(&["kind", "type", "vendor"]),
+        Key::new("model", Kind::Text, "the model's name; default the provider's own"),
+        Key::new("model_fast", Kind::Text, "for small decisions; default `model`")
+            .also(&["fast_model", "small_model"]),
+        Key::new("model_complex", Kind::Text, "for the work itself; default `model`")
+            .also(&["complex_model", "large_model"]),
+        Key::new("base_url", URL, "default the provider's own").also(&["url", "endpoint", "api_base"]),
+        Key::new(
+            "api_key",
+            Kind::Table(&SECRET),
+            "where the key is kept: `{ env = \"…\" }` or `{ file = \"…\" }`",
+        )
+        .also(&["key", "token", "apikey"]),
+        Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with every request"),
+        Key::new("extra_body", Kind::Json, "merged into every request's JSON, such as `temperature`")
+            .also(&["extra", "options", "temperature", "body"]),
+        Key::new("max_tokens", COUNT_TOKENS, "of one answer; default the provider's own")
+            .also(&["max_output_tokens"]),
+        Key::new("timeout", Kind::Time, "for one answer; default `300s`").also(&["request_timeout"]),
+        Key::new("connect_timeout", Kind::Time, "default `10s`"),
+        Key::new("max_retries", COUNT_RETRIES, "after a failure that may pass; default 3").also(&["retries"]),
+    ],
+};
+
+const COUNT_TOKENS: Kind = Kind::Count { min: 1, max: Provider::MAX_MAX_TOKENS as u64 };
+const COUNT_RETRIES: Kind = Kind::Count { min: 0, max: Provider::MAX_MAX_RETRIES as u64 };
+
+pub(super) static AGENT: Table =
+    Table {
+        header: "[agent]",
+        doc: "How the agent works.",
+        keys: &[
+            Key::new("system_prompt", Kind::Text, "what the model is told first; default haft's own")
+                .also(&["system", "prompt", "instructions"]),
+            Key::new("max_turns", COUNT_TURNS, "questions to the model in one run; default 50").also(&[
+                "max_steps",
+                "max_iterations",
+                "turns",
+            ]),
+            Key::new("tools", TOOL_PATTERNS, "which tools it is offered, such as `mcp__git__*`; default all")
+                .also(&["allowed_tools"]),
+            Key::new(
+                "tool_budget",
+                COUNT_BUDGET,
+                "rough tokens that the list of tools may take; default no limit",
+            )
+            .also(&["budget"]),
+            Key::new("max_repeats", COUNT_REPEATS, "how often one failing call is repeated; default 2"),
+        ],
+    };
+
+const COUNT_TURNS: Kind = Kind::Count { min: 1, max: Agent::MAX_MAX_TURNS as u64 };
+const COUNT_BUDGET: Kind = Kind::Count { min: 1, max: Agent::MAX_TOOL_BUDGET as u64 };
+const COUNT_REPEATS: Kind = Kind::Count { min: 0, max: Agent::MAX_MAX_REPEATS as u64 };
+
+pub(super) static SANDBOX: Table = Table {
+    header: "[sandbox]",
+    doc: "How far tools reach on this machine.",
+    keys: &[
+        Key::new(
+            "mode",
+            Kind::OneOf(|| super::sandbox::MODES.iter().map(|row| row.0).collect()),
+            "`sandbox` (default) and `rx` write only below the workspace and the temporary directory, \
+             `rwx` anywhere",
+        ),
+        Key::new("workspace", Kind::Path, "where tools work; default `~/.haft/workspace`").also(&[
+            "dir",
+            "directory",
+            "cwd",
+        ]),
+        Key::new("read", PATHS, "the only directories that may be read, besides the workspace; default all"),
+        Key::new("write", PATHS, "more directories that may be written"),
+        Key::new("network", Kind::Flag, "whether child processes reach the network; default true")
+            .also(&["net"]),
+        Key::new("unix_sockets", Kind::Flag, "whether child processes reach unix sockets; default false"),
+    ],
+};
+
+pub(super) static BUILTINS: Table = Table {
+    header: "[builtins]",
+    doc: "Which built-in tools there are.",
+    keys: &[
+        Key::new("shell", Kind::Flag, "`bash`, or `run_shell` on a target; default true").also(&[
+            "bash",
+            "run_shell",
+            "shell_enabled",
+        ]),
+        Key::new("files", Kind::Flag, "`read`, `write`, `edit`, or the target's; default true").also(&[
+            "read",
+            "write",
+            "edit",
+            "files_enabled",
+        ]),
+        Key::new("fetch", Kind::Flag, "`fetch_url`; default true").also(&["fetch_url", "fetch_enabled"]),
+        Key::new("search", Kind::Flag, "`web_search`; default true").also(&["web_search", "search_enabled"]),
+        Key::new("time", Kind::Flag, "`time`; default true"),
+        Key::new("tmux", Kind::Flag, "`capture-pane` and `send-keys` where tmux is there; default true")
+            .also(&["capture-pane", "send-keys"]),
+        Key::new("shell_confirm", Kind::Flag, "ask a person before every shell command; default false")
+            .also(&["confirm"]),
+        Key::new("fetch_confirm", Kind::Flag, "ask a person before every `fetch_url`; default false"),
+        Key::new("shell_timeout", Kind::Time, "when a shell command is stopped; default `120s`")
+            .also(&["timeout", "bash_timeout"]),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::limit::Limits;
+    use crate::manifest::{Builtins, CommandTool, units};
+
+    fn all() -> Vec<&'static Table> {
+        let mut tables: Vec<&Table> = vec![&ROOT];
+        let mut next = 0;
+        while let Some(table) = tables.get(next) {
+            let inner = table.keys.iter().filter_map(|key| key.kind.table());
+            let fresh: Vec<_> =
+                inner.filter(|found| !tables.iter().any(|t| std::ptr::eq(*t, *found))).collect();
+            tables.extend(fresh);
+            next += 1;
+        }
+        tables
+    }
+
+    #[test]
+    fn keys_are_unique_and_documented() {
+        for table in all() {
+            let names: BTreeSet<_> = table.keys.iter().map(|key| key.name).collect();
+            assert_eq!(names.len(), table.keys.len(), "{}", table.doc);
+            assert!(table.keys.iter().all(|key| !key.doc.is_empty() && !key.doc.ends_with('.')));
+            let also: Vec<_> = table.keys.iter().flat_map(|key| key.also).collect();
+            assert!(also.iter().all(|word| !names.contains(**word)), "{}: {also:?}", table.doc);
+        }
+    }
+
+    /// The defaults that the texts promise are the defaults that hold.
+    #[test]
+    fn documented_defaults_hold() {
+        let documented = |table: &Table, key: &str| {
+            let doc = table.key(key).unwrap().doc;
+            let (_, default) = doc.rsplit_once("default ").unwrap();
+            default.split([',', ';']).next().unwrap().trim_matches('`').to_owned()
+        };
+        let time = |table, key| units::parse_duration(&documented(table, key)).unwrap();
+        let size = |table, key| units::parse_size(&documented(table, key)).unwrap();
+        let count = |table, key| documented(table, key).parse::<u32>().unwrap();
+        assert_eq!(size(&LIMITS, "memory"), Limits::DEFAULT_MEMORY);
+        assert_eq!(time(&LIMITS, "time"), Limits::DEFAULT_TIME);
+        assert_eq!(size(&LIMITS, "result"), Limits::DEFAULT_RESULT);
+        assert_eq!(time(&TOOL, "timeout"), CommandTool::DEFAULT_TIMEOUT);
+        assert_eq!(time(&MCP_SERVER, "timeout"), McpServer::DEFAULT_TIMEOUT);
+        assert_eq!(count(&MCP_SERVER, "max_result"), McpServer::DEFAULT_MAX_RESULT);
+        assert_eq!(time(&PROVIDER, "timeout"), Provider::DEFAULT_TIMEOUT);
+        assert_eq!(time(&PROVIDER, "connect_timeout"), Provider::DEFAULT_CONNECT_TIMEOUT);
+        assert_eq!(count(&PROVIDER, "max_retries"), Provider::DEFAULT_MAX_RETRIES);
+        assert_eq!(count(&AGENT, "max_turns"), Agent::default().max_turns);
+        assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);
+        assert_eq!(time(&BUILTINS, "shell_timeout"), Builtins::default().shell_timeout);
+        let reuse = Reuse::default();
+        assert_eq!(count(&REUSE, "max_calls"), reuse.max_calls);
+        assert_eq!(time(&REUSE, "max_idle"), reuse.max_idle);
+        assert_eq!(count(&REUSE, "max_concurrent"), reuse.max_concurrent);
+        assert_eq!(Duration::from_hours(24), Limits::MAX_TIME);
+    }
+}

@@ -1,0 +1,114 @@
+//! `[provider]`: the model and who runs it. No default of a vendor is known here; `None` means
+//! the vendor's own.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::catalogue::{PROVIDER, SECRET};
+use super::entry::{Entry, Located};
+use super::json;
+use super::secret::{SecretSource, TextOrSecret, check_header};
+use super::section::Section;
+use crate::limit::Limits;
+
+/// Whose API is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProviderName {
+    /// OpenAI's chat completions, and every server that is compatible with them.
+    OpenAi,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Google's `generateContent`.
+    Gemini,
+    /// Ollama's chat.
+    Ollama,
+    /// OpenRouter's chat completions.
+    OpenRouter,
+}
+
+/// The providers, as program.toml calls them.
+pub(super) const NAMES: &[(&str, ProviderName)] = &[
+    ("openai", ProviderName::OpenAi),
+    ("anthropic", ProviderName::Anthropic),
+    ("gemini", ProviderName::Gemini),
+    ("ollama", ProviderName::Ollama),
+    ("openrouter", ProviderName::OpenRouter),
+];
+
+/// `[provider]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Provider {
+    /// Whose API is spoken.
+    pub name: Located<ProviderName>,
+    /// The model's name as sent.
+    pub model: Option<String>,
+    /// For small decisions, such as a classification; `None`: `model`.
+    pub model_fast: Option<String>,
+    /// For the work itself; `None`: `model`.
+    pub model_complex: Option<String>,
+    /// Where the API is, such as `http://localhost:8080/v1`; no slash at its end.
+    pub base_url: Option<Located<String>>,
+    /// Where the key is kept; `None`: the vendor's usual environment variable.
+    pub api_key: Option<SecretSource>,
+    /// Sent with every request, in the order of the file.
+    pub headers: Vec<(String, TextOrSecret)>,
+    /// Merged into the JSON of every request, above what haft itself puts there.
+    pub extra_body: Map<String, Value>,
+    /// Tokens of one answer.
+    pub max_tokens: Option<u32>,
+    /// For one answer, from request to last byte.
+    pub timeout: Duration,
+    /// Until the connection stands.
+    pub connect_timeout: Duration,
+    /// Attempts after the first, where a failure may pass (429, 5xx, no connection).
+    pub max_retries: u32,
+}
+
+impl ProviderName {
+    /// As program.toml calls it.
+    pub fn as_str(self) -> &'static str {
+        NAMES.iter().find(|(_, name)| *name == self).map_or("", |(text, _)| text)
+    }
+}
+
+impl Provider {
+    /// Five minutes: a model on the same machine may think that long.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
+    /// Ten seconds: any host that is up answers sooner.
+    pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+    /// With waits that double, about as long as a short outage.
+    pub const DEFAULT_MAX_RETRIES: u32 = 3;
+    /// Beyond this a person should decide.
+    pub const MAX_MAX_RETRIES: u32 = 20;
+    /// No model writes more in one answer.
+    pub const MAX_MAX_TOKENS: u32 = 10_000_000;
+
+    pub(super) fn read(root: &Section<'_>) -> Option<Self> {
+        let section = root.get("provider", |entry| entry.section(&PROVIDER))?;
+        let name = section.require("name", |entry| entry.located(|entry| entry.one_of(NAMES)));
+        let time =
+            |key| section.get(key, |entry| entry.duration(Duration::from_millis(1)..=Limits::MAX_TIME));
+        let count = |key, range| section.get(key, |entry| entry.count(range));
+        let headers = section.get("headers", |entry| entry.texts_and_secrets(&SECRET, check_header));
+        let read = Self {
+            model: section.get("model", Entry::text),
+            model_fast: section.get("model_fast", Entry::text),
+            model_complex: section.get("model_complex", Entry::text),
+            base_url: section.get("base_url", |entry| entry.located(base_url)),
+            api_key: section.get("api_key", |entry| entry.secret(&SECRET)),
+            headers: headers.unwrap_or_default(),
+            extra_body: section.get("extra_body", json::object).unwrap_or_default(),
+            max_tokens: count("max_tokens", 1..=Self::MAX_MAX_TOKENS),
+            timeout: time("timeout").unwrap_or(Self::DEFAULT_TIMEOUT),
+            connect_timeout: time("connect_timeout").unwrap_or(Self::DEFAULT_CONNECT_TIMEOUT),
+            max_retries: count("max_retries", 0..=Self::MAX_MAX_RETRIES).unwrap_or(Self::DEFAULT_MAX_RETRIES),
+            name: name?,
+        };
+        Some(read)
+    }
+}
+
+fn base_url(entry: &Entry<'_>) -> Option<String> {
+    entry.base_url().map(|url| url.trim_end_matches('/').to_owned())
+}

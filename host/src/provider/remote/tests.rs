@@ -1,0 +1,78 @@
+use super::super::build;
+use super::*;
+
+fn settings(base_url: &str) -> ProviderSettings {
+    ProviderSettings { base_url: Some(base_url.into()), ..ProviderSettings::new("openai", "m") }
+}
+
+fn refused(settings: ProviderSettings) -> String {
+    build(settings).err().unwrap().to_string()
+}
+
+#[test]
+fn requests_go_below_the_base_and_keep_its_query() {
+    for (base, expected) in [
+        ("http://h/v1", "http://h/v1/chat/completions"),
+        ("http://h:8080/v1/", "http://h:8080/v1/chat/completions"),
+        ("https://h", "https://h/chat/completions"),
+        ("https://h/d?api-version=1", "https://h/d/chat/completions?api-version=1"),
+    ] {
+        assert_eq!(below(&parse_base(base).unwrap(), "chat/completions").as_str(), expected);
+    }
+}
+
+#[test]
+fn a_base_url_that_cannot_work_is_refused() {
+    assert!(refused(settings("localhost:8080")).contains("starts with `localhost:`"));
+    assert!(refused(settings("nonsense")).starts_with("`base_url` is not a URL"));
+    let secret = refused(settings("http://me:hunter2@h/v1"));
+    assert!(secret.contains("use `api_key`") && !secret.contains("hunter2"), "{secret}");
+}
+
+#[test]
+fn settings_that_would_break_a_request_are_refused() {
+    let mut extra = settings("http://h/v1");
+    extra.extra.insert("messages".into(), Value::Null);
+    assert_eq!(refused(extra), "`extra_body` must not set `messages`: haft writes it");
+    let mut header = settings("http://h/v1");
+    header.headers.push(("bad name".into(), "v".into()));
+    assert!(refused(header).contains("`bad name`"));
+    let key = ProviderSettings { api_key: Some("sk-1\nsk-2".into()), ..settings("http://h/v1") };
+    assert!(!refused(key).contains("sk-"));
+    assert!(
+        refused(ProviderSettings { model: " ".into(), ..settings("http://h") }).contains("`model` is empty")
+    );
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let settings = ProviderSettings { api_key: Some("sk-secret".into()), ..settings("http://h/v1") };
+    assert!(!format!("{settings:?}").contains("sk-secret"));
+    let remote = Remote::new(&super::super::PROVIDERS[0], super::super::openai::OpenAi, settings).unwrap();
+    assert!(!format!("{:?}", remote.headers).contains("sk-secret"));
+    assert_eq!(remote.clean("bad key sk-secret"), "bad key ***");
+}
+
+#[test]
+fn loopback_is_recognised() {
+    for (url, expected) in [
+        ("http://localhost:1/v1", true),
+        ("http://127.9.9.9/v1", true),
+        ("http://[::1]:8080/v1", true),
+        ("http://10.0.0.1/v1", false),
+        ("https://localhost.example.com", false),
+    ] {
+        assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+    }
+}
+
+#[test]
+fn an_error_body_is_explained_by_its_message() {
+    let openai =
+        br#"{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"}}"#;
+    assert_eq!(explain(openai), "no such model (model_not_found)");
+    assert_eq!(explain(br#"{"detail":"nope"}"#), "nope");
+    assert_eq!(explain(br#"{"error":"nope"}"#), "nope");
+    assert_eq!(explain(b"<h1>502</h1>"), "<h1>502</h1>");
+    assert_eq!(explain(b""), "(no body)");
+}

@@ -1,0 +1,99 @@
+//! The loop over OpenAI's chat completions, against a fake that is as strict as the real thing.
+
+mod chat_format;
+mod failures;
+mod fake;
+mod turns;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use haft::agent::{Agent, AgentSettings, History, Outcome};
+use haft::call::{ToolCall, ToolDef, ToolResult};
+use haft::grant::Grant;
+use haft::limit::Limits;
+use haft::provider::{self, Provider, ProviderError, ProviderSettings, Retry};
+use haft::tool::{Context, Session, Tool, ToolError, Toolbox};
+use serde_json::{Value, json};
+
+use self::fake::Fake;
+
+/// Every call that a [`Native`] was asked to do, in order.
+type Log = Arc<Mutex<Vec<ToolCall>>>;
+type Act = fn(&Value) -> Result<ToolResult, ToolError>;
+
+/// A tool that writes down its calls and does what a function says.
+struct Native {
+    def: ToolDef,
+    log: Log,
+    act: Act,
+}
+
+#[async_trait]
+impl Tool for Native {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    async fn call(&self, call: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+        self.log.lock().unwrap().push(call.clone());
+        (self.act)(&call.arguments)
+    }
+}
+
+fn def(name: &str) -> ToolDef {
+    let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    ToolDef { name: name.into(), description: format!("The tool {name}."), parameters, ..ToolDef::default() }
+}
+
+/// A toolbox of tools that write to one log.
+fn toolbox(tools: &[(&str, Act)]) -> (Toolbox, Log) {
+    let (mut toolbox, log) = (Toolbox::default(), Log::default());
+    for (name, act) in tools {
+        let tool = Native { def: def(name), log: log.clone(), act: *act };
+        toolbox.insert(Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
+    }
+    (toolbox, log)
+}
+
+/// Answers what it is given.
+const ECHO: (&str, Act) =
+    ("echo", |arguments| Ok(ToolResult::success(arguments["text"].as_str().unwrap_or("nothing"))));
+/// Never works.
+const BROKEN: (&str, Act) = ("broken", |_| Err(ToolError::ExecutionFailed("out of order".into())));
+
+/// Settings for the fake, with waits that no test notices.
+fn settings(fake: &Fake) -> ProviderSettings {
+    let retry = Retry { first_delay: Duration::from_millis(1), ..Retry::default() };
+    ProviderSettings {
+        base_url: Some(fake.base_url()),
+        retry,
+        ..ProviderSettings::new("openai", "fake-model")
+    }
+}
+
+fn provider(settings: ProviderSettings) -> Arc<dyn Provider> {
+    provider::build(settings).unwrap()
+}
+
+fn agent(fake: &Fake, toolbox: Toolbox) -> Agent {
+    Agent::new(provider(settings(fake)), toolbox, AgentSettings::default())
+}
+
+/// Runs a prompt in a conversation of its own.
+async fn run(agent: &Agent) -> Result<Outcome, ProviderError> {
+    agent.run(&mut History::default(), "do it", &Session::default()).await
+}
+
+/// The tool messages of a request, as id and content.
+fn answers(request: &Value) -> Vec<(String, String)> {
+    let text = |message: &Value, key: &str| message[key].as_str().unwrap().to_owned();
+    let messages = request["messages"].as_array().unwrap().iter();
+    let tools = messages.filter(|message| message["role"] == "tool");
+    tools.map(|message| (text(message, "tool_call_id"), text(message, "content"))).collect()
+}
+
+fn pairs(answers: &[(&str, &str)]) -> Vec<(String, String)> {
+    answers.iter().map(|(id, content)| ((*id).to_owned(), (*content).to_owned())).collect()
+}

@@ -1,0 +1,189 @@
+//! What comes of an endpoint that misbehaves: one clear message, in bounded time and memory.
+
+use haft::provider::{Failure, Timeouts};
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::fake::{Answer, json as reply, says};
+use super::*;
+
+fn status(status: u16, headers: &'static [(&'static str, &'static str)], body: &str) -> Answer {
+    Answer::Http(status, headers, body.as_bytes().to_vec())
+}
+
+/// The error of a run against `script`, with how often the fake was asked.
+async fn failure(script: Vec<Answer>) -> ProviderError {
+    let fake = Fake::start(script).await;
+    let error = run(&agent(&fake, Toolbox::default())).await.unwrap_err();
+    fake.assert_done();
+    error
+}
+
+#[tokio::test]
+async fn pl06_a_client_error_is_reported_at_once_with_status_and_body() {
+    let body = r#"{"error":{"message":"no such model: fake-model","type":"invalid_request_error","code":"model_not_found"}}"#;
+    let error = failure(vec![status(404, &[], body)]).await;
+    assert_eq!(error.attempts, 1);
+    let text = error.to_string();
+    assert!(
+        text.ends_with("/v1`: returned 404 Not Found: no such model: fake-model (model_not_found)"),
+        "{text}"
+    );
+    assert!(error.hint().unwrap().contains("`[provider] model`"));
+}
+
+#[tokio::test]
+async fn pl06_an_error_body_is_bounded() {
+    let error = failure(vec![status(400, &[], &"x".repeat(10 << 20))]).await.to_string();
+    assert!(error.len() < 1000, "{}", error.len());
+}
+
+#[tokio::test]
+async fn pl06_rate_limits_and_server_errors_are_tried_again() {
+    let fake = Fake::start([
+        status(429, &[("retry-after", "0")], "slow down"),
+        status(503, &[], "starting"),
+        Answer::Hangup,
+        says("made it"),
+    ])
+    .await;
+    assert_eq!(run(&agent(&fake, Toolbox::default())).await.unwrap().text, "made it");
+    fake.assert_done();
+}
+
+#[tokio::test]
+async fn pl06_attempts_are_bounded() {
+    let error = failure((0..4).map(|_| status(500, &[], "")).collect()).await;
+    assert_eq!(error.attempts, 4);
+    assert!(
+        error.to_string().ends_with("returned 500 Internal Server Error: (no body) (tried 4 times)"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn pl06_a_wait_that_nobody_would_sit_through_is_an_error() {
+    let error = failure(vec![status(429, &[("retry-after", "86400")], "tomorrow")]).await;
+    assert_eq!(error.attempts, 1);
+}
+
+#[tokio::test]
+async fn pl06_a_dead_endpoint_is_tried_again_and_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let retry = Retry { first_delay: Duration::from_millis(1), attempts: 2, ..Retry::default() };
+    let base_url = Some(format!("http://{address}/v1"));
+    let dead = provider(ProviderSettings { base_url, retry, ..ProviderSettings::new("openai", "m") });
+    let error = run(&Agent::new(dead, Toolbox::default(), AgentSettings::default())).await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("request failed") && text.contains("refused") && text.contains("(tried 2 times)"),
+        "{text}"
+    );
+    assert!(error.hint().unwrap().contains(&address.to_string()));
+}
+
+#[tokio::test]
+async fn pl06_redirects_are_not_followed() {
+    let elsewhere = status(307, &[("location", "http://example.invalid/")], "");
+    let error = failure(vec![elsewhere]).await.to_string();
+    assert!(error.contains("redirected to `http://example.invalid/`, which haft does not follow"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_takes_too_long_names_the_limit() {
+    let fake = Fake::start([Answer::Never(CancellationToken::new())]).await;
+    let timeouts = Timeouts { total: Duration::from_millis(50), ..Timeouts::default() };
+    let slow = provider(ProviderSettings { timeouts, ..settings(&fake) });
+    let error = run(&Agent::new(slow, Toolbox::default(), AgentSettings::default())).await.unwrap_err();
+    assert_eq!((error.attempts, &error.failure), (1, &Failure::TimedOut(timeouts.total)));
+    assert!(error.to_string().ends_with("no complete answer within 0.05 s"), "{error}");
+}
+
+#[tokio::test]
+async fn pl07_what_is_not_a_completion_fails_to_parse() {
+    let error = failure(vec![status(200, &[], "<html>welcome</html>")]).await.to_string();
+    assert!(error.contains("failed to parse response: expected value at line 1 column 1"), "{error}");
+}
+
+#[tokio::test]
+async fn pl07_an_answer_that_breaks_off_says_so() {
+    let error = failure(vec![Answer::Cut]).await;
+    assert!(matches!(error.failure, Failure::Interrupted(_)), "{error}");
+}
+
+#[tokio::test]
+async fn pl07_an_answer_without_end_is_cut() {
+    let error = failure(vec![Answer::Endless]).await;
+    assert!(matches!(error.failure, Failure::TooLarge(_)), "{error}");
+}
+
+#[tokio::test]
+async fn pl12_an_error_in_a_success_is_an_error_and_tried_again_where_it_is_transient() {
+    let lasting = json!({ "error": { "message": "no credit left", "code": 402 } });
+    let error = failure(vec![reply(&lasting)]).await;
+    assert!(error.to_string().ends_with("reported an error: no credit left"), "{error}");
+    let busy = json!({ "error": { "message": "overloaded", "code": 529 } });
+    let fake = Fake::start([reply(&busy), says("made it")]).await;
+    assert_eq!(run(&agent(&fake, Toolbox::default())).await.unwrap().text, "made it");
+}
+
+#[tokio::test]
+async fn pl18_no_choices_is_an_empty_response() {
+    let error = failure(vec![reply(&json!({ "choices": [] }))]).await.to_string();
+    assert!(error.contains("empty response"), "{error}");
+    let error = failure(vec![says("")]).await.to_string();
+    assert!(error.ends_with("empty response: neither text nor a call (finish reason `stop`)"), "{error}");
+}
+
+#[tokio::test]
+async fn pl19_availability_is_found_out_without_a_turn() {
+    let models = || reply(&json!({ "object": "list", "data": [] }));
+    let fake =
+        Fake::start([models(), status(401, &[], "who are you"), status(404, &[], "no list here")]).await;
+    let provider = provider(settings(&fake));
+    assert!(provider.is_available().await);
+    assert!(!provider.is_available().await);
+    assert!(provider.is_available().await, "a server without a list of models is still there");
+    assert_eq!(fake.requests().len(), 0);
+    fake.assert_done();
+}
+
+#[tokio::test]
+async fn pl19_without_a_key_the_vendor_is_not_even_asked() {
+    let keyless = provider(ProviderSettings::new("openai", "gpt-4o"));
+    assert!(!keyless.is_available().await);
+    let error = keyless.check().await.unwrap_err();
+    assert_eq!(error.to_string(), "openai at `https://api.openai.com/v1`: no API key is set");
+    assert!(error.hint().unwrap().contains("OPENAI_API_KEY"));
+    let empty = ProviderSettings { api_key: Some("".into()), ..ProviderSettings::new("openai", "gpt-4o") };
+    assert!(!provider(empty).is_available().await);
+}
+
+#[tokio::test]
+async fn the_key_goes_into_its_header_and_nowhere_else() {
+    let key = "sk-very-secret-0123";
+    let echoing = [
+        says("hi"),
+        status(401, &[], r#"{"error":{"message":"bad key sk-very-secret-0123"}}"#),
+        status(200, &[], "sk-very-secret-0123 is no JSON"),
+        reply(&json!({ "error": format!("{} sk-very-secret-0123", "x".repeat(590)) })),
+    ];
+    let fake = Fake::start(echoing).await;
+    let headers = vec![("x-tenant".into(), SecretString::from("me"))];
+    let extra = json!({ "temperature": 0.5 }).as_object().unwrap().clone();
+    let keyed = provider(ProviderSettings { api_key: Some(key.into()), headers, extra, ..settings(&fake) });
+    let agent = Agent::new(keyed, Toolbox::default(), AgentSettings::default());
+    run(&agent).await.unwrap();
+    assert_eq!(fake.header("authorization"), Some(format!("Bearer {key}")));
+    assert_eq!(fake.header("x-tenant").as_deref(), Some("me"));
+    assert_eq!(fake.requests()[0]["temperature"], json!(0.5));
+    for _ in 0..3 {
+        let error = run(&agent).await.unwrap_err();
+        let shown = format!("{error} {error:?} {:?}", error.hint());
+        assert!(!shown.contains("sk-v") && shown.contains("***"), "{shown}");
+    }
+    fake.assert_done();
+}

@@ -1,0 +1,324 @@
+//! haft as a person or a script meets it: the program itself, its two output streams and its
+//! exit code.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::common::{cache, hostile, repository};
+
+/// A home directory and a folder to work in, both gone at the end. They lie outside the directory
+/// for temporary files, which tools may write.
+struct Home {
+    directory: tempfile::TempDir,
+}
+
+struct Answer {
+    stdout: String,
+    stderr: String,
+    code: i32,
+}
+
+impl Home {
+    fn new() -> Self {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        fs::create_dir(directory.path().join("work")).unwrap();
+        Self { directory }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.directory.path().join("work")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.work().join(name), text).unwrap();
+    }
+
+    /// haft in the folder to work in, with this home and a key in its environment.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command
+            .args(arguments)
+            .current_dir(self.work())
+            .env("HOME", self.directory.path())
+            .env("XDG_CACHE_HOME", cache())
+            .env("OPENAI_API_KEY", SECRET)
+            .env_remove("HAFT_LOG")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn haft(&self, arguments: &[&str]) -> Answer {
+        Answer::from(self.command(arguments).output().unwrap())
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> Answer {
+        self.haft(&["call", tool, &arguments.to_string()])
+    }
+}
+
+impl From<Output> for Answer {
+    fn from(output: Output) -> Self {
+        Self {
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            code: output.status.code().unwrap_or(-1),
+        }
+    }
+}
+
+const SECRET: &str = "sk-never-to-be-seen-4711";
+
+/// A program with the hostile guest as a plugin and a command.
+fn program(grant: &str) -> String {
+    format!(
+        r#"
+[program]
+name = "test"
+version = "0.1.0"
+
+[sandbox]
+workspace = "."
+
+[[plugins]]
+name = "guest"
+component = "{}"
+{grant}
+
+[[tools]]
+name = "greet"
+description = "Greet somebody"
+command = "printf 'hello %s\n'"
+arguments = [{{ name = "name", description = "Who", required = true }}]
+"#,
+        hostile().display()
+    )
+}
+
+/// The first command of README.md does its work as written there.
+#[test]
+fn readme_s_first_command_counts_the_readme() {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let command = readme.lines().find_map(|line| line.strip_prefix("$ cargo run --release -- ")).unwrap();
+    let arguments: Vec<&str> = command.split(' ').collect();
+    let home = Home::new();
+    let answer = Answer::from(home.command(&arguments).current_dir(repository()).output().unwrap());
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stdout.contains(&format!("{} lines", readme.lines().count())), "{}", answer.stdout);
+    assert_eq!(answer.stderr, "");
+}
+
+/// CL01, TE01: each built-in does real work, and the exit code says how it went.
+#[test]
+fn cl01_te01_built_in_tools_do_their_work() {
+    let home = Home::new();
+    let file = json!({ "file_path": "notes/a.txt", "content": "one\ntwo\n" });
+    assert_eq!(home.call("write", &file).stdout, "Wrote 8 bytes to notes/a.txt\n");
+    let edit = json!({ "file_path": "notes/a.txt", "old_string": "two", "new_string": "2" });
+    assert_eq!(home.call("edit", &edit).code, 0);
+    assert_eq!(home.haft(&["call", "read", "--arg", "file_path=notes/a.txt"]).stdout, "one\n2\n");
+    let there = home.directory.path().join(".haft/workspace/notes/a.txt");
+    assert_eq!(fs::read_to_string(there).unwrap(), "one\n2\n");
+    let bash = home.call("bash", &json!({ "command": "cat notes/a.txt; exit 7" }));
+    assert_eq!((bash.stdout.as_str(), bash.stderr.as_str(), bash.code), ("", "one\n2\n(exit code: 7)\n", 1));
+    assert!(home.haft(&["call", "time", "-a", "format=iso"]).stdout.ends_with("Z\n"));
+}
+
+/// TE01, TE06: the built-in tools, always in this order.
+#[test]
+fn te01_te06_tools_are_listed_in_a_stable_order() {
+    let home = Home::new();
+    let names = |answer: Answer| -> Vec<String> {
+        let tools: Vec<Value> = serde_json::from_str(&answer.stdout).unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let tools = names(home.haft(&["tools", "--json"]));
+    assert_eq!(tools, ["bash", "read", "write", "edit", "time"]);
+    home.write("program.toml", &program(""));
+    let first = names(home.haft(&["tools", "--json"]));
+    assert_eq!(first, names(home.haft(&["tools", "--json"])));
+    assert!(first.contains(&"guest__echo".to_owned()) && first.contains(&"program__test__greet".to_owned()));
+}
+
+/// RG04: `[builtins]` switches tools off.
+#[test]
+fn rg04_builtins_can_be_switched_off() {
+    let home = Home::new();
+    home.write("program.toml", "[builtins]\nshell = false\nfiles = false\n");
+    let table = home.haft(&["tools"]).stdout;
+    assert!(table.contains("time") && !table.contains("bash") && !table.contains("read"), "{table}");
+    assert_eq!(home.call("bash", &json!({ "command": "true" })).stderr, "Unknown tool: bash\n");
+}
+
+/// PR02, PR04: a command tool runs, by its name and by the reference documents' form of it.
+#[test]
+fn pr02_pr04_a_command_tool_runs_under_both_names() {
+    let home = Home::new();
+    home.write("program.toml", &program(""));
+    for name in ["program__test__greet", "program:test:greet"] {
+        assert_eq!(home.haft(&["call", name, "--arg", "name=$(id); you"]).stdout, "hello $(id); you\n");
+    }
+    let missing = home.haft(&["call", "program:test:greet"]);
+    assert_eq!((missing.code, missing.stderr.as_str()), (1, "invalid arguments: `name` is required\n"));
+}
+
+/// Nothing that a guest prints reaches haft's standard output.
+#[test]
+fn what_a_guest_prints_stays_off_standard_output() {
+    let home = Home::new();
+    home.write("program.toml", &program(""));
+    let answer = home.call("guest__print", &json!({ "text": "printed by the guest" }));
+    assert!(!answer.stdout.contains("printed by the guest"), "{}", answer.stdout);
+    let verbose = home.haft(&["-v", "call", "guest__print", r#"{"text": "printed by the guest"}"#]);
+    assert!(verbose.stderr.contains("printed by the guest") && !verbose.stdout.contains("printed by"));
+}
+
+/// A plugin gets what program.toml and `--allow` grant; a refusal names the line.
+#[test]
+fn a_grant_is_all_a_plugin_gets() {
+    let home = Home::new();
+    home.write("secret.txt", "the secret");
+    home.write("program.toml", &program(""));
+    let open = |home: &Home, more: &[&str]| {
+        let path = home.work().join("secret.txt");
+        let arguments = json!({ "path": path }).to_string();
+        home.haft(&[more, &["call", "guest__open", &arguments]].concat())
+    };
+    let refused = open(&home, &[]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("hint: `guest` was granted no directory"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("`read = [\"DIR\"]`") && refused.stderr.contains("`[plugins.grant]` of `guest`"));
+    assert!(open(&home, &["--allow", "guest:read=."]).stdout.contains("the secret"));
+    home.write("program.toml", &program("[plugins.grant]\nread = [\".\"]"));
+    assert!(open(&home, &[]).stdout.contains("the secret"));
+    let wrong = home.haft(&["--allow", "gest:read=.", "tools"]);
+    assert!(wrong.stderr.contains("`gest`, which this program does not have"), "{}", wrong.stderr);
+}
+
+/// CL04: haft's own secrets reach neither a child nor a guest.
+#[test]
+fn cl04_secrets_stay_with_haft() {
+    let home = Home::new();
+    home.write("program.toml", &program("[plugins.grant]\nenv = [\"LANG\"]"));
+    for answer in [
+        home.call("bash", &json!({ "command": "env; cat /proc/self/environ" })),
+        home.call("guest__env", &json!({})),
+        home.haft(&["-vvv", "call", "time"]),
+        home.haft(&["run", "--base-url", "http://127.0.0.1:1/v1", "--model", "m", "hi"]),
+    ] {
+        assert!(!answer.stdout.contains(SECRET) && !answer.stderr.contains(SECRET));
+    }
+}
+
+#[test]
+fn a_wrong_program_is_reported_whole_and_with_its_own_exit_code() {
+    let home = Home::new();
+    home.write("program.toml", "[sandbox]\nmode = \"rxw\"\n[builtin]\nshell = true\n");
+    let answer = home.haft(&["tools"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (3, ""));
+    assert!(answer.stderr.contains("program.toml:2:") && answer.stderr.contains("program.toml:3:"), "{}", answer.stderr);
+}
+
+/// WA04: a plugin that cannot be loaded is said and does not keep the others from working.
+#[test]
+fn wa04_one_bad_plugin_does_not_spoil_the_others() {
+    let home = Home::new();
+    home.write("bad.wasm", "not wasm");
+    let bad = "\n[[plugins]]\nname = \"bad\"\ncomponent = \"bad.wasm\"\n";
+    home.write("program.toml", &format!("{}{bad}", program("")));
+    let answer = home.call("guest__echo", &json!({ "text": "still here" }));
+    assert_eq!((answer.stdout.as_str(), answer.code), ("still here\n", 0));
+    assert!(answer.stderr.contains("warning: plugin `bad` cannot be loaded"), "{}", answer.stderr);
+    let check = home.haft(&["check"]);
+    assert_eq!(check.code, 3);
+    assert!(check.stderr.contains("bad.wasm"), "{}", check.stderr);
+}
+
+/// RS07: what a person would have to approve is not run when nobody can be asked, and what cannot
+/// be enforced is not promised.
+#[test]
+fn rs07_what_cannot_be_done_safely_is_left_out_and_said() {
+    let home = Home::new();
+    for (text, missing, said) in [
+        ("[builtins]\nshell_confirm = true\n", "bash", "`bash` is left out: it asks for a person's approval"),
+        ("[sandbox]\nnetwork = false\n", "bash", "`[sandbox] network = false` cannot be enforced"),
+        ("[sandbox]\nread = [\"/etc\"]\n", "bash", "`[sandbox] read` cannot be enforced"),
+        ("[requires_tools]\nnames = [\"grep\"]\n", "grep", "requires the tool `grep`, which it does not have"),
+    ] {
+        home.write("program.toml", text);
+        let answer = home.haft(&["tools", "--json"]);
+        assert!(answer.stderr.contains(said), "{}", answer.stderr);
+        assert!(!answer.stdout.contains(&format!("\"name\":\"{missing}\"")), "{}", answer.stdout);
+        assert_eq!(home.haft(&["check"]).code, 3);
+    }
+}
+
+/// PR06: `haft check` finds what is missing on this machine.
+#[test]
+fn pr06_check_names_what_is_missing() {
+    let home = Home::new();
+    let requirements = "[host_requirements]\nrequired = [\"no-such-program-4711\"]\n";
+    let grant = "[plugins.grant]\nread = [\"no-such-directory\"]\n";
+    home.write("program.toml", &format!("{}{requirements}", program(grant)));
+    let check = home.haft(&["check"]);
+    assert_eq!(check.code, 3);
+    for expected in ["no-such-program-4711", "no-such-directory` cannot be opened", "hint: "] {
+        assert!(check.stderr.contains(expected), "{}", check.stderr);
+    }
+}
+
+#[test]
+fn init_writes_a_program_that_checks_and_never_overwrites_one() {
+    let home = Home::new();
+    assert_eq!(home.haft(&["init"]).code, 0);
+    let check = home.haft(&["check"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    let written = fs::read_to_string(home.work().join("program.toml")).unwrap();
+    assert_eq!(home.haft(&["init"]).code, 5);
+    assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), written);
+}
+
+#[test]
+fn schema_is_a_json_schema_that_the_example_satisfies() {
+    let schema: Value = serde_json::from_str(&Home::new().haft(&["schema"]).stdout).unwrap();
+    let example = fs::read_to_string(repository().join("program.toml.example")).unwrap();
+    let example: Value = serde_json::to_value(example.parse::<toml::Table>().unwrap()).unwrap();
+    jsonschema::validate(&schema, &example).unwrap();
+}
+
+#[test]
+fn json_answers_are_json() {
+    let home = Home::new();
+    let answer = home.haft(&["--json", "call", "read", r#"{"file_path": "/no/such/file"}"#]);
+    let result: Value = serde_json::from_str(&answer.stdout).unwrap();
+    assert_eq!((result["is_error"].as_bool(), answer.code), (Some(true), 1));
+}
+
+/// Ctrl-C stops what runs, at once and with nothing left behind.
+#[test]
+fn an_interrupt_stops_the_call() {
+    let home = Home::new();
+    let (started, sentinel) = (home.work().join("started"), home.work().join("sentinel"));
+    let script = format!("touch {}; sleep 30; touch {}", started.display(), sentinel.display());
+    let mut child = home
+        .command(&["call", "bash", &json!({ "command": script }).to_string()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !started.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the command never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let begun = Instant::now();
+    let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(!sentinel.exists());
+}
