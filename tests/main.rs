@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::expect_used,
+    clippy::format_collect,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,
@@ -12,11 +13,18 @@
 
 mod agent;
 mod bash;
+mod cache;
 mod cli;
 mod command;
 mod common;
 mod components;
+mod files;
+mod guest;
+mod hostile;
 mod manifest;
 mod plugin;
+mod rights;
 mod tidy;
+mod time;
+mod tiny;
 mod workspace;

@@ -1,51 +1,359 @@
-//! Components as tools.
+//! Components as plugins: what is refused when it is loaded, and what a call is.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use haft::event::Event;
 use haft::grant::Grant;
 use haft::limit::Limits;
+use haft::plugin::{Engine, EngineOptions, GrantPlace, LoadError, Plugin, PluginTool, Source};
+use haft::tool::{Tool, Toolbox, exposed_name};
 use serde_json::json;
 
-use crate::common::{call, hostile, toolbox};
+use crate::common::{cache, engine, grant, hostile, repository};
+use crate::guest::{Guest, briefly};
+use crate::tiny::{ANYTHING, Tiny};
+use crate::workspace::eventually;
+
+async fn load(source: Source) -> Result<Plugin, LoadError> {
+    Plugin::load(engine(), "guest", source, &briefly(300)).await
+}
+
+async fn refusal(source: Source) -> String {
+    load(source).await.unwrap_err().to_string()
+}
+
+fn embedded(bytes: Vec<u8>) -> Source {
+    Source::Embedded(bytes.leak())
+}
+
+fn wat(text: &str) -> Source {
+    embedded(wat::parse_str(text).unwrap())
+}
+
+/// WA04: what is no component, or none of haft's, is refused with one line.
+#[tokio::test]
+async fn wa04_what_is_no_plugin_is_refused() {
+    let cut = Tiny::default().bytes();
+    for (source, expected) in [
+        (
+            embedded(b"#!/bin/sh\n".to_vec()),
+            "not a WebAssembly component: it does not begin with the bytes `\\0asm`",
+        ),
+        (embedded(Vec::new()), "not a WebAssembly component: the file is empty"),
+        (
+            embedded(cut[..100].to_vec()),
+            "not a WebAssembly component: section range 11..320 is out of bounds (bound = 100)",
+        ),
+        (
+            wat("(module)"),
+            "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`",
+        ),
+        (wat("(component)"), "exports no `haft:plugin/tools`: not built for the `haft:plugin` world"),
+        (
+            Tiny { export: "acme:plugin/tools@0.1.0".into(), ..Tiny::default() }.source(),
+            "exports no `haft:plugin/tools`: not built for the `haft:plugin` world",
+        ),
+        (
+            Tiny { export: "haft:plugin/tools@0.2.0".into(), ..Tiny::default() }.source(),
+            "built for `haft:plugin@0.2.0`, and this haft speaks 0.1.0; rebuild it against this haft's `wit/`",
+        ),
+        (
+            wat("(component (instance $i) (export \"haft:plugin/tools@0.1.0\" (instance $i)))"),
+            "cannot be linked: instance export `haft:plugin/tools@0.1.0` does not have export `list-tools`",
+        ),
+        (
+            Tiny { import: Some("acme:weather/report@1.0.0".into()), ..Tiny::default() }.source(),
+            "imports `f` of `acme:weather/report@1.0.0`, which this haft does not provide",
+        ),
+        (
+            Tiny { import: Some("haft:plugin/host@0.2.0".into()), ..Tiny::default() }.source(),
+            "imports `f` of `haft:plugin/host@0.2.0`, which this haft does not provide",
+        ),
+    ] {
+        assert_eq!(refusal(source).await, expected);
+    }
+    assert_eq!(load(Tiny::default().source()).await.unwrap().tools()[0].name, "tiny");
+}
+
+/// WA04: what cannot be read is named.
+#[tokio::test]
+async fn wa04_a_missing_component_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("missing.wasm");
+    let shown = path.display();
+    assert_eq!(
+        refusal(Source::File(path.clone())).await,
+        format!("cannot read component `{shown}`: No such file or directory (os error 2)")
+    );
+    std::fs::create_dir(&path).unwrap();
+    assert_eq!(
+        refusal(Source::File(path.clone())).await,
+        format!("cannot read component `{shown}`: expected a file")
+    );
+    std::fs::remove_dir(&path).unwrap();
+    make_fifo(&path);
+    assert_eq!(
+        refusal(Source::File(path.clone())).await,
+        format!("cannot read component `{shown}`: expected a file")
+    );
+}
+
+fn make_fifo(path: &std::path::Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// WA04: a plugin that cannot say what it offers.
+#[tokio::test]
+async fn wa04_a_plugin_that_lists_nothing_usable_is_refused() {
+    let tool = |name: &str, description: &str, parameters: &str, output: Option<&str>| {
+        (name.to_owned(), description.to_owned(), parameters.to_owned(), output.map(str::to_owned))
+    };
+    let fine = tool("fine", "", ANYTHING, None);
+    for (tools, expected) in [
+        (vec![fine.clone(), fine.clone()], "`fine` is listed twice"),
+        (
+            vec![tool("two words", "", ANYTHING, None)],
+            "`two words`: a name has 1 to 64 letters, digits, `_` and `-`",
+        ),
+        (vec![tool("", "", ANYTHING, None)], "``: a name has 1 to 64 letters, digits, `_` and `-`"),
+        (
+            vec![tool("long", &"x".repeat(16_001), ANYTHING, None)],
+            "`long`: a description has at most 16000 characters",
+        ),
+        (
+            vec![tool("text", "", "no JSON", None)],
+            "`text`: its parameters are not JSON: expected ident at line 1 column 2",
+        ),
+        (
+            vec![fine.clone(), tool("list", "", r#"{"type":"array"}"#, None)],
+            "`list`: the parameters must be a JSON Schema with `\"type\": \"object\"`",
+        ),
+        (
+            vec![tool("data", "", ANYTHING, Some(r#"{"type":"string"}"#))],
+            "`data`: its output schema is no JSON Schema with `\"type\": \"object\"`",
+        ),
+    ] {
+        let source = Tiny { tools, ..Tiny::default() }.source();
+        assert_eq!(refusal(source).await, format!("lists a tool that cannot be used: {expected}"));
+    }
+    let many = (0..257).map(|number| tool(&format!("t{number}"), "", ANYTHING, None)).collect();
+    assert_eq!(
+        refusal(Tiny { tools: many, ..Tiny::default() }.source()).await,
+        "lists a tool that cannot be used: 257 tools, and at most 256 are allowed"
+    );
+}
+
+/// WA04: asking for the list is a call like any other, with its limits.
+#[tokio::test]
+async fn wa04_a_plugin_that_never_lists_is_refused() {
+    for (before_listing, expected) in [
+        ("(loop br 0)", "cannot list its tools: timed out after 300ms: reached its time limit"),
+        ("unreachable", "cannot list its tools: panicked"),
+    ] {
+        assert_eq!(refusal(Tiny { before_listing, ..Tiny::default() }.source()).await, expected);
+    }
+}
+
+/// The tool as it is shown, called by that name and known to the plugin by its own.
+#[tokio::test]
+async fn a_tool_is_called_by_the_name_it_is_shown_under() {
+    let plugin = load(Tiny::default().source()).await.unwrap();
+    let def = &plugin.tools()[0];
+    let exposed = exposed_name(&["weather", &def.name]);
+    let tool = PluginTool::new(&plugin, def, exposed, GrantPlace::Plugin);
+    assert_eq!(tool.def().name, "weather__tiny");
+    let mut toolbox = Toolbox::default();
+    toolbox.insert(std::sync::Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
+    assert_eq!(crate::common::call(&toolbox, "weather__tiny", json!({})).await.content, "a tiny answer");
+}
+
+/// WA06: every call has an instance of its own, one after the other and all at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa06_every_call_gets_a_fresh_instance() {
+    let guest = Guest::new(Grant::none()).await;
+    for _ in 0..3 {
+        assert_eq!(guest.says("count_calls", json!({})).await, "1");
+    }
+    let calls: Vec<_> = (0..8)
+        .map(|number| {
+            let guest = guest.clone();
+            let text = format!("call {number}");
+            tokio::spawn(async move {
+                assert_eq!(guest.says("sleep", json!({ "ms": 20 })).await, "slept 20 ms");
+                assert_eq!(guest.says("count_calls", json!({})).await, "1");
+                assert_eq!(guest.says("echo", json!({ "text": text })).await, text);
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap();
+    }
+}
+
+/// WA06: an instance made ahead of its call is as fresh, has the rights of its own call, and no
+/// other limits than that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa06_instances_made_ahead_are_fresh_and_fit_their_call() {
+    let options = EngineOptions { cache: Some(cache()), ahead: 4, ..EngineOptions::default() };
+    let engine = Engine::new(&options).unwrap();
+    let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new");
+    let small = Limits { memory: 4 << 20, ..Limits::default() };
+    let (mut free, mut bound) = (Toolbox::default(), Toolbox::default());
+    for def in plugin.tools() {
+        for (toolbox, grant, limits) in [
+            (&mut free, grant(&[], &[directory.path()]), Limits::default()),
+            (&mut bound, Grant::none(), small),
+        ] {
+            let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+            toolbox.insert(std::sync::Arc::new(tool), grant, limits, "the test").unwrap();
+        }
+    }
+    for turn in 0..5 {
+        for _ in 0..6 {
+            assert_eq!(crate::common::call(&free, "count_calls", json!({})).await.content, "1");
+        }
+        // Long enough for the next ones to be made.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let write = json!({ "path": path, "text": "x" });
+        assert!(crate::common::call(&bound, "write", write.clone()).await.is_error, "turn {turn}");
+        assert!(!path.exists());
+        let fill = json!({ "bytes": 8 << 20 });
+        assert!(crate::common::call(&bound, "fill", fill.clone()).await.is_error, "turn {turn}");
+        assert_eq!(crate::common::call(&free, "fill", fill).await.content, "filled 8388608 bytes");
+        assert_eq!(crate::common::call(&free, "write", write).await.content, "done");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// The same plugin with the same rights and different limits never shares an instance.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {
+    let options = EngineOptions { cache: Some(cache()), ahead: 4, ..EngineOptions::default() };
+    let engine = Engine::new(&options).unwrap();
+    let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &Limits::default()).await.unwrap();
+    let toolbox = |limits: Limits| {
+        let mut toolbox = Toolbox::default();
+        for def in plugin.tools() {
+            let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+            toolbox.insert(std::sync::Arc::new(tool), Grant::none(), limits, "the test").unwrap();
+        }
+        toolbox
+    };
+    let (small, large) =
+        (toolbox(Limits { memory: 4 << 20, ..Limits::default() }), toolbox(Limits::default()));
+    let fill = json!({ "bytes": 8 << 20 });
+    for _ in 0..5 {
+        for _ in 0..3 {
+            crate::common::call(&small, "count_calls", json!({})).await;
+        }
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert_eq!(crate::common::call(&large, "fill", fill.clone()).await.content, "filled 8388608 bytes");
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert!(crate::common::call(&small, "fill", fill.clone()).await.is_error);
+    }
+}
 
 #[tokio::test]
-async fn smoke() {
-    let toolbox = toolbox(
-        &hostile(),
-        Grant::none(),
-        Limits { time: std::time::Duration::from_secs(2), ..Limits::default() },
-    )
-    .await;
-    for def in toolbox.defs() {
-        println!("{} {}", def.name, def.parameters);
+async fn binary_content_becomes_an_attachment() {
+    let guest = Guest::new(Grant::none()).await;
+    let result = guest.call("binary", json!({ "bytes": 300 })).await;
+    assert_eq!(result.content, "some bytes\n[application/octet-stream, 300 bytes]");
+    let [attachment] = &result.attachments[..] else { panic!("{:?}", result.attachments) };
+    assert_eq!(attachment.media_type, "application/octet-stream");
+    assert_eq!(attachment.data, (0..=u8::MAX).cycle().take(300).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn data_comes_back_as_data() {
+    let guest = Guest::new(Grant::none()).await;
+    let result = guest.call("structured", json!({ "fits": true })).await;
+    assert_eq!(result.content, "the answer is 42");
+    assert_eq!(result.structured, Some(json!({ "answer": 42 })));
+}
+
+#[tokio::test]
+async fn arguments_that_make_no_sense_are_told_apart_from_failure() {
+    let guest = Guest::new(Grant::none()).await;
+    assert_eq!(guest.fails("echo", json!({})).await, "invalid arguments: `text` is required");
+    // Fits the schema, and not what the tool makes of it.
+    let error = guest.fails("flood_pieces", json!({ "count": u64::MAX })).await;
+    assert!(error.starts_with("invalid arguments: `count`: "), "{error}");
+}
+
+/// Progress is heard while the tool works, not afterwards.
+#[tokio::test]
+async fn progress_arrives_live() {
+    let guest = Guest::new(Grant::none()).await;
+    let own = guest.clone();
+    let call = tokio::spawn(async move { own.says("progress", json!({ "steps": 20, "ms": 25 })).await });
+    eventually("the first step is heard", || !guest.heard().is_empty()).await;
+    assert!(!call.is_finished());
+    assert_eq!(call.await.unwrap(), "done");
+    let heard = guest.heard();
+    assert_eq!(heard.len(), 20);
+    for (step, event) in (1_u32..).zip(&heard) {
+        let Event::Progress { call, done, total, message } = event else { panic!("{event:?}") };
+        assert_eq!((call.as_str(), *done, *total), ("call-1", f64::from(step), Some(20.0)));
+        assert_eq!(message, &format!("step {step}"));
     }
-    for (tool, args) in [
-        ("echo", json!({"text":"hi"})),
-        ("spin", json!({})),
-        ("panic", json!({})),
-        ("exit", json!({"code":3})),
-        ("recurse", json!({})),
-        ("allocate", json!({"bytes": 4u64<<30})),
-        ("flood_result", json!({"bytes": 1u64<<30})),
-        ("flood_result", json!({"bytes": 8u64<<20})),
-        ("flood_result", json!({"bytes": 20u64<<20})),
-        ("flood_stdout", json!({"bytes": 1u64<<28})),
-        ("env", json!({})),
-        ("args", json!({})),
-        ("stdin", json!({})),
-        ("open", json!({"path":"/etc/passwd"})),
-        ("write", json!({"path":"/tmp/x","text":"x"})),
-        ("connect", json!({"address":"127.0.0.1:22"})),
-        ("lookup", json!({"host":"localhost"})),
-        ("sleep_forever", json!({})),
-        ("count_calls", json!({})),
-        ("count_calls", json!({})),
-        ("many_files", json!({"path":"/etc/passwd"})),
-    ] {
-        let begun = std::time::Instant::now();
-        let result = call(&toolbox, tool, args.clone()).await;
-        println!(
-            "{tool} {args}: {:?} in {:?}",
-            result.content.chars().take(400).collect::<String>(),
-            begun.elapsed()
-        );
+}
+
+/// A tool that says it only reads is held to it, whatever it was granted.
+#[tokio::test]
+async fn a_read_only_tool_cannot_write_where_it_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, "as it was").unwrap();
+    let guest = Guest::new(grant(&[], &[directory.path()])).await;
+    let refused = guest.fails("write_secretly", json!({ "path": path })).await;
+    assert_eq!(
+        refused,
+        "Tool error: Operation not permitted (os error 63)\nhint: the tool says that it only reads, and is held to it"
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "as it was");
+    assert_eq!(guest.says("write", json!({ "path": path, "text": "new" })).await, "done");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+}
+
+/// WA02: of the environment, what was granted and nothing else.
+#[tokio::test]
+async fn wa02_only_granted_variables_are_seen() {
+    let guest = Guest::new(Grant::none().with_env("CARGO_PKG_NAME").with_env("HAFT_TEST_UNSET")).await;
+    assert_eq!(guest.says("env", json!({})).await, "CARGO_PKG_NAME=haft");
+    assert_eq!(guest.says("variable", json!({ "name": "CARGO_PKG_NAME" })).await, "haft");
+    assert_eq!(guest.says("args", json!({})).await, "");
+    assert_eq!(guest.says("stdin", json!({})).await, "0 bytes: ");
+}
+
+/// More calls at once than guests may be at work all get their turn.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_calls_than_guests_wait_their_turn() {
+    let guest = Guest::new(Grant::none()).await;
+    let begun = Instant::now();
+    let calls: Vec<_> = (0..100)
+        .map(|_| {
+            let guest = guest.clone();
+            tokio::spawn(async move { guest.says("sleep", json!({ "ms": 50 })).await })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), "slept 50 ms");
     }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// The ready-built plugins list what their documents say.
+#[tokio::test]
+async fn the_shipped_plugins_list_their_tools() {
+    let mut names = BTreeSet::new();
+    for name in ["files", "hello", "time", "wordcount"] {
+        let path = repository().join(format!("plugins/built/{name}.wasm"));
+        let plugin = load(Source::File(path)).await.unwrap();
+        names.extend(plugin.tools().iter().map(|def| def.name.clone()));
+    }
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["count", "edit", "hello", "read", "time", "write"]);
 }

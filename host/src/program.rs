@@ -1,19 +1,18 @@
 //! Assembly: a program.toml, the places of this machine and what the command line adds become a
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
+mod children;
 mod grants;
 mod places;
 mod plugins;
+mod unsupported;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::places::Places;
 use crate::grant::Grant;
-use crate::manifest::{CommandTool as Declared, Located, Manifest};
-use crate::native::command::{self, CommandSpec, CommandTool};
-use crate::native::{NATIVE, Settings};
+use crate::manifest::Manifest;
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::tool::Toolbox;
@@ -94,72 +93,9 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
     }
 }
 
-/// What a command tool of program.toml runs.
-fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
-    let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
-    let folder = manifest.path.parent().unwrap_or(Path::new(""));
-    CommandSpec {
-        program: program.to_owned(),
-        tool: tool.name.as_str().to_owned(),
-        description: tool.description.clone(),
-        command: tool.command.value.clone(),
-        folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
-        arguments: tool.arguments.clone(),
-        required: names(&manifest.host_requirements.required),
-        optional: names(&manifest.host_requirements.optional),
-        timeout: tool.timeout,
-    }
-}
-
 /// A toolbox being filled, in the order in which models see the tools.
 struct Assembly<'a> {
     manifest: &'a Manifest,
     toolbox: Toolbox,
     problems: Vec<Problem>,
-}
-
-impl Assembly<'_> {
-    fn native(&mut self, grant: &Grant) -> anyhow::Result<()> {
-        let settings = Settings { bash_timeout: self.manifest.builtins.shell_timeout };
-        for native in NATIVE.iter().filter(|_| self.manifest.builtins.shell) {
-            let (tool, limits) = ((native.build)(&settings), (native.limits)(&settings));
-            self.toolbox.insert(tool, grant.clone(), limits, "built in")?;
-        }
-        Ok(())
-    }
-
-    fn commands(&mut self, grant: &Grant) -> anyhow::Result<()> {
-        let Some(program) = &self.manifest.program else { return Ok(()) };
-        for tool in &self.manifest.tools {
-            let spec = command_spec(self.manifest, program.name.as_str(), tool);
-            let alias = format!("program:{}:{}", spec.program, spec.tool);
-            let exposed = command::exposed_name(&spec.program, &spec.tool);
-            let origin = format!("`[[tools]]` at {}", self.manifest.source.place(tool.name.span));
-            let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
-            match CommandTool::new(spec) {
-                Ok(command) => {
-                    let limits = command.limits();
-                    self.toolbox.insert(Arc::new(command), grant, limits, origin)?;
-                    self.toolbox.alias(alias, &exposed);
-                }
-                Err(error) => {
-                    let problem = Problem::new(format!(
-                        "command tool `{}` cannot be used: {error}",
-                        tool.name.as_str()
-                    ));
-                    self.problems.push(problem.at(tool.command.span, "this command"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Says of what program.toml declares and this version does not do that it does not.
-    fn unsupported(&mut self) {
-        for server in self.manifest.mcp_servers.iter().filter(|server| server.enabled) {
-            let problem = Problem::new("MCP servers are not started by this version of haft");
-            self.problems
-                .push(problem.at(server.name.span, "this server").hint("`enabled = false` silences this"));
-        }
-    }
 }

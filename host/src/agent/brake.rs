@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::call::{ToolCall, ToolResult};
 
-/// How often the same call may fail before it is not run any more.
-const MAX_FAILURES: u32 = 3;
-
 /// The calls that failed since something last changed.
-#[derive(Default)]
-pub(super) struct Brake(Vec<Failed>);
+pub(super) struct Brake {
+    failed: Vec<Failed>,
+    /// How often a call that failed is run again.
+    max_repeats: u32,
+}
 
 struct Failed {
     tool: String,
@@ -19,9 +19,14 @@ struct Failed {
 }
 
 impl Brake {
+    /// A brake that lets a failing call be repeated `max_repeats` times.
+    pub(super) fn new(max_repeats: u32) -> Self {
+        Self { failed: Vec::new(), max_repeats }
+    }
+
     /// The answer to a call that is not to be run.
     pub(super) fn refuse(&self, call: &ToolCall) -> Option<ToolResult> {
-        self.0.iter().find(|failed| failed.is(call) && failed.times >= MAX_FAILURES).map(|failed| {
+        self.failed.iter().find(|failed| failed.is(call) && failed.times > self.max_repeats).map(|failed| {
             let text = "the call was not run: the same call has failed";
             ToolResult::error(format!(
                 "{text} {} times already; change the arguments or try something else",
@@ -34,11 +39,11 @@ impl Brake {
     /// something when it succeeded.
     pub(super) fn note(&mut self, call: &ToolCall, result: &ToolResult, changes: bool) {
         if !result.is_error {
-            self.0.retain(|failed| !changes && !failed.is(call));
-        } else if let Some(failed) = self.0.iter_mut().find(|failed| failed.is(call)) {
+            self.failed.retain(|failed| !changes && !failed.is(call));
+        } else if let Some(failed) = self.failed.iter_mut().find(|failed| failed.is(call)) {
             failed.times += 1;
         } else {
-            self.0.push(Failed { tool: call.tool.clone(), arguments: call.arguments.clone(), times: 1 });
+            self.failed.push(Failed { tool: call.tool.clone(), arguments: call.arguments.clone(), times: 1 });
         }
     }
 }
@@ -60,7 +65,7 @@ mod tests {
     }
 
     fn braked(times: u32) -> Brake {
-        let mut brake = Brake::default();
+        let mut brake = Brake::new(2);
         for _ in 0..times {
             brake.note(&call("x", json!({ "a": 1, "b": 2 })), &ToolResult::error("no"), true);
         }

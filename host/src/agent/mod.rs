@@ -29,15 +29,24 @@ pub struct AgentSettings {
     pub model: Option<String>,
     /// How often the model is asked at most for one prompt.
     pub max_turns: u32,
+    /// How often a call that failed is run again before it is refused.
+    pub max_repeats: u32,
 }
 
 impl AgentSettings {
     /// 50: more than an honest task takes, few enough that a loop ends.
     pub const DEFAULT_MAX_TURNS: u32 = 50;
+    /// 2: a second try may meet a passing fault, a fourth never does.
+    pub const DEFAULT_MAX_REPEATS: u32 = 2;
 
     /// The defaults, with a system prompt that names `workspace`.
     pub fn for_workspace(workspace: Option<&Path>) -> Self {
-        Self { system: system_prompt(workspace), model: None, max_turns: Self::DEFAULT_MAX_TURNS }
+        Self {
+            system: system_prompt(workspace),
+            model: None,
+            max_turns: Self::DEFAULT_MAX_TURNS,
+            max_repeats: Self::DEFAULT_MAX_REPEATS,
+        }
     }
 }
 
@@ -72,7 +81,7 @@ impl Agent {
     ) -> Result<Outcome, ProviderError> {
         history.say(prompt);
         let mut tally = Tally::new(self.model());
-        let mut work = Work::new(&self.toolbox, session);
+        let mut work = Work::new(&self.toolbox, session, self.settings.max_repeats);
         for _ in 0..self.settings.max_turns {
             let Some(turn) = self.infer(history, session).await else {
                 return Ok(tally.close(End::Cancelled));

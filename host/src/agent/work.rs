@@ -19,8 +19,8 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(toolbox: &'a Toolbox, session: &'a Session) -> Self {
-        Self { toolbox, session, brake: Brake::default() }
+    pub(super) fn new(toolbox: &'a Toolbox, session: &'a Session, max_repeats: u32) -> Self {
+        Self { toolbox, session, brake: Brake::new(max_repeats) }
     }
 
     /// The answers to `calls`, one each, in order.

@@ -72,6 +72,7 @@ impl Run {
         if let Some(system) = &agent.system_prompt {
             settings.system.clone_from(system);
         }
+        settings.max_repeats = agent.max_repeats;
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
         settings
     }
@@ -125,6 +126,11 @@ fn settings(
     settings.timeouts.total = provider.timeout;
     settings.retry.attempts = provider.max_retries.saturating_add(1);
     settings.extra.clone_from(&provider.extra_body);
+    if let Some(most) = provider.max_tokens {
+        // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
+        let key = if settings.base_url.is_some() { "max_tokens" } else { "max_completion_tokens" };
+        settings.extra.entry(key).or_insert(most.into());
+    }
     for (name, value) in &provider.headers {
         let value = match value {
             TextOrSecret::Text(text) => SecretString::from(text.clone()),

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 pub use self::host::{HostPattern, HostPatternError};
 pub use self::root::Root;
+pub(crate) use self::root::normalise;
 
 /// How far tools may reach when nothing else is said (`[sandbox] mode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -63,7 +63,7 @@ impl PartialEq for Root {
 impl Eq for Root {}
 
 /// Removes `.` and resolves `..` against the parts before it, as the shell's `cd` does.
-fn normalise(path: &Path) -> PathBuf {
+pub(crate) fn normalise(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
         match part {

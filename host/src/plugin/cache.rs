@@ -5,7 +5,7 @@
 //! **Compiled code is native code that haft runs as itself.** The directory must therefore be
 //! one that no tool can write: [`Cache::open`] takes what tools may write and refuses to serve
 //! below it, and it refuses a directory that belongs to anybody else. Against accidents (a
-//! truncated or corrupt file) every entry carries a checksum of its code.
+//! truncated or corrupt file) every entry carries a checksum.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -69,8 +69,13 @@ impl Cache {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(directory)?;
         let root = Root::resolve(Path::new("/"), directory)?;
-        if writable.iter().any(|reach| reach.covers(&root) || reach.roots().iter().any(|own| root.contains(own))) {
-            return Err(io::Error::other("tools may write there, and compiled code must not be theirs to change"));
+        if writable
+            .iter()
+            .any(|reach| reach.covers(&root) || reach.roots().iter().any(|own| root.contains(own)))
+        {
+            return Err(io::Error::other(
+                "tools may write there, and compiled code must not be theirs to change",
+            ));
         }
         let metadata = fs::metadata(root.real())?;
         let ours = metadata.uid() == rustix::process::geteuid().as_raw();
@@ -109,9 +114,7 @@ impl Cache {
 
     /// Keeps compiled code.
     pub(super) fn keep(&self, code: &[u8]) -> io::Result<Code> {
-        let mut hasher = Xxh3::new();
-        hasher.update(code);
-        let kept = Code { checksum: format!("{:032x}", hasher.digest128()) };
+        let kept = Code { checksum: checksum(code)? };
         self.write(&kept.file(), code)?;
         Ok(kept)
     }
@@ -119,7 +122,7 @@ impl Cache {
     /// Loads compiled code, or nothing where it is missing or damaged.
     pub(super) fn load(&self, engine: &wasmtime::Engine, code: &Code) -> Option<Component> {
         let path = self.directory.join(code.file());
-        if checksum(&path).ok()? != code.checksum {
+        if File::open(&path).and_then(checksum).ok()? != code.checksum {
             tracing::warn!(path = %path.display(), "compiled component is damaged; compiling it again");
             return None;
         }
@@ -135,16 +138,20 @@ impl Cache {
         format!("{}-{}.json", digest.as_str(), self.engine)
     }
 
+    /// A record: a line with the checksum of what follows, then JSON.
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let mut bytes = Vec::new();
+        let mut text = String::new();
         let file = File::open(self.directory.join(name)).ok()?;
-        file.take(MAX_RECORD).read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        file.take(MAX_RECORD).read_to_string(&mut text).ok()?;
+        let (sum, json) = text.split_once('\n')?;
+        (sum == checksum(json.as_bytes()).ok()?).then(|| serde_json::from_str(json).ok()).flatten()
     }
 
     /// Losing a record costs time and nothing else.
     fn write_record(&self, name: &str, record: &impl Serialize) {
-        let written = serde_json::to_vec(record).map_err(io::Error::other).and_then(|json| self.write(name, &json));
+        let text = serde_json::to_string(record).map_err(io::Error::other);
+        let text = text.and_then(|json| Ok(format!("{}\n{json}", checksum(json.as_bytes())?)));
+        let written = text.and_then(|text| self.write(name, text.as_bytes()));
         if let Err(error) = written {
             tracing::warn!(%error, directory = %self.directory.display(), "cache not written");
         }
@@ -176,13 +183,12 @@ impl From<Listed> for ToolDef {
     }
 }
 
-/// The checksum of a file, read in pieces: mapping it whole would count as haft's memory.
-fn checksum(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+/// The checksum of a file or text, read in pieces: mapping it whole would count as haft's memory.
+fn checksum(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];
     loop {
-        match file.read(&mut piece)? {
+        match source.read(&mut piece)? {
             0 => return Ok(format!("{:032x}", hasher.digest128())),
             count => hasher.update(piece.get(..count).unwrap_or_default()),
         }

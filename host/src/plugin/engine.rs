@@ -1,7 +1,6 @@
 //! The engine that components are compiled and run by: one a process. Its settings are part of
 //! the cache's key, so changing one here recompiles everything once.
 
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,19 +9,19 @@ use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
-use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::bindings::PluginPre;
+use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
 use super::failure::LoadError;
 use super::source::{Digest, Source};
 use super::state::State;
 use super::threads::Threads;
-use super::{environment, files, network};
+use super::{descriptors, environment, files, network};
 use crate::grant::Reach;
 
 /// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
-const GUEST_STACK: usize = 1 << 20;
+pub(super) const GUEST_STACK: usize = 1 << 20;
 
 /// Stack that a guest and haft's functions for it run on.
 const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
@@ -64,6 +63,7 @@ struct Inner {
 impl Engine {
     /// Makes an engine. A cache that cannot be used safely is left out, with a warning.
     pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
+        descriptors::make_room();
         let engine = wasmtime_engine(options.pooling)?;
         let linker = linker(&engine).map_err(anyhow::Error::msg)?;
         let clock = Clock::start(engine.weak())?;
@@ -71,7 +71,11 @@ impl Engine {
             let writable: Vec<&Reach> = options.writable.iter().collect();
             let opened = Cache::open(directory, key(&engine), &writable);
             let directory = directory.display();
-            opened.inspect_err(|error| tracing::warn!("compiled plugins are not kept in `{directory}`: {error}")).ok()
+            opened
+                .inspect_err(|error| {
+                    tracing::warn!("compiled plugins are not kept in `{directory}`: {error}");
+                })
+                .ok()
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
         Ok(Self(Arc::new(Inner { engine, linker, clock, threads: Threads::new()?, cache, ahead })))
@@ -107,16 +111,17 @@ impl Engine {
     }
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.
-    pub(super) fn compile(&self, bytes: &Cow<'static, [u8]>) -> Result<(Component, Option<Code>), LoadError> {
+    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<Code>), LoadError> {
         if bytes.get(4..8) == Some(&CORE_MODULE) {
             return Err(LoadError::CoreModule);
         }
-        let invalid = |error: wasmtime::Error| LoadError::NotAComponent(super::failure::one_line(&format!("{error:#}")));
+        let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
         let Some(cache) = self.cache() else {
             return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
         };
         let code = self.wasmtime().precompile_component(bytes).map_err(invalid)?;
-        let kept = cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
+        let kept =
+            cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
         match kept.as_ref().and_then(|kept| cache.load(self.wasmtime(), kept)) {
             Some(component) => Ok((component, kept)),
             None => Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None)),
@@ -127,9 +132,7 @@ impl Engine {
     pub(super) fn link(&self, component: &Component) -> Result<PluginPre<State>, LoadError> {
         check_world(self.wasmtime(), component)?;
         let linked: wasmtime::Result<InstancePre<State>> = self.0.linker.instantiate_pre(component);
-        linked
-            .and_then(PluginPre::new)
-            .map_err(|error| LoadError::Link(super::failure::one_line(&format!("{error:#}"))))
+        linked.and_then(PluginPre::new).map_err(|error| LoadError::link(&error))
     }
 }
 
@@ -139,15 +142,17 @@ const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 /// The version of `wit/` that is spoken here.
 const SUPPORTED: &str = "0.1.0";
 
-/// Finds the one export that matters, or says what stands in its place.
+/// Finds the one export that matters, among others or alone, or says what stands in its place.
 fn check_world(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
     let world = component.component_type();
-    let mut versions = world.exports(engine).filter_map(|(name, _)| name.strip_prefix("haft:plugin/tools@"));
-    match versions.next() {
-        Some(SUPPORTED) => Ok(()),
-        Some(found) => Err(LoadError::WrongVersion { found: found.to_owned(), supported: SUPPORTED }),
-        None => Err(LoadError::WrongWorld),
+    let versions = || world.exports(engine).filter_map(|(name, _)| name.strip_prefix("haft:plugin/tools@"));
+    if versions().any(|version| version == SUPPORTED) {
+        return Ok(());
     }
+    let other = versions()
+        .next()
+        .map(|found| LoadError::WrongVersion { found: found.to_owned(), supported: SUPPORTED });
+    Err(other.unwrap_or(LoadError::WrongWorld))
 }
 
 fn wasmtime_engine(pooling: bool) -> anyhow::Result<wasmtime::Engine> {
@@ -230,6 +235,7 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
     filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
     cli::environment::add_to_linker::<State, environment::HasEnvironment>(&mut linker, environment::view)?;
+    sockets::udp_create_socket::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
     sockets::ip_name_lookup::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
     add_host::<State, HasSelf>(&mut linker, |state| state)?;
     Ok(linker)

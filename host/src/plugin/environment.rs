@@ -5,7 +5,8 @@ use wasmtime::component::HasData;
 use wasmtime_wasi::cli::WasiCliCtxView;
 use wasmtime_wasi::p2::bindings::cli::environment;
 
-use super::state::{State, Wanted};
+use super::state::State;
+use super::wanted::Wanted;
 
 /// The type under which wasmtime finds [`Environment`] in a store.
 pub(super) struct HasEnvironment;

@@ -1,12 +1,14 @@
 //! Why a plugin cannot be loaded, and how a guest came to its end: one line for people and
 //! models, whatever wasmtime says in ten.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
-use super::state::{State, bytes};
+use super::engine::GUEST_STACK;
+use super::state::{self, MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
 use crate::limit::Limits;
 
 /// Why a component cannot be used as a plugin.
@@ -24,13 +26,17 @@ pub enum LoadError {
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),
     /// A core module: what `wasm32-wasip1` and `wasm32-unknown-unknown` make.
-    #[error("a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`")]
+    #[error(
+        "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
+    )]
     CoreModule,
     /// A component for another world.
     #[error("exports no `haft:plugin/tools`: not built for the `haft:plugin` world")]
     WrongWorld,
     /// A component for another version of the world.
-    #[error("built for `haft:plugin@{found}`, and this haft speaks {supported}; rebuild it against this haft's `wit/`")]
+    #[error(
+        "built for `haft:plugin@{found}`, and this haft speaks {supported}; rebuild it against this haft's `wit/`"
+    )]
     WrongVersion {
         /// The version it was built for.
         found: String,
@@ -38,6 +44,9 @@ pub enum LoadError {
         supported: &'static str,
     },
     /// It needs something that haft does not give.
+    #[error("imports {0}, which this haft does not provide")]
+    Import(String),
+    /// It has what it needs and what it must have, but in other shapes.
     #[error("cannot be linked: {0}")]
     Link(String),
     /// Asked for its tools, it failed.
@@ -46,9 +55,37 @@ pub enum LoadError {
     /// It lists what cannot be used.
     #[error("lists a tool that cannot be used: {0}")]
     Tool(String),
+    /// It is not the component any more that was looked at.
+    #[error("the component has changed since haft started; start haft again")]
+    Changed,
     /// haft itself failed.
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+impl LoadError {
+    /// The bytes are no component, by their first bytes or by what the compiler says.
+    pub(super) fn not_a_component(bytes: &[u8], error: &wasmtime::Error) -> Self {
+        Self::NotAComponent(match bytes {
+            [] => "the file is empty".into(),
+            bytes if !bytes.starts_with(b"\0asm") => "it does not begin with the bytes `\\0asm`".into(),
+            _ => one_line(&error.root_cause().to_string()),
+        })
+    }
+
+    /// Linking failed. wasmtime has no type for a missing import, and says it with many words.
+    pub(super) fn link(error: &wasmtime::Error) -> Self {
+        let text = one_line(&format!("{error:#}"));
+        missing_import(&text).map_or(Self::Link(text), Self::Import)
+    }
+}
+
+/// "`function` of `interface`" where that is what is missing.
+fn missing_import(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("component imports ")?;
+    let mut quoted = rest.strip_suffix("implementation is missing")?.split('`').skip(1).step_by(2);
+    let interface = quoted.next()?;
+    Some(quoted.next().map_or_else(|| format!("`{interface}`"), |name| format!("`{name}` of `{interface}`")))
 }
 
 /// Why haft ended a guest.
@@ -62,57 +99,124 @@ pub(super) enum Stop {
     Deadline,
 }
 
-/// Characters of a guest's last words in an error.
-const MAX_LAST_WORDS: usize = 300;
+/// How a guest came to its end.
+#[derive(Debug)]
+pub(super) struct End {
+    /// One line, to go on with after the guest's name.
+    pub(super) line: String,
+    /// The limit that it met.
+    pub(super) limit: Option<Limit>,
+}
 
-/// One line on how the guest of `store` came to its end.
-pub(super) fn describe(error: &wasmtime::Error, store: &Store<State>, limits: &Limits) -> String {
-    tracing::debug!(error = format!("{error:?}"), "guest ended");
-    let state = store.data();
-    let end = ending(error, state, limits);
-    match last_words(&state.stderr.text()) {
-        Some(words) => format!("{end} (stderr: {words})"),
-        None => end,
+/// A limit that a person can raise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Memory,
+    Time,
+    Result,
+}
+
+impl Limit {
+    /// The line of program.toml that would allow twice as much; `None` where that is too much.
+    pub(super) fn doubled(self, limits: &Limits) -> Option<String> {
+        let size = |name: &str, bytes: u64, most: u64| {
+            let doubled = state::bytes(bytes.checked_mul(2)?).replace(" bytes", "B").replace(' ', "");
+            (bytes * 2 <= most).then(|| format!("{name} = \"{doubled}\""))
+        };
+        match self {
+            Self::Memory => size("memory", limits.memory, Limits::MAX_MEMORY),
+            Self::Result => size("result", limits.result, Limits::MAX_RESULT),
+            Self::Time => {
+                let doubled = limits.time.checked_mul(2).filter(|time| *time <= Limits::MAX_TIME)?;
+                let whole = doubled.subsec_nanos() == 0;
+                Some(if whole {
+                    format!("time = \"{}s\"", doubled.as_secs())
+                } else {
+                    format!("time = \"{}ms\"", doubled.as_millis())
+                })
+            }
+        }
     }
 }
 
-fn ending(error: &wasmtime::Error, state: &State, limits: &Limits) -> String {
+impl End {
+    /// An end that no limit brought.
+    pub(super) fn new(line: impl Into<String>) -> Self {
+        Self { line: line.into(), limit: None }
+    }
+
+    /// An answer that is too long.
+    pub(super) fn too_long(line: impl Into<String>) -> Self {
+        Self { line: line.into(), limit: Some(Limit::Result) }
+    }
+}
+
+/// Characters of a guest's last words in an error.
+const MAX_LAST_WORDS: usize = 300;
+
+/// How the guest of `store` came to its end.
+pub(super) fn describe(error: &wasmtime::Error, store: &Store<State>, limits: &Limits) -> End {
+    tracing::debug!(error = format!("{error:?}"), "guest ended");
+    let state = store.data();
+    let mut end = ending(error, state, limits, store.hostcall_fuel());
+    if let Some(words) = last_words(&state.stderr.text()) {
+        let _ = write!(end.line, " (stderr: {words})");
+    }
+    end
+}
+
+fn ending(error: &wasmtime::Error, state: &State, limits: &Limits, transfer: usize) -> End {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
-            Stop::Cancelled => "was cancelled".into(),
-            Stop::Deadline => timed_out(limits.time),
+            Stop::Cancelled => End::new("was cancelled"),
+            Stop::Deadline => End { line: timed_out(limits.time), limit: Some(Limit::Time) },
         };
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         // WASI 0.2 tells success from failure and nothing more.
         let how = if exit.0 == 0 { "as if all were well" } else { "with a failure" };
-        return format!("exited {how} instead of answering");
+        return End::new(format!("exited {how} instead of answering"));
     }
-    if let Some(limit) = &state.budget.met {
-        return format!("reached {limit}");
+    match (state.budget.met, error.downcast_ref::<Trap>()) {
+        (Some(Met::Memory), _) => {
+            let line = format!("reached its memory limit of {}", bytes(limits.memory));
+            End { line, limit: Some(Limit::Memory) }
+        }
+        (Some(Met::Tables), _) => {
+            End::new(format!("reached its limit of {MAX_TABLE_ELEMENTS} table entries"))
+        }
+        (None, Some(trap)) => End::new(trapped(*trap)),
+        (None, None) => host_refusal(error, limits, transfer),
     }
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::StackOverflow) => "exhausted its call stack".into(),
-        Some(Trap::UnreachableCodeReached) => "panicked".into(),
-        Some(trap) => format!("trapped: {}", trap.to_string().trim_start_matches("wasm trap: ")),
-        None => host_refusal(error, limits),
+}
+
+fn trapped(trap: Trap) -> String {
+    match trap {
+        Trap::StackOverflow => format!("exhausted its call stack of {}", bytes(GUEST_STACK as u64)),
+        Trap::UnreachableCodeReached => "panicked".into(),
+        // Compilers of C-like languages put their own stack at the bottom of memory.
+        Trap::MemoryOutOfBounds => {
+            "trapped: out of bounds memory access, as when the stack is used up".into()
+        }
+        trap => format!("trapped: {}", trap.to_string().trim_start_matches("wasm trap: ")),
     }
 }
 
 /// What ended in haft rather than in the guest. wasmtime has no types for its own limits.
-fn host_refusal(error: &wasmtime::Error, limits: &Limits) -> String {
+fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
     let reason = one_line(&error.root_cause().to_string());
     if reason.contains("fuel") {
-        format!("passed more than its result limit of {} at once", bytes(limits.result))
+        let (transfer, result) = (bytes(transfer as u64), bytes(limits.result));
+        End::too_long(format!("passed more than {transfer} to haft at once; its result limit is {result}"))
     } else if reason.contains("resource table") {
-        "reached its limit of open files and streams".into()
+        End::new(format!("reached its limit of {MAX_RESOURCES} open files and streams"))
     } else {
-        format!("failed: {reason}")
+        End::new(format!("failed: {reason}"))
     }
 }
 
 /// A limit that was met, with its name and value.
-pub(super) fn timed_out(limit: Duration) -> String {
+fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
 }
 
@@ -121,12 +225,18 @@ pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The most telling of what a guest wrote before it died: a panic's place and message.
+/// The most telling of what a guest wrote before it died: a panic's place and message, else the
+/// end of it.
 fn last_words(stderr: &str) -> Option<String> {
     let line = one_line(stderr);
-    let start = line.find("panicked at").unwrap_or(0);
+    let panicked = line.rfind("panicked at");
+    let told = line.get(panicked.unwrap_or(0)..)?;
     // What Rust adds to every panic is of no use to whoever cannot set the guest's environment.
-    let end = line.find("note: run with `RUST_BACKTRACE").filter(|end| *end >= start).unwrap_or(line.len());
-    let words: String = line.get(start..end)?.trim_end().chars().take(MAX_LAST_WORDS).collect();
-    (!words.is_empty()).then_some(words)
+    let words = told.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
+    let beyond = words.chars().count().saturating_sub(MAX_LAST_WORDS);
+    match (beyond, panicked) {
+        (0, _) => (!words.is_empty()).then(|| words.to_owned()),
+        (_, Some(_)) => Some(words.chars().take(MAX_LAST_WORDS).chain(['…']).collect()),
+        (_, None) => Some(std::iter::once('…').chain(words.chars().skip(beyond)).collect()),
+    }
 }

@@ -6,7 +6,7 @@
 //!   person would follow it, absolute links included; what is opened that way can be read and
 //!   nothing else, even below a writable directory.
 //! - **Only files and directories.** Opening a FIFO or a device could wait for ever, and
-//!   `/proc` holds haft's own secrets: all three are refused.
+//!   `/proc` holds haft's own secrets, and its memory: all three are refused, whatever is granted.
 //! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
 //!
 //! It refuses to judge a path as text: every decision is made on an open file.
@@ -16,7 +16,6 @@ use std::fs::File;
 use rustix::fs::{FileType, fstat};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
-use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
     ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp,
@@ -25,10 +24,13 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::state::{State, Wanted};
+use super::state::State;
+use super::wanted::{Use, Wanted};
 use crate::grant::{Grant, Reach};
+use follow::Links;
 
 mod follow;
+mod preopens;
 mod replace;
 
 /// The type under which wasmtime finds [`Files`] in a store.
@@ -51,15 +53,6 @@ pub(super) fn view(state: &mut State) -> Files<'_> {
     Files { inner, grant: &state.grant, wanted: &mut state.wanted }
 }
 
-/// What a descriptor made from a grant may do.
-fn rights(writable: bool) -> (FsPerms, OpenMode) {
-    if writable {
-        (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE)
-    } else {
-        (FsPerms::ReadOnly, OpenMode::READ)
-    }
-}
-
 impl Files<'_> {
     /// A second handle of the directory `fd` stands for.
     fn directory(&self, fd: &Resource<Descriptor>) -> FsResult<Dir> {
@@ -70,30 +63,58 @@ impl Files<'_> {
     }
 
     /// Opens `path` as the person would, for reading.
-    fn follow(&mut self, fd: &Resource<Descriptor>, path: &str) -> FsResult<Resource<Descriptor>> {
-        let file = follow::open(&self.directory(fd)?, path)?;
-        let descriptor = match FileType::from_raw_mode(mode_of(&file)?) {
-            FileType::Directory => Descriptor::Dir(Dir::new(file, FsPerms::ReadOnly, OpenMode::READ, true)),
-            FileType::RegularFile => Descriptor::File(WasiFile::new(file, FsPerms::ReadOnly, OpenMode::READ, true)),
-            _ => return Err(ErrorCode::Unsupported.into()),
+    fn follow(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        path: &str,
+        flags: PathFlags,
+    ) -> FsResult<Resource<Descriptor>> {
+        let file = follow::open(&self.directory(fd)?, path, links(flags))?;
+        let descriptor = if FileType::from_raw_mode(mode_of(&file)?) == FileType::Directory {
+            Descriptor::Dir(Dir::new(file, FsPerms::ReadOnly, OpenMode::READ, true))
+        } else {
+            Descriptor::File(WasiFile::new(file, FsPerms::ReadOnly, OpenMode::READ, true))
         };
         Ok(self.inner.table.push(descriptor)?)
     }
 
     /// A descriptor of whatever `path` leads to, good for asking about it and for nothing else.
-    fn glance(&mut self, fd: &Resource<Descriptor>, path: &str) -> FsResult<Resource<Descriptor>> {
-        let file = follow::glance(&self.directory(fd)?, path)?;
+    fn glance(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        path: &str,
+        flags: PathFlags,
+    ) -> FsResult<Resource<Descriptor>> {
+        let file = follow::glance(&self.directory(fd)?, path, links(flags))?;
         let descriptor = Descriptor::File(WasiFile::new(file, FsPerms::ReadOnly, OpenMode::empty(), true));
         Ok(self.inner.table.push(descriptor)?)
     }
 
-    /// Whether a look at `path` may leave the directory it starts from.
-    fn may_follow(&self, path_flags: PathFlags) -> bool {
-        self.grant.readable() == Reach::Anywhere && path_flags.contains(PathFlags::SYMLINK_FOLLOW)
+    /// Whether a look at a path may leave the directory it starts from.
+    fn reads_anywhere(&self) -> bool {
+        self.grant.readable() == Reach::Anywhere
+    }
+
+    /// Gives back what was opened, unless it shows haft itself.
+    fn refuse_processes(&mut self, opened: Resource<Descriptor>) -> FsResult<Resource<Descriptor>> {
+        let file = match self.inner.table.get(&opened)? {
+            Descriptor::File(file) => file.file.clone(),
+            Descriptor::Dir(directory) => directory.dir.clone(),
+        };
+        if let Err(refusal) = follow::refuse_processes(&file) {
+            self.inner.table.delete(opened)?;
+            return Err(refusal);
+        }
+        Ok(opened)
     }
 
     /// Refuses what could be opened and never come back.
-    async fn refuse_devices(&mut self, fd: Resource<Descriptor>, flags: PathFlags, path: String) -> FsResult<()> {
+    async fn refuse_devices(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<()> {
         match self.inner.stat_at(fd, flags, path).await.map(|stat| stat.type_) {
             Ok(DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink)
             | Err(_) => Ok(()),
@@ -101,40 +122,42 @@ impl Files<'_> {
         }
     }
 
-    /// Remembers a refused write, for the hint that goes with the answer.
-    fn note_refusal<T>(&mut self, fd: &Resource<Descriptor>, path: &str, result: &FsResult<T>) {
-        let refused = matches!(result, Err(error) if matches!(
-            error.downcast_ref(),
-            Some(ErrorCode::NotPermitted | ErrorCode::ReadOnly | ErrorCode::Access)
-        ));
-        if refused && let Ok(place) = self.directory(fd).and_then(|directory| follow::place(&directory, path)) {
-            self.wanted.writes.insert(place.to_string_lossy().into_owned());
+    async fn exists(&mut self, fd: Resource<Descriptor>, path: String) -> bool {
+        if self.reads_anywhere() {
+            self.stat_at(fd, PathFlags::empty(), path).await.is_ok()
+        } else {
+            self.inner.stat_at(fd, PathFlags::empty(), path).await.is_ok()
         }
     }
+
+    /// Remembers what was refused for want of a right, for the hint that goes with the answer.
+    fn note<T>(&mut self, fd: u32, path: &str, what_for: Use, result: &FsResult<T>) {
+        let refused =
+            matches!(result, Err(error) if matches!(error.downcast_ref(), Some(ErrorCode::NotPermitted)));
+        if !refused {
+            return;
+        }
+        let directory = self.directory(&Resource::new_borrow(fd));
+        if let Ok(place) = directory.and_then(|directory| follow::place(&directory, path)) {
+            self.wanted.refuse(&place, what_for, self.grant);
+        }
+    }
+
+    /// The same of a file that was to go from one directory to another.
+    fn note_both<T>(&mut self, (from, old): (u32, &str), (to, new): (u32, &str), result: &FsResult<T>) {
+        for (fd, path) in [(from, old), (to, new)] {
+            self.note(fd, path, Use::Write, result);
+        }
+    }
+}
+
+/// What becomes of a link at the end of a path.
+fn links(flags: PathFlags) -> Links {
+    if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
 }
 
 fn mode_of(file: &File) -> FsResult<u32> {
     Ok(fstat(file).map_err(std::io::Error::from).map_err(follow::error)?.st_mode)
-}
-
-impl preopens::Host for Files<'_> {
-    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
-        let preopens = self.grant.preopens();
-        self.wanted.files = preopens.is_empty();
-        self.wanted.opened = true;
-        let mut directories = Vec::with_capacity(preopens.len());
-        for preopen in preopens {
-            match preopen.root.open() {
-                Ok(directory) => {
-                    let (permissions, mode) = rights(preopen.writable);
-                    let directory = Descriptor::Dir(Dir::new(directory, permissions, mode, true));
-                    directories.push((self.inner.table.push(directory)?, preopen.name));
-                }
-                Err(error) => self.wanted.unopened.push(format!("`{}`: {error}", preopen.name)),
-            }
-        }
-        Ok(directories)
-    }
 }
 
 impl types::Host for Files<'_> {
@@ -142,7 +165,10 @@ impl types::Host for Files<'_> {
         self.inner.convert_error_code(error)
     }
 
-    fn filesystem_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
         self.inner.filesystem_error_code(error)
     }
 }
@@ -159,25 +185,33 @@ impl HostDescriptor for Files<'_> {
         let changes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
         let writes = open_flags.intersects(changes)
             || flags.intersects(DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY);
-        if !writes && self.may_follow(path_flags) {
-            let opened = self.follow(&fd, &path)?;
+        if !writes && self.reads_anywhere() {
+            let opened = self.follow(&fd, &path, path_flags)?;
             if open_flags.contains(OpenFlags::DIRECTORY) {
                 self.directory(&opened)?;
             }
             return Ok(opened);
         }
         self.refuse_devices(Resource::new_borrow(fd.rep()), path_flags, path.clone()).await?;
-        let place = Resource::new_borrow(fd.rep());
+        let place = fd.rep();
         let opened = self.inner.open_at(fd, path_flags, path.clone(), open_flags, flags).await;
-        self.note_refusal(&place, &path, &opened);
-        opened
+        self.note(place, &path, if writes { Use::Write } else { Use::Read }, &opened);
+        self.refuse_processes(opened?)
     }
 
-    async fn stat_at(&mut self, fd: Resource<Descriptor>, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
-        if !self.may_follow(flags) {
-            return self.inner.stat_at(fd, flags, path).await;
+    async fn stat_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
+        if !self.reads_anywhere() {
+            let place = fd.rep();
+            let stat = self.inner.stat_at(fd, flags, path.clone()).await;
+            self.note(place, &path, Use::Read, &stat);
+            return stat;
         }
-        let seen = self.glance(&fd, &path)?;
+        let seen = self.glance(&fd, &path, flags)?;
         let stat = self.inner.stat(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         stat
@@ -189,10 +223,10 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        if !self.may_follow(flags) {
+        if !self.reads_anywhere() {
             return self.inner.metadata_hash_at(fd, flags, path).await;
         }
-        let seen = self.glance(&fd, &path)?;
+        let seen = self.glance(&fd, &path, flags)?;
         let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         hash
@@ -209,36 +243,82 @@ impl HostDescriptor for Files<'_> {
         if from.perms == FsPerms::ReadWrite && to.perms == FsPerms::ReadWrite {
             replace::keep_mode(&from, &old_path, &to, &new_path);
         }
-        let place = Resource::new_borrow(new_fd.rep());
-        let renamed = self.inner.rename_at(fd, old_path, new_fd, new_path.clone()).await;
-        self.note_refusal(&place, &new_path, &renamed);
+        let (old, new) = (fd.rep(), new_fd.rep());
+        let renamed = self.inner.rename_at(fd, old_path.clone(), new_fd, new_path.clone()).await;
+        self.note_both((old, &old_path), (new, &new_path), &renamed);
         renamed
     }
 
     async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let place = Resource::new_borrow(fd.rep());
+        let place = fd.rep();
         let created = self.inner.create_directory_at(fd, path.clone()).await;
-        self.note_refusal(&place, &path, &created);
+        // As a kernel has it: what is there already need not be made, whoever may make it. Tools make
+        // all the directories on the way to a file without looking.
+        if created.is_err() && self.exists(Resource::new_borrow(place), path.clone()).await {
+            return Err(ErrorCode::Exist.into());
+        }
+        self.note(place, &path, Use::Write, &created);
         created
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let place = Resource::new_borrow(fd.rep());
+        let place = fd.rep();
         let unlinked = self.inner.unlink_file_at(fd, path.clone()).await;
-        self.note_refusal(&place, &path, &unlinked);
+        self.note(place, &path, Use::Write, &unlinked);
         unlinked
     }
 
     async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let place = Resource::new_borrow(fd.rep());
+        let place = fd.rep();
         let removed = self.inner.remove_directory_at(fd, path.clone()).await;
-        self.note_refusal(&place, &path, &removed);
+        self.note(place, &path, Use::Write, &removed);
         removed
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let place = fd.rep();
+        let set = self.inner.set_times_at(fd, flags, path.clone(), accessed, modified).await;
+        self.note(place, &path, Use::Write, &set);
+        set
+    }
+
+    async fn link_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        old_path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        let (old, new) = (fd.rep(), new_fd.rep());
+        let linked = self.inner.link_at(fd, flags, old_path.clone(), new_fd, new_path.clone()).await;
+        self.note_both((old, &old_path), (new, &new_path), &linked);
+        linked
+    }
+
+    async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
+        let place = fd.rep();
+        let linked = self.inner.symlink_at(fd, target, path.clone()).await;
+        self.note(place, &path, Use::Write, &linked);
+        linked
     }
 
     // What follows hands every call on unchanged.
 
-    async fn advise(&mut self, fd: Resource<Descriptor>, at: Filesize, len: Filesize, advice: Advice) -> FsResult<()> {
+    async fn advise(
+        &mut self,
+        fd: Resource<Descriptor>,
+        at: Filesize,
+        len: Filesize,
+        advice: Advice,
+    ) -> FsResult<()> {
         self.inner.advise(fd, at, len, advice).await
     }
 
@@ -258,11 +338,21 @@ impl HostDescriptor for Files<'_> {
         self.inner.set_size(fd, size).await
     }
 
-    async fn set_times(&mut self, fd: Resource<Descriptor>, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
+    async fn set_times(
+        &mut self,
+        fd: Resource<Descriptor>,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
         self.inner.set_times(fd, accessed, modified).await
     }
 
-    async fn read(&mut self, fd: Resource<Descriptor>, len: Filesize, at: Filesize) -> FsResult<(Vec<u8>, bool)> {
+    async fn read(
+        &mut self,
+        fd: Resource<Descriptor>,
+        len: Filesize,
+        at: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
         self.inner.read(fd, len, at).await
     }
 
@@ -282,28 +372,6 @@ impl HostDescriptor for Files<'_> {
         self.inner.stat(fd).await
     }
 
-    async fn set_times_at(
-        &mut self,
-        fd: Resource<Descriptor>,
-        flags: PathFlags,
-        path: String,
-        accessed: NewTimestamp,
-        modified: NewTimestamp,
-    ) -> FsResult<()> {
-        self.inner.set_times_at(fd, flags, path, accessed, modified).await
-    }
-
-    async fn link_at(
-        &mut self,
-        fd: Resource<Descriptor>,
-        flags: PathFlags,
-        old_path: String,
-        new_fd: Resource<Descriptor>,
-        new_path: String,
-    ) -> FsResult<()> {
-        self.inner.link_at(fd, flags, old_path, new_fd, new_path).await
-    }
-
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
         HostDescriptor::drop(&mut self.inner, fd)
     }
@@ -312,15 +380,19 @@ impl HostDescriptor for Files<'_> {
         self.inner.readlink_at(fd, path).await
     }
 
-    async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
-        self.inner.symlink_at(fd, target, path).await
-    }
-
-    fn read_via_stream(&mut self, fd: Resource<Descriptor>, at: Filesize) -> FsResult<Resource<DynInputStream>> {
+    fn read_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        at: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
         self.inner.read_via_stream(fd, at)
     }
 
-    fn write_via_stream(&mut self, fd: Resource<Descriptor>, at: Filesize) -> FsResult<Resource<DynOutputStream>> {
+    fn write_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        at: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
         self.inner.write_via_stream(fd, at)
     }
 
@@ -328,7 +400,11 @@ impl HostDescriptor for Files<'_> {
         self.inner.append_via_stream(fd)
     }
 
-    async fn is_same_object(&mut self, a: Resource<Descriptor>, b: Resource<Descriptor>) -> wasmtime::Result<bool> {
+    async fn is_same_object(
+        &mut self,
+        a: Resource<Descriptor>,
+        b: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
         self.inner.is_same_object(a, b).await
     }
 

@@ -1,41 +1,148 @@
 //! The lines of program.toml that would have allowed what a guest was refused. A hint is a line
-//! to paste; nothing here decides anything.
+//! to paste, or says that there is none; nothing here decides anything.
 
-use std::path::Path;
-
-use super::state::State;
+use super::failure::Limit;
+use super::state::{Met, State};
 use super::tool::GrantPlace;
+use crate::grant::Reach;
+use crate::limit::Limits;
 
 /// Hints of one refusal; more would bury the message.
 const MAX_HINTS: usize = 4;
 
-/// What to add to program.toml, one hint a line.
-pub(super) fn hints(plugin: &str, state: &State, place: &GrantPlace) -> Vec<String> {
-    let wanted = &state.wanted;
-    let table = match place {
-        GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
-        GrantPlace::Plugin => format!("`[plugins.grant]` of `{plugin}`"),
-    };
+/// What every C library says of a path below no granted directory, without asking haft.
+const MISSING: &str = "No such file or directory";
+
+/// Whose refusal it is.
+#[derive(Clone, Copy)]
+pub(super) struct Refused<'a> {
+    pub(super) plugin: &'a str,
+    pub(super) place: &'a GrantPlace,
+    pub(super) limits: &'a Limits,
+    /// Whether the tool says that it only reads.
+    pub(super) only_reads: bool,
+}
+
+impl Refused<'_> {
+    /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
+    pub(super) fn of_error(&self, state: &State, message: &str) -> Vec<String> {
+        let mut hints = self.of_end(state, message);
+        if *self.place == GrantPlace::Plugin {
+            hints.extend(surroundings(self, state));
+        }
+        if state.budget.met == Some(Met::Memory) {
+            hints.extend(self.more(Limit::Memory));
+        }
+        hints.truncate(MAX_HINTS);
+        hints
+    }
+
+    /// The same for a guest that came to an end. Not what it could not see of its environment: every
+    /// panic of Rust looks there for how to write itself down.
+    pub(super) fn of_end(&self, state: &State, message: &str) -> Vec<String> {
+        let mut hints = files(self, state);
+        if *self.place == GrantPlace::Plugin {
+            hints.extend(network(self, state));
+        }
+        if hints.is_empty() {
+            hints.extend(unseen(self, state, message));
+        }
+        hints.truncate(MAX_HINTS);
+        hints
+    }
+
+    /// What to add to program.toml for more of a limit, where there can be more.
+    pub(super) fn more(&self, limit: Limit) -> Option<String> {
+        let line = limit.doubled(self.limits).filter(|_| *self.place == GrantPlace::Plugin)?;
+        Some(format!("to allow more, add `{line}` to `[plugins.limits]` of `{}`", self.plugin))
+    }
+
+    /// The table of program.toml that says what the tool may do.
+    fn table(&self) -> String {
+        match self.place {
+            GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
+            GrantPlace::Plugin => format!("`[plugins.grant]` of `{}`", self.plugin),
+        }
+    }
+}
+
+fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
+    let (wanted, table) = (&state.wanted, refused.table());
     let mut hints: Vec<String> = Vec::new();
-    if wanted.files {
-        hints.push(format!("`{plugin}` was granted no directory; to allow one, add `read = [\"DIR\"]` or `write = [\"DIR\"]` to {table}"));
+    if refused.only_reads && wanted.writes.iter().next().is_some() {
+        hints.push("the tool says that it only reads, and is held to it".into());
+    } else {
+        hints.extend(
+            wanted
+                .writes
+                .iter()
+                .map(|directory| format!("to allow it, add `write = [\"{directory}\"]` to {table}")),
+        );
     }
-    for path in &wanted.writes {
-        let directory = Path::new(path).parent().unwrap_or(Path::new("/")).display();
-        hints.push(format!("to allow it, add `write = [\"{directory}\"]` to {table}"));
+    hints.extend(
+        wanted
+            .reads
+            .iter()
+            .map(|directory| format!("to allow it, add `read = [\"{directory}\"]` to {table}")),
+    );
+    if hints.is_empty() {
+        let stray = |path| {
+            format!(
+                "`{path}` leads out of the granted directories through a link; to allow it, grant what it leads to and name that"
+            )
+        };
+        hints.extend(wanted.strays.iter().map(stray));
     }
-    hints.extend(wanted.unopened.iter().map(|problem| format!("a granted directory cannot be opened: {problem}")));
-    if wanted.environment {
-        hints.push(format!("`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}"));
+    hints.extend(
+        wanted.unopened.iter().map(|problem| format!("a granted directory cannot be opened: {problem}")),
+    );
+    hints
+}
+
+/// A path below no granted directory is none to a guest's C library, which does not ask haft then.
+/// It asks for the directories for other reasons too.
+fn unseen(refused: &Refused<'_>, state: &State, message: &str) -> Option<String> {
+    let (plugin, table) = (refused.plugin, refused.table());
+    let lines = format!("add `read = [\"DIR\"]` or `write = [\"DIR\"]` to {table}");
+    if state.wanted.files {
+        return Some(format!("`{plugin}` was granted no directory; to allow one, {lines}"));
     }
-    if wanted.arguments {
+    let looked =
+        state.wanted.opened && message.contains(MISSING) && state.grant.readable() != Reach::Anywhere;
+    looked.then(|| {
+        format!("to `{plugin}` nothing exists but the granted directories; to allow another, {lines}")
+    })
+}
+
+fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
+    let table = refused.table();
+    let mut hints: Vec<String> = Vec::new();
+    for address in state.refused.connections() {
+        hints.push(format!("to allow the connection, add `hosts = [\"{address}\"]` to {table}"));
+    }
+    if state.wanted.names {
+        hints.push(format!("no plugin looks names up; to allow connections to an address, add `hosts = [\"ADDRESS:PORT\"]` to {table} and connect to that address"));
+    }
+    if state.refused.listening() {
+        hints.push("no plugin can be connected to; nothing in program.toml allows it".into());
+    }
+    if state.wanted.datagrams {
+        hints.push("plugins have TCP and no UDP; nothing in program.toml allows it".into());
+    }
+    hints
+}
+
+/// Last: interpreters look for both at their start, whatever the tool is about.
+fn surroundings(refused: &Refused<'_>, state: &State) -> Vec<String> {
+    let (plugin, table) = (refused.plugin, refused.table());
+    let mut hints = Vec::new();
+    if state.wanted.environment {
+        hints.push(format!(
+            "`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}"
+        ));
+    }
+    if state.wanted.arguments {
         hints.push(format!("`{plugin}` has no command-line arguments; a tool gets its input with each call"));
     }
-    for destination in wanted.refused.destinations() {
-        hints.push(format!("to allow the connection, add `hosts = [\"{destination}\"]` to {table}"));
-    }
-    hints.extend(state.budget.met.as_ref().map(|limit| format!("`{plugin}` reached {limit}; `[plugins.limits]` can raise it")));
-    hints.dedup();
-    hints.truncate(MAX_HINTS);
     hints
 }

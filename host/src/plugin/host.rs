@@ -1,5 +1,7 @@
 //! What a plugin may ask haft for while it runs (`haft:plugin/host`). None of it is a right.
 
+use std::sync::atomic::Ordering;
+
 use super::bindings::haft::plugin::host::{Host, Level};
 use super::state::State;
 use crate::event::Event;
@@ -42,7 +44,9 @@ impl Host for State {
     }
 
     fn cancelled(&mut self) -> bool {
-        self.run.cancel.is_cancelled()
+        let cancelled = self.run.cancel.is_cancelled();
+        self.run.told.fetch_or(cancelled, Ordering::Relaxed);
+        cancelled
     }
 
     fn workspace(&mut self) -> Option<String> {

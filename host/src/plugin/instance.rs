@@ -2,7 +2,8 @@
 //! throughout, and stopped within a tick of the clock when it is cancelled.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
@@ -10,13 +11,13 @@ use wasmtime::{AsContextMut, Store, UpdateDeadline};
 use super::bindings::exports::haft::plugin::tools;
 use super::bindings::{Plugin as Bindings, PluginPre};
 use super::engine::Engine;
-use super::failure::{Stop, describe};
+use super::failure::{End, Stop, describe};
 use super::state::{Run, State};
 use crate::grant::Grant;
 use crate::limit::Limits;
 
 /// Bytes that a guest may hand to haft in one call of a host function. Its answer is one too, so
-/// the result limit counts where it is larger.
+/// the result limit is added.
 const MAX_TRANSFER: usize = 16 << 20;
 
 /// Handles of resources that a guest may own; see also `MAX_RESOURCES` in `state`.
@@ -32,8 +33,8 @@ pub(super) struct Instance {
 
 /// What a use of an instance came to.
 pub(super) struct Used<T> {
-    /// What the guest returned, or one line on how it ended.
-    pub(super) outcome: Result<T, String>,
+    /// What the guest returned, or how it ended.
+    pub(super) outcome: Result<T, End>,
     /// The instance's remains, to be dropped when there is time.
     pub(super) store: Store<State>,
 }
@@ -46,14 +47,16 @@ impl Instance {
         grant: Arc<Grant>,
         limits: &Limits,
         run: Run,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, End> {
         let mut store = Store::new(engine.wasmtime(), State::new(grant, limits, run));
         store.limiter(|state| &mut state.budget);
-        store.set_hostcall_fuel(MAX_TRANSFER.max(usize::try_from(limits.result).unwrap_or(usize::MAX)));
+        store.set_hostcall_fuel(
+            MAX_TRANSFER.saturating_add(usize::try_from(limits.result).unwrap_or(usize::MAX)),
+        );
         store.set_max_component_handles(MAX_HANDLES);
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|context| {
-            let run = &context.data().run;
+        store.epoch_deadline_callback(|mut context| {
+            let run = &mut context.data_mut().run;
             run.stop().map_or(Ok(UpdateDeadline::Continue(1)), |stop| Err(stop.into()))
         });
         let bound = Bound::of(&store.data().run);
@@ -63,9 +66,9 @@ impl Instance {
         }
     }
 
-    /// Whose rights the instance was made with.
-    pub(super) fn grant(&self) -> &Grant {
-        &self.store.data().grant
+    /// Whether the instance was made with exactly these rights and limits.
+    pub(super) fn is_for(&self, grant: &Grant, limits: &Limits) -> bool {
+        *self.store.data().grant == *grant && self.limits == *limits
     }
 
     /// Whether the instance has opened its directories already, which then are those of the past.
@@ -89,7 +92,8 @@ impl Instance {
         let bound = Bound::of(&run);
         self.store.data_mut().run = run;
         self.store.as_context_mut().set_epoch_deadline(1);
-        let called = bound.hold(self.bindings.haft_plugin_tools().call_call_tool(&mut self.store, call)).await;
+        let called =
+            bound.hold(self.bindings.haft_plugin_tools().call_call_tool(&mut self.store, call)).await;
         self.used(called)
     }
 
@@ -99,33 +103,57 @@ impl Instance {
     }
 }
 
+/// How long a cancelled guest may go on: enough for one that asks now and then to ask.
+const NOTICE: Duration = Duration::from_millis(25);
+
+/// How long a guest that asked and was told may leave things tidy. Shorter than the toolbox waits.
+const TIDY: Duration = Duration::from_secs(1);
+
+/// How long a guest may go on after it was cancelled.
+fn patience(told: &AtomicBool) -> Duration {
+    if told.load(Ordering::Relaxed) { TIDY } else { NOTICE }
+}
+
 impl Run {
     /// Why the guest must end now, if it must.
-    fn stop(&self) -> Option<Stop> {
-        if self.cancel.is_cancelled() {
-            Some(Stop::Cancelled)
-        } else {
-            (Instant::now() >= self.deadline).then_some(Stop::Deadline)
+    fn stop(&mut self) -> Option<Stop> {
+        let now = Instant::now();
+        if now >= self.deadline {
+            return Some(Stop::Deadline);
         }
+        if !self.cancel.is_cancelled() {
+            return None;
+        }
+        let since = *self.cancelled.get_or_insert(now);
+        (now - since >= patience(&self.told)).then_some(Stop::Cancelled)
     }
 }
 
 /// Ends a guest that waits; one that computes looks at the clock itself.
 struct Bound {
     cancel: CancellationToken,
+    told: Arc<AtomicBool>,
     deadline: Instant,
 }
 
 impl Bound {
     fn of(run: &Run) -> Self {
-        Self { cancel: run.cancel.clone(), deadline: run.deadline }
+        Self { cancel: run.cancel.clone(), told: run.told.clone(), deadline: run.deadline }
+    }
+
+    async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+        let since = Instant::now();
+        while since.elapsed() < patience(&self.told) {
+            tokio::time::sleep(NOTICE).await;
+        }
     }
 
     async fn hold<T>(&self, work: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
         tokio::select! {
             biased;
             done = work => done,
-            () = self.cancel.cancelled() => Err(Stop::Cancelled.into()),
+            () = self.cancelled() => Err(Stop::Cancelled.into()),
             () = tokio::time::sleep_until(self.deadline.into()) => Err(Stop::Deadline.into()),
         }
     }

@@ -37,14 +37,17 @@ fn check_one(tool: tools::ToolDef) -> Result<ToolDef, String> {
     if tool.description.chars().count() > MAX_DESCRIPTION {
         return Err(format!("a description has at most {MAX_DESCRIPTION} characters"));
     }
-    let parameters = json(&tool.parameters, "parameters")?;
+    let parameters = json(&tool.parameters, "parameters are")?;
     Schema::compile(&parameters).map_err(|error| error.to_string())?;
-    let output = tool.output_schema.map(|schema| json(&schema, "output schema")).transpose()?;
+    let output = tool.output_schema.map(|schema| json(&schema, "output schema is")).transpose()?;
+    if output.as_ref().is_some_and(|schema| Schema::compile(schema).is_err()) {
+        return Err("its output schema is no JSON Schema with `\"type\": \"object\"`".into());
+    }
     let tools::Hints { read_only, destructive, idempotent, open_world } = tool.hints;
     let hints = Hints { read_only, destructive, idempotent, open_world };
     Ok(ToolDef { name: tool.name, description: tool.description, parameters, hints, output })
 }
 
 fn json(text: &str, what: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("its {what} is not JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("its {what} not JSON: {error}"))
 }

@@ -8,9 +8,11 @@
 //!
 //! A call gets a fresh instance that nothing else ever uses. It may be made ahead of the call.
 
+mod answer;
 mod bindings;
 mod cache;
 mod clock;
+mod descriptors;
 mod engine;
 mod environment;
 mod failure;
@@ -26,6 +28,7 @@ mod state;
 mod stock;
 mod threads;
 mod tool;
+mod wanted;
 
 pub use self::cache::Cache;
 pub use self::engine::{Engine, EngineOptions};

@@ -1,32 +1,53 @@
 //! `wasi:sockets` as guests see it: TCP connections to the addresses of the grant and to no
 //! other, no listening, no UDP, no name lookup; and a note of what was refused.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::WasiCtxBuilder;
-use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{Host, HostResolveAddressStream, ResolveAddressStream};
-use wasmtime_wasi::p2::bindings::sockets::network::{self, ErrorCode, HostNetwork, IpAddress, Network};
+use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup::{
+    Host, HostResolveAddressStream, ResolveAddressStream,
+};
+use wasmtime_wasi::p2::bindings::sockets::network::{
+    self, ErrorCode, HostNetwork, IpAddress, IpAddressFamily, Network,
+};
+use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::{self, UdpSocket};
 use wasmtime_wasi::p2::{DynPollable, SocketError};
 use wasmtime_wasi::sockets::{SocketAddrUse, WasiSocketsCtxView};
 
-use super::state::{State, Wanted};
+use super::state::State;
+use super::wanted::{Few, Wanted};
 use crate::grant::HostPattern;
 
-/// Destinations a guest was refused. Shared with the check, which wasmtime owns.
+/// Addresses a guest was refused. Shared with the check, which wasmtime owns.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refused(Arc<Mutex<BTreeSet<String>>>);
+pub(super) struct Refused(Arc<Mutex<Addresses>>);
+
+#[derive(Debug, Default)]
+struct Addresses {
+    connections: Few,
+    listening: bool,
+}
 
 impl Refused {
-    pub(super) fn note(&self, destination: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(destination);
+    fn note(&self, address: SocketAddr, usage: SocketAddrUse) {
+        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match usage {
+            SocketAddrUse::TcpConnect => addresses.connections.note(address.to_string()),
+            _ => addresses.listening = true,
+        }
     }
 
-    /// What was refused, in order.
-    pub(super) fn destinations(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// Where it wanted to connect to, in order.
+    pub(super) fn connections(&self) -> Vec<String> {
+        let addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.connections.iter().map(|address| address.to_string()).collect()
+    }
+
+    /// Whether it wanted to be connected to.
+    pub(super) fn listening(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).listening
     }
 }
 
@@ -39,11 +60,11 @@ pub(super) fn allow(builder: &mut WasiCtxBuilder, hosts: &[HostPattern], refused
             // The local end of an outgoing connection: any address, any port.
             || matches!(usage, SocketAddrUse::TcpBind) && address.ip().is_unspecified() && address.port() == 0;
         if !allowed {
-            refused.note(address.to_string());
+            refused.note(address, usage);
         }
         allowed
     };
-    builder.allow_udp(false).socket_addr_check(move |address, usage| {
+    builder.allow_tcp(true).allow_udp(false).socket_addr_check(move |address, usage| {
         let allowed = check(address, usage);
         Box::pin(async move { allowed })
     });
@@ -52,7 +73,7 @@ pub(super) fn allow(builder: &mut WasiCtxBuilder, hosts: &[HostPattern], refused
 /// The type under which wasmtime finds [`Lookup`] in a store.
 pub(super) struct HasLookup;
 
-/// A guest's view of name lookup.
+/// A guest's view of what it is always refused: names and datagrams.
 pub(super) struct Lookup<'a> {
     inner: WasiSocketsCtxView<'a>,
     wanted: &'a mut Wanted,
@@ -73,7 +94,10 @@ impl network::Host for Lookup<'_> {
         self.inner.convert_error_code(error)
     }
 
-    fn network_error_code(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<Option<ErrorCode>> {
+    fn network_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
         self.inner.network_error_code(error)
     }
 }
@@ -90,8 +114,18 @@ impl Host for Lookup<'_> {
         network: Resource<Network>,
         name: String,
     ) -> Result<Resource<ResolveAddressStream>, SocketError> {
-        self.wanted.refused.note(name.clone());
+        self.wanted.names = true;
         self.inner.resolve_addresses(network, name)
+    }
+}
+
+impl udp_create_socket::Host for Lookup<'_> {
+    async fn create_udp_socket(
+        &mut self,
+        family: IpAddressFamily,
+    ) -> Result<Resource<UdpSocket>, SocketError> {
+        self.wanted.datagrams = true;
+        self.inner.create_udp_socket(family).await
     }
 }
 
@@ -103,7 +137,10 @@ impl HostResolveAddressStream for Lookup<'_> {
         self.inner.resolve_next_address(stream)
     }
 
-    fn subscribe(&mut self, stream: Resource<ResolveAddressStream>) -> wasmtime::Result<Resource<DynPollable>> {
+    fn subscribe(
+        &mut self,
+        stream: Resource<ResolveAddressStream>,
+    ) -> wasmtime::Result<Resource<DynPollable>> {
         self.inner.subscribe(stream)
     }
 

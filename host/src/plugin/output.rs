@@ -1,6 +1,7 @@
-//! A guest's standard output and error: kept up to a bound, the rest counted and dropped.
+//! A guest's standard output and error: beginning and end are kept, the rest counted and dropped.
 //! Nothing a guest prints ever reaches haft's own standard output.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -10,8 +11,9 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// Bytes kept of each stream: some hundred lines, enough for the last words of a guest.
-const MAX_KEPT: usize = 16 << 10;
+/// Bytes kept of each stream's beginning, and as many of its end: some hundred lines, and the
+/// last words of a guest however much it said before.
+const MAX_KEPT: usize = 8 << 10;
 
 /// What a guest may write at once; wasmtime asks for a number, and nothing here depends on it.
 const CHUNK: usize = 64 << 10;
@@ -22,27 +24,33 @@ pub(super) struct Captured(Arc<Mutex<Kept>>);
 
 #[derive(Default)]
 struct Kept {
-    bytes: Vec<u8>,
-    dropped: u64,
+    first: Vec<u8>,
+    last: VecDeque<u8>,
+    dropped: usize,
 }
 
 impl Captured {
     /// What was printed, with a note where not all was kept; invalid UTF-8 is replaced.
     pub(super) fn text(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::from_utf8_lossy(&kept.bytes).trim_end().to_owned();
+        let mut bytes = kept.first.clone();
         if kept.dropped > 0 {
-            text.push_str(&format!("\n... ({} more bytes were not kept)", kept.dropped));
+            bytes.extend(format!("\n... ({} bytes were not kept)\n", kept.dropped).into_bytes());
         }
-        text
+        bytes.extend(&kept.last);
+        String::from_utf8_lossy(&bytes).trim_end().to_owned()
     }
 
     fn take(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MAX_KEPT.saturating_sub(kept.bytes.len()).min(bytes.len());
-        let (keep, drop) = bytes.split_at(room);
-        kept.bytes.extend_from_slice(keep);
-        kept.dropped += drop.len() as u64;
+        let room = MAX_KEPT.saturating_sub(kept.first.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        kept.first.extend_from_slice(first);
+        let last = rest.get(rest.len().saturating_sub(MAX_KEPT)..).unwrap_or_default();
+        let surplus = (kept.last.len() + last.len()).saturating_sub(MAX_KEPT);
+        kept.last.drain(..surplus);
+        kept.last.extend(last);
+        kept.dropped += surplus + rest.len() - last.len();
     }
 }
 

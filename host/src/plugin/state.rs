@@ -1,8 +1,8 @@
 //! What one guest has while it lives: its rights, its budget and what it did with them.
 //! Made for one call and dropped with it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -12,16 +12,17 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::network::{self, Refused};
 use super::output::Captured;
+use super::wanted::Wanted;
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
 
 /// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is
 /// one of haft's own file descriptors.
-const MAX_RESOURCES: usize = 1000;
+pub(super) const MAX_RESOURCES: usize = 1000;
 
 /// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
-const MAX_TABLE_ELEMENTS: usize = 1_000_000;
+pub(super) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
 
 /// Core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
 const MAX_INSTANCES: usize = 256;
@@ -40,6 +41,7 @@ pub(super) struct State {
     pub(super) budget: Budget,
     pub(super) run: Run,
     pub(super) wanted: Wanted,
+    pub(super) refused: Refused,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
 }
@@ -51,26 +53,11 @@ pub(super) struct Run {
     pub(super) events: Events,
     pub(super) cancel: CancellationToken,
     pub(super) deadline: Instant,
+    /// Whether the guest asked whether it was cancelled, and it was.
+    pub(super) told: Arc<AtomicBool>,
+    /// When a running guest was first seen to be cancelled.
+    pub(super) cancelled: Option<Instant>,
     pub(super) logged: usize,
-}
-
-/// What a guest reached for and was not granted: the source of a refusal's hint.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
-    /// It asked for its directories and had none.
-    pub(super) files: bool,
-    /// It asked for its environment and had none.
-    pub(super) environment: bool,
-    /// It asked for its arguments; there are never any.
-    pub(super) arguments: bool,
-    /// Granted directories that could not be opened, with the reason.
-    pub(super) unopened: Vec<String>,
-    /// Whether it has opened its directories.
-    pub(super) opened: bool,
-    /// Paths it was refused to write.
-    pub(super) writes: BTreeSet<String>,
-    /// Network destinations it was refused.
-    pub(super) refused: Refused,
 }
 
 /// Memory and table limits, with a note of the one that was met.
@@ -79,7 +66,30 @@ pub(super) struct Budget {
     used: usize,
     rest: StoreLimits,
     /// The limit that a growth was refused for.
-    pub(super) met: Option<String>,
+    pub(super) met: Option<Met>,
+}
+
+/// A limit of [`Budget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// That of all memories together.
+    Memory,
+    /// [`MAX_TABLE_ELEMENTS`].
+    Tables,
+}
+
+impl Run {
+    /// The call `call` of `plugin`, which may take as long as `limits` say from now on.
+    pub(super) fn new(
+        plugin: Arc<str>,
+        call: String,
+        events: Events,
+        cancel: CancellationToken,
+        limits: &Limits,
+    ) -> Self {
+        let deadline = Instant::now() + limits.time;
+        Self { plugin, call, events, cancel, deadline, told: Arc::default(), cancelled: None, logged: 0 }
+    }
 }
 
 impl State {
@@ -88,10 +98,10 @@ impl State {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
-        let wanted = Wanted::default();
-        let wasi = wasi(&grant, &stdout, &stderr, &wanted.refused);
+        let (wanted, refused) = (Wanted::default(), Refused::default());
+        let wasi = wasi(&grant, &stdout, &stderr, &refused);
         let budget = Budget::new(limits);
-        Self { wasi, table, grant, budget, run, wanted, stdout, stderr }
+        Self { wasi, table, grant, budget, run, wanted, refused, stdout, stderr }
     }
 }
 
@@ -140,7 +150,7 @@ impl ResourceLimiter for Budget {
         // wasmtime tells of one memory at a time; the limit is for all of them together.
         let used = self.used - current.min(self.used) + desired;
         if used > self.memory {
-            self.met = Some(format!("its memory limit of {}", bytes(self.memory as u64)));
+            self.met = Some(Met::Memory);
             return Ok(false);
         }
         self.used = used;
@@ -155,7 +165,7 @@ impl ResourceLimiter for Budget {
     ) -> wasmtime::Result<bool> {
         let allowed = self.rest.table_growing(current, desired, maximum)?;
         if !allowed {
-            self.met = Some(format!("its limit of {MAX_TABLE_ELEMENTS} table entries"));
+            self.met = Some(Met::Tables);
         }
         Ok(allowed)
     }

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use super::instance::Instance;
 use crate::grant::Grant;
+use crate::limit::Limits;
 
-/// Sets of rights that instances are kept for: a plugin's tools that read and those that write.
+/// Sets of rights and limits that instances are kept for: a plugin's tools that read and those
+/// that write.
 const MAX_KINDS: usize = 2;
 
 /// How long an instance waits for a call. Each holds a few hundred KiB.
@@ -29,17 +31,17 @@ impl Stock {
         Self { waiting: Mutex::default(), limit }
     }
 
-    /// Takes an instance with exactly these rights.
-    pub(super) fn take(&self, grant: &Grant) -> Option<Instance> {
+    /// Takes an instance with exactly these rights and limits.
+    pub(super) fn take(&self, grant: &Grant, limits: &Limits) -> Option<Instance> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |instance: &Instance| instance.grant() == grant && instance.made.elapsed() < IDLE;
+        let fits = |instance: &Instance| instance.is_for(grant, limits) && instance.made.elapsed() < IDLE;
         waiting.iter().position(fits).map(|index| waiting.swap_remove(index))
     }
 
-    /// Whether one more instance with these rights would be kept.
-    pub(super) fn has_room(&self, grant: &Grant) -> bool {
+    /// Whether one more instance with these rights and limits would be kept.
+    pub(super) fn has_room(&self, grant: &Grant, limits: &Limits) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let alike = waiting.iter().filter(|instance| instance.grant() == grant).count();
+        let alike = waiting.iter().filter(|instance| instance.is_for(grant, limits)).count();
         alike < self.limit && waiting.len() < MAX_KINDS * self.limit
     }
 

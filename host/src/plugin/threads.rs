@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// Guests at work at once; further calls wait their turn. Each holds a thread, a memory of its
 /// own and a few file descriptors.
-const MAX_GUESTS: usize = 64;
+pub(super) const MAX_GUESTS: usize = 64;
 
 /// Threads beyond the guests': for preparing instances and for guests stuck in the kernel.
 const SPARE_THREADS: usize = 16;

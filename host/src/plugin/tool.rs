@@ -4,25 +4,27 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
+use super::answer;
 use super::bindings::PluginPre;
 use super::bindings::exports::haft::plugin::tools;
 use super::engine::Engine;
-use super::failure::LoadError;
+use super::failure::{End, LoadError};
+use super::hints::Refused;
 use super::instance::Instance;
 use super::source::{Digest, Source};
-use super::state::{Run, State, bytes};
+use super::state::{Run, State};
 use super::stock::{IDLE, Stock};
-use crate::call::{Attachment, ToolCall, ToolDef, ToolResult};
+use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::tool::{Context, Tool, ToolError};
+use crate::tool::{Context, Schema, Tool, ToolError};
 
 /// A component that has been looked at. Clones share everything.
 #[derive(Clone)]
@@ -57,14 +59,7 @@ async fn quiet(plugin: &Weak<Inner>) -> Option<Arc<Inner>> {
 
 /// What an instance that works for no call is told.
 fn idle_run(plugin: &Arc<str>, limits: &Limits) -> Run {
-    Run {
-        plugin: plugin.clone(),
-        call: String::new(),
-        events: Events::none(),
-        cancel: CancellationToken::new(),
-        deadline: Instant::now() + limits.time,
-        logged: 0,
-    }
+    Run::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
 }
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
@@ -83,21 +78,30 @@ pub struct PluginTool {
     /// The name the plugin itself knows the tool by.
     own_name: String,
     place: GrantPlace,
+    /// What its data must fit; compiled at the first call.
+    output: OnceLock<Option<Arc<Schema>>>,
 }
 
 /// One call on its way to a guest.
 struct Job {
     call: tools::ToolCall,
+    output: Option<Arc<Schema>>,
     grant: Arc<Grant>,
     limits: Limits,
     events: Events,
     cancel: CancellationToken,
     place: GrantPlace,
+    only_reads: bool,
 }
 
 impl Plugin {
     /// Looks at a component. One that has been seen before is neither compiled nor run for it.
-    pub async fn load(engine: &Engine, name: &str, source: Source, limits: &Limits) -> Result<Self, LoadError> {
+    pub async fn load(
+        engine: &Engine,
+        name: &str,
+        source: Source,
+        limits: &Limits,
+    ) -> Result<Self, LoadError> {
         let digest = engine.digest(&source).map_err(|error| unreadable(&source, error))?;
         if let Some(known) = engine.cache().and_then(|cache| cache.known(&digest)) {
             let tools = known.tools.into_iter().map(ToolDef::from).collect();
@@ -142,7 +146,14 @@ impl PluginTool {
     /// The tool that `plugin` lists as `own`, under another name.
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
-        Self { plugin: plugin.clone(), def, own_name: own.name.clone(), place }
+        Self { plugin: plugin.clone(), def, own_name: own.name.clone(), place, output: OnceLock::new() }
+    }
+
+    fn output(&self) -> Option<Arc<Schema>> {
+        // That it can be compiled was checked when it was listed.
+        let compile =
+            || self.def.output.as_ref().and_then(|schema| Schema::compile(schema).ok()).map(Arc::new);
+        self.output.get_or_init(compile).clone()
     }
 }
 
@@ -154,8 +165,8 @@ impl Tool for PluginTool {
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         // A tool that says it only reads is held to it.
-        let read_only = self.def.hints.read_only;
-        let grant = if read_only { context.grant.read_only() } else { context.grant.clone() };
+        let only_reads = self.def.hints.read_only;
+        let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
         let cancel = context.cancel.child_token();
         // Whoever stops waiting stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
@@ -165,11 +176,13 @@ impl Tool for PluginTool {
                 tool: self.own_name.clone(),
                 arguments: call.arguments.to_string(),
             },
+            output: self.output(),
             grant: Arc::new(grant),
             limits: *context.limits,
             events: context.events.clone(),
             cancel,
             place: self.place.clone(),
+            only_reads,
         };
         let plugin = self.plugin.0.clone();
         let answered = self.plugin.0.engine.threads().run(move |handle, sender| {
@@ -180,7 +193,9 @@ impl Tool for PluginTool {
             }
             drop(remains);
         });
-        let panicked = || Err(ToolError::ExecutionFailed("the guest's thread panicked; this is a defect of haft".into()));
+        let panicked = || {
+            Err(ToolError::ExecutionFailed("the guest's thread panicked; this is a defect of haft".into()))
+        };
         let answer = answered.await.unwrap_or_else(panicked);
         answer.map_err(|error| named(&self.def.name, error))
     }
@@ -203,40 +218,33 @@ const ENDED: &str = "\u{0}";
 impl Inner {
     /// Does one job, and returns what is left to be cleared away when the caller has its answer.
     async fn answer(&self, job: &Job) -> (Result<ToolResult, ToolError>, Option<wasmtime::Store<State>>) {
-        let failed = |message: String| (Err(ToolError::ExecutionFailed(format!("{ENDED}{message}"))), None);
         let instance = match self.instance(job).await {
             Ok(instance) => instance,
-            Err(message) => return failed(message),
+            Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
         let used = instance.call(&job.call, self.run(job)).await;
         let state = used.store.data();
         self.log_output(state);
         let answer = match used.outcome {
-            Ok(Ok(output)) => result(output, &job.limits),
-            Ok(Err(error)) => Err(self.refusal(error, state, &job.place)),
-            Err(end) => Err(ToolError::ExecutionFailed(format!("{ENDED}{end}"))),
+            Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
+                .map_err(|end| self.ended(&end, None, job)),
+            Ok(Err(error)) => Err(self.refusal(error, state, job)),
+            Err(end) => Err(self.ended(&end, Some(state), job)),
         };
         (answer, Some(used.store))
     }
 
-    async fn instance(&self, job: &Job) -> Result<Instance, String> {
-        if let Some(instance) = self.stock.take(&job.grant) {
+    async fn instance(&self, job: &Job) -> Result<Instance, End> {
+        if let Some(instance) = self.stock.take(&job.grant, &job.limits) {
             return Ok(instance);
         }
-        let linked = self.linked()?;
+        let linked = self.linked().map_err(End::new)?;
         Instance::make(&self.engine, linked, job.grant.clone(), &job.limits, self.run(job)).await
     }
 
     fn run(&self, job: &Job) -> Run {
-        Run {
-            plugin: self.name.clone(),
-            call: job.call.id.clone(),
-            events: job.events.clone(),
-            cancel: job.cancel.clone(),
-            deadline: Instant::now() + job.limits.time,
-            logged: 0,
-        }
+        Run::new(self.name.clone(), job.call.id.clone(), job.events.clone(), job.cancel.clone(), &job.limits)
     }
 
     /// The component, loaded at its first use.
@@ -259,7 +267,10 @@ impl Inner {
     /// that is called once in a process, as by `haft call`, is not.
     fn restock_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
         let in_use = plugin.engine.ahead() > 0 && plugin.calls.load(Ordering::Relaxed) > 1;
-        if !in_use || !plugin.stock.has_room(&grant) || plugin.restocking.swap(true, Ordering::Relaxed) {
+        if !in_use
+            || !plugin.stock.has_room(&grant, &limits)
+            || plugin.restocking.swap(true, Ordering::Relaxed)
+        {
             return;
         }
         let weak = Arc::downgrade(plugin);
@@ -280,13 +291,13 @@ impl Inner {
     async fn restock(&self, grant: &Arc<Grant>, limits: &Limits) {
         let _ticking = self.engine.clock().run();
         let Ok(linked) = self.linked() else { return };
-        while self.stock.has_room(grant) {
+        while self.stock.has_room(grant, limits) {
             let run = idle_run(&self.name, limits);
             match Instance::make(&self.engine, linked, grant.clone(), limits, run).await {
                 Ok(instance) if !instance.has_opened_directories() => self.stock.put(instance),
                 // Its directories are those of now; a call must get those of its own time.
                 Ok(_) => return,
-                Err(error) => return tracing::debug!(error, "instance not made ahead"),
+                Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
             }
         }
     }
@@ -301,17 +312,29 @@ impl Inner {
     }
 
     /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
-    fn refusal(&self, error: tools::ToolError, state: &State, place: &GrantPlace) -> ToolError {
+    fn refusal(&self, error: tools::ToolError, state: &State, job: &Job) -> ToolError {
         match error {
             tools::ToolError::InvalidArguments(message) => ToolError::InvalidArguments(message),
-            tools::ToolError::ExecutionFailed(mut message) => {
-                for hint in super::hints::hints(&self.name, state, place) {
-                    // Writing to a `String` cannot fail.
-                    let _ = write!(message, "\nhint: {hint}");
-                }
-                ToolError::ExecutionFailed(message)
+            tools::ToolError::ExecutionFailed(message) => {
+                let hints = self.refused(job).of_error(state, &message);
+                ToolError::ExecutionFailed(with_hints(message, hints))
             }
         }
+    }
+
+    fn refused<'a>(&'a self, job: &'a Job) -> Refused<'a> {
+        Refused { plugin: &self.name, place: &job.place, limits: &job.limits, only_reads: job.only_reads }
+    }
+
+    /// The same of a guest that ended without a word of its own, or whose answer is of no use.
+    fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> ToolError {
+        let refused = self.refused(job);
+        let more = end.limit.and_then(|limit| refused.more(limit));
+        let mut hints: Vec<String> = more.into_iter().collect();
+        if let Some(state) = state.filter(|_| hints.is_empty()) {
+            hints = refused.of_end(state, &end.line);
+        }
+        ToolError::ExecutionFailed(with_hints(format!("{ENDED}{}", end.line), hints))
     }
 }
 
@@ -328,8 +351,9 @@ async fn meet(
     let (component, code) = engine.compile(&bytes)?;
     let linked = engine.link(&component)?;
     let grant = Arc::new(Grant::none());
-    let instance = Instance::make(engine, &linked, grant, limits, idle_run(&name, limits)).await.map_err(LoadError::Listing)?;
-    let tools = super::listing::check(instance.list().await.outcome.map_err(LoadError::Listing)?)?;
+    let instance =
+        Instance::make(engine, &linked, grant, limits, idle_run(&name, limits)).await.map_err(not_listed)?;
+    let tools = super::listing::check(instance.list().await.outcome.map_err(not_listed)?)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
         cache.learn(digest, code, &tools);
     }
@@ -337,10 +361,15 @@ async fn meet(
 }
 
 /// Compiles a component again whose compiled code was lost, unless it has become another one.
-fn recompile(engine: &Engine, source: &Source, digest: &Digest, tools: &[ToolDef]) -> Result<Component, LoadError> {
+fn recompile(
+    engine: &Engine,
+    source: &Source,
+    digest: &Digest,
+    tools: &[ToolDef],
+) -> Result<Component, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     if Digest::of(&bytes) != *digest {
-        return Err(LoadError::Internal("the component has changed since haft started; start haft again".into()));
+        return Err(LoadError::Changed);
     }
     let (component, code) = engine.compile(&bytes)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
@@ -357,41 +386,24 @@ fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
     LoadError::Read { path, error }
 }
 
-/// A guest's answer as haft's, within the limit.
-fn result(output: tools::ToolOutput, limits: &Limits) -> Result<ToolResult, ToolError> {
-    let size: usize = output.content.iter().map(size_of).sum::<usize>() + output.structured.as_ref().map_or(0, String::len);
-    if size as u64 > limits.result {
-        let (size, limit) = (bytes(size as u64), bytes(limits.result));
-        return Err(ToolError::ExecutionFailed(format!("{ENDED}returned {size}, more than its result limit of {limit}")));
-    }
-    let structured = output.structured.map(|text| serde_json::from_str(&text)).transpose();
-    let structured = structured.map_err(|error| {
-        ToolError::ExecutionFailed(format!("{ENDED}returned structured content that is not JSON: {error}"))
-    })?;
-    let mut result = ToolResult { structured, ..ToolResult::default() };
-    let mut texts = Vec::new();
-    for content in output.content {
-        match content {
-            tools::Content::Text(text) => texts.push(text),
-            tools::Content::Binary(tools::Blob { media_type, data }) => {
-                texts.push(format!("[{media_type}, {} bytes]", data.len()));
-                result.attachments.push(Attachment { media_type, data });
-            }
-        }
-    }
-    result.content = texts.join("\n");
-    Ok(result)
+fn not_listed(end: End) -> LoadError {
+    LoadError::Listing(end.line)
 }
 
-fn size_of(content: &tools::Content) -> usize {
-    match content {
-        tools::Content::Text(text) => text.len(),
-        tools::Content::Binary(blob) => blob.data.len() + blob.media_type.len(),
+/// A message, and below it the hints, one a line.
+fn with_hints(mut message: String, hints: Vec<String>) -> String {
+    for hint in hints {
+        // Writing to a `String` cannot fail.
+        let _ = write!(message, "\nhint: {hint}");
     }
+    message
 }
 
 impl std::fmt::Debug for Plugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin").field("name", &self.0.name).field("digest", &self.digest()).finish_non_exhaustive()
+        f.debug_struct("Plugin")
+            .field("name", &self.0.name)
+            .field("digest", &self.digest())
+            .finish_non_exhaustive()
     }
 }

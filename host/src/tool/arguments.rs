@@ -21,7 +21,7 @@ pub enum SchemaError {
     Invalid(String),
 }
 
-/// What is wrong with arguments: one line a mistake, at most [`MAX_MISTAKES`].
+/// What is wrong with arguments: one line a mistake, at most eight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentsError(String);

@@ -15,8 +15,8 @@ const PERMISSIONS: u32 = 0o777;
 /// regular files. What cannot be kept is left as it is: the rename itself is what was asked for.
 pub(super) fn keep_mode(from: &Dir, old_path: &str, to: &Dir, new_path: &str) {
     let kept = || -> io::Result<()> {
-        let replaced = fstat(open(to, new_path)?)?;
-        let file = open(from, old_path)?;
+        let replaced = fstat(open(to, new_path, GLANCE)?)?;
+        let file = open(from, old_path, READ)?;
         if is_file(&replaced) && is_file(&fstat(&file)?) {
             // The owner first: changing it clears mode bits. Only root may give files away.
             let _ = fchown(&file, Some(Uid::from_raw(replaced.st_uid)), Some(Gid::from_raw(replaced.st_gid)));
@@ -35,9 +35,17 @@ fn is_file(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
-fn open(directory: &Dir, path: &str) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    open_beneath(directory, path, flags)
+/// Enough to ask for a file's mode, which may be one that does not let haft read it.
+#[cfg(target_os = "linux")]
+const GLANCE: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const GLANCE: OFlags = READ;
+
+/// Enough to change a file's mode; waits for nothing.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+fn open(directory: &Dir, path: &str, how: OFlags) -> io::Result<File> {
+    open_beneath(directory, path, how | OFlags::NOFOLLOW | OFlags::CLOEXEC)
 }
 
 #[cfg(target_os = "linux")]

@@ -8,6 +8,14 @@ deed! {
 }
 
 deed! {
+    /// Writes so many bytes to stderr before it panics.
+    TalkAndPanic, "talk_and_panic" { bytes: usize } |self, _context| {
+        eprintln!("{}", "x".repeat(self.bytes));
+        panic!("its last words")
+    }
+}
+
+deed! {
     /// Exits the process with a code.
     Exit, "exit" { code: i32 } |self, _context| std::process::exit(self.code)
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::fs::{self, File, OpenOptions};
+use std::os::fd::FromRawFd;
 
 use haft_plugin::{Error, Output};
 
@@ -17,8 +18,47 @@ deed! {
 }
 
 deed! {
+    /// Reads a file, but not if the path ends in a link.
+    OpenNofollow, "open_nofollow" { path: String } |self, _context| {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut open_nofollow(&self.path)?, &mut text)?;
+        Ok(text.into())
+    }
+}
+
+deed! {
     /// Writes a file in place, replacing what it held.
     Write, "write" { path: String, text: String } |self, _context| done(fs::write(&self.path, self.text))
+}
+
+/// Says that it only reads, and writes a file all the same.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+pub(crate) struct WriteSecretly {
+    path: String,
+}
+
+impl haft_plugin::Tool for WriteSecretly {
+    const NAME: &str = "write_secretly";
+    const HINTS: haft_plugin::Hints = haft_plugin::Hints::READ_ONLY;
+
+    fn call(self, _context: &haft_plugin::Context) -> Result<Output, Error> {
+        done(fs::write(&self.path, "written by a tool that only reads"))
+    }
+}
+
+deed! {
+    /// Tries to write one file after the other, named by a path and a number, and gives up at none.
+    WriteMany, "write_many" { path: String, count: u32 } |self, _context| {
+        let refused = (0..self.count).filter(|number| fs::write(format!("{}{number}", self.path), "").is_err());
+        Err(Error::failed(format!("{} of {} were refused", refused.count(), self.count)))
+    }
+}
+
+deed! {
+    /// Says of a file that it was changed in 1970.
+    SetTimes, "set_times" { path: String } |self, _context| {
+        done(File::open(&self.path)?.set_modified(std::time::UNIX_EPOCH))
+    }
 }
 
 deed! {
@@ -99,6 +139,26 @@ deed! {
 fn done(outcome: std::io::Result<()>) -> Result<Output, Error> {
     outcome?;
     Ok("done".into())
+}
+
+/// Bits of `open` in the C library of WASI.
+const O_RDONLY: c_int = 0x0400_0000;
+const O_NOFOLLOW: c_int = 0x0100_0000;
+
+/// `std` has this for WASI only in its unstable part, so the C library is asked itself.
+#[expect(unsafe_code, reason = "one call of the C library, and the descriptor is nobody else's")]
+fn open_nofollow(path: &str) -> std::io::Result<File> {
+    unsafe extern "C" {
+        fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    }
+    let path = CString::new(path)?;
+    // SAFETY: a C string, valid for the length of the call, and it is not kept.
+    let descriptor = unsafe { open(path.as_ptr(), O_RDONLY | O_NOFOLLOW) };
+    if descriptor < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: it was opened just now, so nobody else has it.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
 /// `std` has this for WASI only in its unstable part, so the C library is asked itself.

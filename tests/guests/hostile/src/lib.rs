@@ -36,15 +36,16 @@ mod network;
 mod stay;
 mod world;
 
-use self::fall::{Exit, Panic, Recurse, Unreachable};
+use self::fall::{Exit, Panic, Recurse, TalkAndPanic, Unreachable};
 use self::files::{
-    Create, Hardlink, ListDir, ManyFiles, Open, ReadLink, Remove, Rename, Stat, Symlink, Write,
+    Create, Hardlink, ListDir, ManyFiles, Open, OpenNofollow, ReadLink, Remove, Rename, SetTimes, Stat,
+    Symlink, Write, WriteMany, WriteSecretly,
 };
 use self::flood::{BadStructured, FloodHost, FloodPieces, FloodResult, FloodStderr, FloodStdout, Log, Print};
 use self::grow::{Allocate, CountCalls, Fill, Leak};
 use self::network::{Connect, Listen, LookUp, Udp};
-use self::stay::{Progress, Sleep, SleepForever, Spin, SpinCalling, WaitCancel};
-use self::world::{Args, Binary, Echo, Env, Paths, SetDir, Stdin};
+use self::stay::{Linger, Progress, Sleep, SleepForever, Spin, SpinCalling, WaitCancel};
+use self::world::{Args, Argument, Binary, Echo, Env, Paths, SetDir, Stdin, Structured, Variable};
 
 haft_plugin::export!(
     Echo,
@@ -91,4 +92,13 @@ haft_plugin::export!(
     Listen,
     Udp,
     LookUp,
+    TalkAndPanic,
+    Linger,
+    Variable,
+    Argument,
+    Structured,
+    OpenNofollow,
+    WriteSecretly,
+    WriteMany,
+    SetTimes,
 );

@@ -54,6 +54,17 @@ deed! {
 }
 
 deed! {
+    /// Waits to be cancelled, and stays all the same.
+    Linger, "linger" {} |self, context| {
+        loop {
+            if !context.cancelled() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+deed! {
     /// Reports progress `steps` times, `ms` apart.
     Progress, "progress" { steps: u32, ms: u64 } |self, context| {
         for step in 1..=self.steps {

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use haft_plugin::Output;
+use haft_plugin::{Error, Output};
 
 deed! {
     /// Gives a text back.
@@ -22,6 +22,19 @@ deed! {
     Env, "env" {} |self, _context| {
         let lines = std::env::vars_os().map(|(name, value)| format!("{}={}", name.display(), value.display()));
         Ok(lines.collect::<Vec<_>>().join("\n").into())
+    }
+}
+
+deed! {
+    /// Needs an environment variable.
+    Variable, "variable" { name: String } |self, _context| Ok(std::env::var(&self.name)?.into())
+}
+
+deed! {
+    /// Needs a process argument.
+    Argument, "argument" {} |self, _context| {
+        let argument = std::env::args().nth(1);
+        Ok(argument.ok_or_else(|| Error::failed("expected an argument"))?.into())
     }
 }
 
@@ -56,5 +69,40 @@ deed! {
     SetDir, "set_dir" { directory: String, path: String } |self, _context| {
         std::env::set_current_dir(&self.directory)?;
         Ok(std::fs::read_to_string(&self.path)?.into())
+    }
+}
+
+/// Answers with data, as its output schema has it or not.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+pub(crate) struct Structured {
+    fits: bool,
+}
+
+/// What [`Structured`] says it answers.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+struct Answer {
+    answer: u8,
+}
+
+/// What it must not answer.
+#[derive(serde::Serialize)]
+struct Text {
+    answer: &'static str,
+}
+
+impl haft_plugin::Tool for Structured {
+    const NAME: &str = "structured";
+
+    fn output_schema() -> Option<String> {
+        Some(haft_plugin::schema_of::<Answer>())
+    }
+
+    fn call(self, _context: &haft_plugin::Context) -> Result<Output, Error> {
+        let output = Output::from("the answer is 42");
+        if self.fits {
+            output.with_structured(&Answer { answer: 42 })
+        } else {
+            output.with_structured(&Text { answer: "42" })
+        }
     }
 }

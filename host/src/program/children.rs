@@ -1,0 +1,83 @@
+//! Tools that start processes: `bash` and the commands of program.toml. Where program.toml asks for
+//! more safety than children have, they are left out.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Assembly, unsupported};
+use crate::grant::Grant;
+use crate::manifest::{CommandTool as Declared, Located, Manifest};
+use crate::native::command::{self, CommandSpec, CommandTool};
+use crate::native::{NATIVE, Settings};
+use crate::report::Problem;
+
+impl Assembly<'_> {
+    pub(super) fn native(&mut self, grant: &Grant) -> anyhow::Result<()> {
+        let builtins = &self.manifest.builtins;
+        let settings = Settings { bash_timeout: builtins.shell_timeout };
+        if builtins.shell && builtins.shell_confirm {
+            self.problems.push(unsupported::needs_approval("`bash`"));
+            return Ok(());
+        }
+        let allowed = builtins.shell && unsupported::no_children(self.manifest).is_none();
+        for native in NATIVE.iter().filter(|_| allowed) {
+            let (tool, limits) = ((native.build)(&settings), (native.limits)(&settings));
+            self.toolbox.insert(tool, grant.clone(), limits, "built in")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn commands(&mut self, grant: &Grant) -> anyhow::Result<()> {
+        let Some(program) = &self.manifest.program else { return Ok(()) };
+        let allowed = unsupported::no_children(self.manifest).is_none();
+        for tool in self.manifest.tools.iter().filter(|_| allowed) {
+            if tool.confirm {
+                let problem = unsupported::needs_approval(&format!("command tool `{}`", tool.name.as_str()));
+                self.problems.push(problem.at(tool.name.span, "`confirm = true`"));
+            } else {
+                self.command(program.name.as_str(), tool, grant)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, program: &str, tool: &Declared, grant: &Grant) -> anyhow::Result<()> {
+        let spec = command_spec(self.manifest, program, tool);
+        let (exposed, alias) = (
+            command::exposed_name(&spec.program, &spec.tool),
+            format!("program:{}:{}", spec.program, spec.tool),
+        );
+        let origin = format!("`[[tools]]` at {}", self.manifest.source.place(tool.name.span));
+        let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
+        match CommandTool::new(spec) {
+            Ok(command) => {
+                let limits = command.limits();
+                self.toolbox.insert(Arc::new(command), grant, limits, origin)?;
+                self.toolbox.alias(alias, &exposed);
+            }
+            Err(error) => {
+                let problem =
+                    Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
+                self.problems.push(problem.at(tool.command.span, "this command"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a command tool of program.toml runs.
+fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
+    let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
+    let folder = manifest.path.parent().unwrap_or(Path::new(""));
+    CommandSpec {
+        program: program.to_owned(),
+        tool: tool.name.as_str().to_owned(),
+        description: tool.description.clone(),
+        command: tool.command.value.clone(),
+        folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
+        arguments: tool.arguments.clone(),
+        required: names(&manifest.host_requirements.required),
+        optional: names(&manifest.host_requirements.optional),
+        timeout: tool.timeout,
+    }
+}

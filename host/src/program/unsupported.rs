@@ -1,0 +1,72 @@
+//! What program.toml may say and this version does not do. Where doing nothing would be less safe
+//! than what was asked for, the tools concerned are left out; nothing is passed over in silence.
+
+use super::Assembly;
+use crate::manifest::{Located, Manifest};
+use crate::report::Problem;
+
+/// Why commands and `bash` may not run under this program.toml; `None` when they may.
+///
+/// Nothing confines child processes yet beyond what every child gets, so a narrower sandbox than
+/// that cannot be promised.
+pub(super) fn no_children(manifest: &Manifest) -> Option<&'static str> {
+    let sandbox = &manifest.sandbox;
+    if !sandbox.network {
+        return Some("`[sandbox] network = false` cannot be enforced for child processes yet");
+    }
+    sandbox.read.as_ref().map(|_| "`[sandbox] read` cannot be enforced for child processes yet")
+}
+
+impl Assembly<'_> {
+    /// Notes everything that is declared and not done.
+    pub(super) fn unsupported(&mut self) {
+        self.servers();
+        self.plugin_extras();
+        if let Some(why) = no_children(self.manifest) {
+            self.problems.push(Problem::new(format!("{why}: `bash` and `[[tools]]` are left out")));
+        }
+        if self.manifest.agent.tool_budget.is_some() {
+            self.problems
+                .push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));
+        }
+        self.required_tools();
+    }
+
+    fn servers(&mut self) {
+        for server in self.manifest.mcp_servers.iter().filter(|server| server.enabled) {
+            let problem = Problem::new("MCP servers are not started yet").at(server.name.span, "this server");
+            self.problems.push(problem.hint("`enabled = false` silences this"));
+        }
+    }
+
+    fn plugin_extras(&mut self) {
+        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
+            if plugin.reuse.is_some() {
+                let problem =
+                    Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
+                self.problems.push(problem.at(plugin.name.span, "this plugin"));
+            }
+            for secret in &plugin.secrets {
+                let problem =
+                    Problem::new("`[plugins.secrets]` has no effect yet: plugins make no HTTP requests");
+                self.problems.push(problem.at(secret.name.span, "this secret"));
+            }
+        }
+    }
+
+    /// `[requires_tools]` that are not there.
+    fn required_tools(&mut self) {
+        let missing = |name: &&Located<String>| self.toolbox.find(&name.value).is_none();
+        let problem = |name: &Located<String>| {
+            Problem::new(format!("the program requires the tool `{}`, which it does not have", name.value))
+                .at(name.span, "this tool")
+        };
+        let problems: Vec<_> = self.manifest.required_tools.iter().filter(missing).map(problem).collect();
+        self.problems.extend(problems);
+    }
+}
+
+/// What stands in the place of a tool that a person would have to approve.
+pub(super) fn needs_approval(what: &str) -> Problem {
+    Problem::new(format!("{what} is left out: it asks for a person's approval, and nobody can be asked yet"))
+}

@@ -1,0 +1,252 @@
+//! What is kept of components between runs: right or absent, and never what a tool could change.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::grant::{Grant, Reach, Root};
+use haft::limit::Limits;
+use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source};
+use haft::tool::Toolbox;
+use serde_json::json;
+
+use crate::common::call;
+use crate::tiny::Tiny;
+
+/// A cache and a component, in a directory of their own.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { directory: tempfile::tempdir().unwrap() };
+        place.put(&Tiny::default());
+        place
+    }
+
+    fn component(&self) -> PathBuf {
+        self.directory.path().join("tiny.wasm")
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.directory.path().join("cache")
+    }
+
+    fn put(&self, component: &Tiny) {
+        fs::write(self.component(), component.bytes()).unwrap();
+    }
+
+    /// An engine as a new process would make it.
+    fn engine(&self) -> Engine {
+        Engine::new(&EngineOptions { cache: Some(self.cache()), ..EngineOptions::default() }).unwrap()
+    }
+
+    async fn plugin(&self) -> Plugin {
+        load(&self.engine(), &self.component()).await
+    }
+
+    /// Files in the cache whose name ends with `suffix`.
+    fn files(&self, suffix: &str) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.cache()) else { return Vec::new() };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = paths.filter(|path| path.to_str().unwrap().ends_with(suffix)).collect();
+        files.sort();
+        files
+    }
+
+    fn file(&self, suffix: &str) -> PathBuf {
+        let [file] = &self.files(suffix)[..] else { panic!("{:?}", self.files("")) };
+        file.clone()
+    }
+}
+
+async fn load(engine: &Engine, component: &Path) -> Plugin {
+    Plugin::load(engine, "tiny", Source::File(component.to_owned()), &Limits::default()).await.unwrap()
+}
+
+async fn answer(plugin: &Plugin) -> String {
+    let def = &plugin.tools()[0];
+    let mut toolbox = Toolbox::default();
+    let tool = PluginTool::new(plugin, def, def.name.clone(), GrantPlace::Plugin);
+    toolbox.insert(Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
+    call(&toolbox, &def.name, json!({})).await.content
+}
+
+/// The list of an unchanged component is read, not asked for; its code is made again when called.
+#[tokio::test]
+async fn wa06_the_list_needs_no_code() {
+    let place = Place::new();
+    let first = place.plugin().await;
+    fs::remove_file(place.file(".cwasm")).unwrap();
+    let second = place.plugin().await;
+    assert_eq!(second.tools(), first.tools());
+    assert_eq!(second.digest(), first.digest());
+    assert_eq!(place.files(".cwasm"), [] as [PathBuf; 0]);
+    assert_eq!(answer(&second).await, "a tiny answer");
+    assert_eq!(answer(&place.plugin().await).await, "a tiny answer");
+    place.file(".cwasm");
+}
+
+/// All that a tool says of itself survives, not only what models are shown.
+#[tokio::test]
+async fn wa06_a_remembered_list_is_whole() {
+    let place = Place::new();
+    let path = crate::common::repository().join("plugins/built/wordcount.wasm");
+    let first = load(&place.engine(), &path).await;
+    let second = load(&place.engine(), &path).await;
+    assert!(first.tools()[0].hints.read_only && first.tools()[0].output.is_some());
+    assert_eq!(first.tools(), second.tools());
+}
+
+/// WA06: a changed component is another one, even if it has the same size and time.
+#[tokio::test]
+async fn wa06_a_changed_component_is_met_anew() {
+    let place = Place::new();
+    let was = fs::metadata(place.component()).unwrap();
+    // Only what has not changed for a while is known by its time stamps.
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let first = place.plugin().await;
+    place.file(".seen");
+    assert_eq!(answer(&first).await, "a tiny answer");
+    let other = Tiny { answer: "a nice answer".into(), ..Tiny::default() };
+    place.put(&other);
+    let file = fs::File::options().write(true).open(place.component()).unwrap();
+    file.set_modified(was.modified().unwrap()).unwrap();
+    let now = fs::metadata(place.component()).unwrap();
+    assert_eq!((now.len(), now.modified().unwrap()), (was.len(), was.modified().unwrap()));
+    for _ in 0..2 {
+        let second = place.plugin().await;
+        assert_ne!(second.digest(), first.digest());
+        assert_eq!(answer(&second).await, "a nice answer");
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+    }
+    // Whoever loaded the old one goes on with it.
+    assert_eq!(answer(&first).await, "a tiny answer");
+}
+
+/// A component that is replaced between its loading and its first call is not run under the old
+/// one's list.
+#[tokio::test]
+async fn wa06_a_component_replaced_under_way_is_noticed() {
+    let place = Place::new();
+    place.plugin().await;
+    let loaded = place.plugin().await;
+    fs::remove_file(place.file(".cwasm")).unwrap();
+    place.put(&Tiny { answer: "another answer".into(), ..Tiny::default() });
+    assert_eq!(
+        answer(&loaded).await,
+        "Tool error: `tiny` cannot be loaded: the component has changed since haft started; start haft again"
+    );
+}
+
+/// Damage of any file is noticed and mended.
+#[tokio::test]
+async fn wa06_damaged_entries_are_made_again() {
+    let flip = |bytes: &mut Vec<u8>| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+    };
+    let halve = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    let clear = |bytes: &mut Vec<u8>| bytes.clear();
+    let damages: [fn(&mut Vec<u8>); 3] = [flip, halve, clear];
+    for suffix in [".cwasm", ".json", ".seen"] {
+        for damage in damages {
+            let place = Place::new();
+            if suffix == ".seen" {
+                // Otherwise there is none.
+                tokio::time::sleep(Duration::from_millis(2100)).await;
+            }
+            let first = place.plugin().await;
+            let expected = (first.tools().to_owned(), first.digest().to_owned());
+            // Its code is mapped; a file that is cut while somebody runs it is beyond mending.
+            drop(first);
+            let file = place.file(suffix);
+            let good = fs::read(&file).unwrap();
+            let mut bad = good.clone();
+            damage(&mut bad);
+            fs::write(&file, &bad).unwrap();
+            let second = place.plugin().await;
+            assert_eq!((second.tools().to_owned(), second.digest().to_owned()), expected);
+            assert_eq!(answer(&second).await, "a tiny answer");
+            assert_eq!(fs::read(&file).unwrap(), good, "{suffix} was not mended");
+            if suffix == ".seen" {
+                break;
+            }
+        }
+    }
+}
+
+/// WA06: many processes may fill an empty cache at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa06_concurrent_engines_share_an_empty_cache() {
+    let place = Arc::new(Place::new());
+    let loads: Vec<_> = (0..8)
+        .map(|_| {
+            let place = place.clone();
+            tokio::spawn(async move { answer(&place.plugin().await).await })
+        })
+        .collect();
+    for answer in loads {
+        assert_eq!(answer.await.unwrap(), "a tiny answer");
+    }
+    place.file(".cwasm");
+    place.file(".json");
+    assert_eq!(place.files("").len(), 2, "leftovers: {:?}", place.files(""));
+}
+
+/// A cache that a tool may write, or that lies above or below what it may, is not used; plugins
+/// work all the same.
+#[tokio::test]
+async fn wa06_a_cache_that_tools_may_write_is_not_used() {
+    let place = Place::new();
+    let root = |path: &Path| Root::resolve(Path::new("/"), path).unwrap();
+    let link = place.directory.path().join("link");
+    fs::create_dir(place.cache()).unwrap();
+    std::os::unix::fs::symlink(place.cache(), &link).unwrap();
+    for (reach, used) in [
+        (Reach::Roots(vec![root(&place.cache())]), false),
+        (Reach::Roots(vec![root(place.directory.path())]), false),
+        (Reach::Roots(vec![root(&place.cache().join("below"))]), false),
+        (Reach::Roots(vec![root(Path::new("/nowhere")), root(&link)]), false),
+        (Reach::Anywhere, false),
+        (Reach::Roots(vec![root(&place.directory.path().join("cach"))]), true),
+        (Reach::Roots(vec![root(&place.directory.path().join("cache2"))]), true),
+    ] {
+        let options = EngineOptions {
+            cache: Some(place.cache()),
+            writable: vec![reach.clone()],
+            ..EngineOptions::default()
+        };
+        let plugin = load(&Engine::new(&options).unwrap(), &place.component()).await;
+        assert_eq!(answer(&plugin).await, "a tiny answer");
+        assert_eq!(!place.files("").is_empty(), used, "{reach:?}");
+        let _ = fs::remove_dir_all(place.cache());
+    }
+}
+
+/// A cache that others may write is not used either.
+#[tokio::test]
+async fn wa06_a_cache_that_others_may_write_is_not_used() {
+    for (mode, used) in [(0o700, true), (0o755, true), (0o770, false), (0o777, false), (0o1777, false)] {
+        let place = Place::new();
+        fs::create_dir(place.cache()).unwrap();
+        fs::set_permissions(place.cache(), fs::Permissions::from_mode(mode)).unwrap();
+        let plugin = place.plugin().await;
+        assert_eq!(answer(&plugin).await, "a tiny answer");
+        assert_eq!(!place.files("").is_empty(), used, "{mode:o}");
+    }
+}
+
+/// A cache that is made is nobody else's, whatever the process would make otherwise.
+#[tokio::test]
+async fn wa06_a_new_cache_is_private() {
+    let place = Place::new();
+    place.plugin().await;
+    assert_eq!(fs::metadata(place.cache()).unwrap().permissions().mode() & 0o777, 0o700);
+    for file in place.files("") {
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o077, 0);
+    }
+}

@@ -1,0 +1,648 @@
+//! The built-in `read`, `write` and `edit`, as a model calls them in the sandbox.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use haft::grant::{Grant, Root, SandboxMode};
+use serde_json::{Value, json};
+
+use crate::guest::Guest;
+
+/// A workspace with the file tools in it, and a place beside it.
+struct Sandbox {
+    directory: tempfile::TempDir,
+    guest: Guest,
+}
+
+impl Sandbox {
+    async fn new() -> Self {
+        Self::with(SandboxMode::Sandbox).await
+    }
+
+    async fn with(mode: SandboxMode) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["workspace", "beside"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let workspace = Root::resolve(Path::new("/"), &directory.path().join("workspace")).unwrap();
+        let guest = Guest::builtin("files", Grant::sandbox(mode, workspace, [])).await;
+        Self { directory, guest }
+    }
+
+    /// Where `name` is in the workspace.
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join("workspace").join(name)
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join("beside").join(name)
+    }
+
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), content).unwrap();
+        self.path(name)
+    }
+
+    fn content(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Everything in the workspace's top directory.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("")).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    async fn read(&self, path: impl AsRef<Path>) -> String {
+        self.guest.says("read", json!({ "file_path": path.as_ref() })).await
+    }
+
+    async fn cannot_read(&self, path: impl AsRef<Path>) -> String {
+        let begun = Instant::now();
+        let refused = self.guest.fails("read", json!({ "file_path": path.as_ref() })).await;
+        assert!(
+            begun.elapsed() < Duration::from_secs(2),
+            "{:?} for {}",
+            begun.elapsed(),
+            path.as_ref().display()
+        );
+        refused
+    }
+
+    async fn write(&self, path: impl AsRef<Path>, content: &str) -> String {
+        self.guest.says("write", json!({ "file_path": path.as_ref(), "content": content })).await
+    }
+
+    async fn cannot_write(&self, path: impl AsRef<Path>) -> String {
+        self.guest.fails("write", json!({ "file_path": path.as_ref(), "content": "refused" })).await
+    }
+
+    async fn edit(&self, path: &str, old: &str, new: &str) -> String {
+        self.guest.says("edit", edit(path, old, new)).await
+    }
+
+    async fn cannot_edit(&self, path: &str, old: &str, new: &str) -> String {
+        self.guest.fails("edit", edit(path, old, new)).await
+    }
+}
+
+fn edit(path: &str, old: &str, new: &str) -> Value {
+    json!({ "file_path": path, "old_string": old, "new_string": new })
+}
+
+fn make_fifo(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// TE19: what is read is what is there.
+#[tokio::test]
+async fn te19_read_gives_the_exact_content() {
+    let sandbox = Sandbox::new().await;
+    for content in
+        ["", "\n", "no newline at the end", " leading\r\n\ttrailing \n\n", "żółw 🐢\n", "a\u{feff}b"]
+    {
+        sandbox.put("file", content);
+        assert_eq!(sandbox.read("file").await, content);
+    }
+    let exactly = "x".repeat(50_000);
+    sandbox.put("file", &exactly);
+    assert_eq!(sandbox.read("file").await, exactly);
+}
+
+/// TE19: a long file is shown in pages, and the notices lead through all of it.
+#[tokio::test]
+async fn te19_offset_and_limit_reach_the_rest() {
+    let sandbox = Sandbox::new().await;
+    let content: String = (1..=20_000).map(|line| format!("line {line}\n")).collect();
+    sandbox.put("long", &content);
+    let total = content.chars().count();
+    let first = sandbox.read("long").await;
+    let (shown, notice) = first.split_at(50_000);
+    assert_eq!(shown, &content[..50_000]);
+    assert!(
+        notice.starts_with(&format!(
+            "\n... (output truncated: {total} total chars, showing first 50000); to read on: offset "
+        )),
+        "{notice}"
+    );
+    let mut whole = shown.to_owned();
+    let mut page = first.clone();
+    while let Some((_, place)) = page.rsplit_once("to read on: offset ") {
+        let (offset, column) = place.split_once(", column ").unwrap();
+        let offset: u64 = offset.parse().unwrap();
+        let column: u64 = column.parse().unwrap();
+        page = sandbox
+            .guest
+            .says("read", json!({ "file_path": "long", "offset": offset, "column": column }))
+            .await;
+        let text = page.rsplit_once("\n... (output truncated").map_or(page.as_str(), |(text, _)| text);
+        whole.push_str(text);
+    }
+    assert_eq!(whole, content);
+    let lines =
+        sandbox.guest.says("read", json!({ "file_path": "long", "offset": 12_345, "limit": 2 })).await;
+    assert_eq!(lines, "line 12345\nline 12346\n");
+    let past = sandbox.guest.fails("read", json!({ "file_path": "long", "offset": 20_002 })).await;
+    assert_eq!(
+        past,
+        format!(
+            "invalid arguments: `offset` 20002 is past the end: the last line of `{}` is 20000",
+            sandbox.path("long").display()
+        )
+    );
+    assert!(
+        sandbox
+            .guest
+            .fails("read", json!({ "file_path": "long", "offset": 0 }))
+            .await
+            .starts_with("invalid arguments")
+    );
+    assert!(
+        sandbox
+            .guest
+            .fails("read", json!({ "file_path": "long", "limit": 0 }))
+            .await
+            .starts_with("invalid arguments")
+    );
+}
+
+/// TE19: a large file costs no more memory than what is shown of it.
+#[tokio::test]
+async fn te19_a_large_file_can_be_read_in_part() {
+    let sandbox = Sandbox::new().await;
+    let line = format!("{}\n", "0123456789".repeat(10));
+    sandbox.put("large", line.repeat((20 << 20) / line.len()));
+    let lines =
+        sandbox.guest.says("read", json!({ "file_path": "large", "offset": 200_000, "limit": 3 })).await;
+    assert_eq!(lines, line.repeat(3));
+    let begun = Instant::now();
+    assert!(sandbox.read("large").await.contains("output truncated"));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    // One line of 20 MiB, longer than a plugin could hold twice.
+    sandbox.put("line", "y".repeat(20 << 20));
+    let part = sandbox.guest.says("read", json!({ "file_path": "line", "column": 20_000_000 })).await;
+    assert!(part.starts_with("yyy") && part.contains("output truncated"), "{}", part.len());
+}
+
+/// TE20: what is no file is an error at once, and says so.
+#[tokio::test]
+async fn te20_what_is_no_file_is_an_error_at_once() {
+    let sandbox = Sandbox::new().await;
+    make_fifo(&sandbox.path("fifo"));
+    let _socket = std::os::unix::net::UnixListener::bind(sandbox.path("socket")).unwrap();
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    symlink("fifo", sandbox.path("link")).unwrap();
+    symlink("nowhere", sandbox.path("dangling")).unwrap();
+    symlink("circle", sandbox.path("circle")).unwrap();
+    sandbox.put("file", "");
+    for (path, why) in [
+        ("missing", "there is no such file"),
+        ("missing/file", "there is no such file"),
+        ("file/below", "a part of the path is a file and no directory"),
+        ("folder", "it is a directory"),
+        ("fifo", "it is not a regular file"),
+        ("socket", "it is not a regular file"),
+        ("link", "it is not a regular file"),
+        ("dangling", "there is no such file"),
+    ] {
+        let shown = sandbox.path(path).display().to_string();
+        assert_eq!(sandbox.cannot_read(path).await, format!("Tool error: cannot read `{shown}`: {why}"));
+    }
+    assert!(sandbox.cannot_read("circle").await.starts_with("Tool error: cannot read `"));
+    for path in ["/dev/zero", "/dev/null", "/dev/random", "/dev/tty"] {
+        if Path::new(path).exists() {
+            assert_eq!(
+                sandbox.cannot_read(path).await,
+                format!("Tool error: cannot read `{path}`: it is not a regular file")
+            );
+        }
+    }
+    assert_eq!(sandbox.cannot_read("/dev").await, "Tool error: cannot read `/dev`: it is a directory");
+    assert!(sandbox.guest.fails("read", json!({ "file_path": "" })).await.contains("it is a directory"));
+}
+
+/// TE20: the file system of processes holds haft's own secrets.
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn te20_haft_itself_is_not_read() {
+    for mode in [SandboxMode::Sandbox, SandboxMode::Rx, SandboxMode::Rwx] {
+        let sandbox = Sandbox::with(mode).await;
+        symlink("/proc/self/environ", sandbox.path("link")).unwrap();
+        let own = format!("/proc/{}/environ", std::process::id());
+        for path in [
+            "/proc/self/environ",
+            "/proc/self/mem",
+            "/proc/self/fd/0",
+            "/proc/thread-self/environ",
+            &own,
+            "link",
+        ] {
+            let refused = sandbox.cannot_read(path).await;
+            assert!(refused.starts_with("Tool error: "), "{refused}");
+            assert!(!refused.contains("PATH"), "{refused}");
+        }
+    }
+}
+
+/// TE20: bytes that are no text are told from text in another encoding.
+#[tokio::test]
+async fn te20_what_is_not_utf8_is_handled() {
+    let sandbox = Sandbox::new().await;
+    let path = sandbox.put("latin1", b"caf\xe9 au lait\n");
+    assert_eq!(
+        sandbox.read("latin1").await,
+        "caf\u{fffd} au lait\n\n... (not valid UTF-8: 1 invalid sequences are shown as \u{fffd})"
+    );
+    sandbox.put("binary", b"\x7fELF\0\0\0\x01");
+    let shown = sandbox.path("binary").display().to_string();
+    assert_eq!(
+        sandbox.cannot_read("binary").await,
+        format!("Tool error: cannot read `{shown}`: it is a binary file of 8 bytes, and no text")
+    );
+    let shown = path.display();
+    assert_eq!(
+        sandbox.cannot_edit("latin1", "lait", "eau").await,
+        format!(
+            "Tool error: cannot write `{shown}`: it is not UTF-8 text (byte 3 on), and only text can be edited"
+        )
+    );
+    assert_eq!(fs::read(&path).unwrap(), b"caf\xe9 au lait\n");
+}
+
+/// TE20: the operating system's own no. Root is never told no.
+#[tokio::test]
+async fn te20_a_file_that_must_not_be_read_is_denied() {
+    let sandbox = Sandbox::new().await;
+    let path = sandbox.put("secret", "secret");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(sandbox.read("secret").await, "secret");
+    } else {
+        let shown = path.display();
+        assert_eq!(
+            sandbox.cannot_read("secret").await,
+            format!("Tool error: read denied: the permissions of `{shown}` forbid it")
+        );
+    }
+}
+
+/// TE21: files are made, with the directories above them, and replaced.
+#[tokio::test]
+async fn te21_write_makes_parents_and_overwrites() {
+    let sandbox = Sandbox::new().await;
+    assert_eq!(sandbox.write("a/b/c.txt", "żółw").await, "Wrote 7 bytes to a/b/c.txt");
+    assert_eq!(sandbox.content("a/b/c.txt"), "żółw");
+    let absolute = sandbox.path("a/b/c.txt");
+    assert_eq!(sandbox.write(&absolute, "").await, format!("Wrote 0 bytes to {}", absolute.display()));
+    assert_eq!(sandbox.content("a/b/c.txt"), "");
+    let large = "z".repeat(3 << 20);
+    assert_eq!(sandbox.write("large", &large).await, "Wrote 3145728 bytes to large");
+    assert_eq!(sandbox.content("large"), large);
+    assert_eq!(sandbox.names(), ["a", "large"]);
+}
+
+/// TE21: what is missing or wrong in a call changes nothing.
+#[tokio::test]
+async fn te21_write_refuses_what_makes_no_sense() {
+    let sandbox = Sandbox::new().await;
+    sandbox.put("file", "as it was");
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    make_fifo(&sandbox.path("fifo"));
+    let refused = sandbox.guest.fails("write", json!({ "file_path": "file" })).await;
+    assert_eq!(refused, "invalid arguments: `content` is required");
+    let refused = sandbox.guest.fails("write", json!({ "content": "x" })).await;
+    assert_eq!(refused, "invalid arguments: `file_path` is required");
+    assert_eq!(sandbox.cannot_write("").await, "invalid arguments: `file_path` is empty");
+    for (path, why) in [
+        ("folder", "it is a directory"),
+        ("folder/", "it names a directory"),
+        ("new/", "it names a directory"),
+        ("fifo", "it is not a regular file"),
+        ("file/below", "a part of the path is a file and no directory"),
+        ("file/below/deep", "a part of the path is a file and no directory"),
+    ] {
+        let shown = sandbox.path(path.trim_end_matches('/')).display().to_string();
+        assert_eq!(
+            sandbox.cannot_write(path).await,
+            format!("Tool error: cannot write `{shown}`: {why}"),
+            "{path}"
+        );
+    }
+    assert_eq!(sandbox.content("file"), "as it was");
+    assert_eq!(sandbox.names(), ["fifo", "file", "folder"]);
+}
+
+/// TE22: one place is replaced, or all, and how many is told.
+#[tokio::test]
+async fn te22_edit_replaces_and_counts() {
+    let sandbox = Sandbox::new().await;
+    sandbox.put("file", "one two three two\n");
+    assert_eq!(sandbox.edit("file", "one", "1").await, "Edited file (1 occurrence replaced)");
+    let all = json!({ "file_path": "file", "old_string": "two", "new_string": "", "replace_all": true });
+    assert_eq!(sandbox.guest.says("edit", all).await, "Edited file (2 occurrences replaced)");
+    assert_eq!(sandbox.content("file"), "1  three \n");
+    sandbox.put("crlf", "a\r\nb\r\n");
+    sandbox.edit("crlf", "a\nb", "a\nc").await;
+    assert_eq!(sandbox.content("crlf"), "a\r\nc\r\n");
+}
+
+/// TE22: an edit that is not clear changes nothing, not even the file's time or inode.
+#[tokio::test]
+async fn te22_an_edit_that_fails_leaves_the_file_alone() {
+    let sandbox = Sandbox::new().await;
+    let path = sandbox.put("file", "two\n  two\nthree\n");
+    let shown = path.display().to_string();
+    let facts = || {
+        let metadata = fs::metadata(&path).unwrap();
+        (metadata.ino(), metadata.mtime_nsec(), metadata.ctime_nsec(), sandbox.content("file"))
+    };
+    let before = facts();
+    for (old, new, expected) in [
+        (
+            "two",
+            "2",
+            format!(
+                "Tool error: `old_string` occurs 2 times in `{shown}`, at lines 1, 2; the file is unchanged. Give more of the text around one of them, or set `replace_all`"
+            ),
+        ),
+        ("four", "4", format!("Tool error: `old_string` not found in `{shown}`; the file is unchanged")),
+        (
+            "three\n  two",
+            "x",
+            format!(
+                "Tool error: `old_string` not found in `{shown}`; the file is unchanged. Line 3 begins alike, with other white space"
+            ),
+        ),
+        (
+            "",
+            "x",
+            "invalid arguments: `old_string` is empty; to create a file or replace all of it use write"
+                .into(),
+        ),
+        ("two", "two", "invalid arguments: `old_string` and `new_string` are the same".into()),
+    ] {
+        let refused = sandbox.cannot_edit("file", old, new).await;
+        if old == "three\n  two" {
+            assert!(
+                refused.starts_with(&format!("Tool error: `old_string` not found in `{shown}`")),
+                "{refused} {expected}"
+            );
+        } else {
+            assert_eq!(refused, expected);
+        }
+        assert_eq!(facts(), before);
+    }
+    let missing = sandbox.path("missing");
+    assert_eq!(
+        sandbox.cannot_edit("missing", "a", "b").await,
+        format!("Tool error: cannot read `{}`: there is no such file", missing.display())
+    );
+    assert_eq!(sandbox.names(), ["file"]);
+}
+
+/// TE23: a reader sees the old file or the new one, and nothing is left lying about.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn te23_readers_never_see_half_a_file() {
+    let sandbox = Sandbox::new().await;
+    let contents = ["a".repeat(500_000), "b".repeat(300_000)];
+    let path = sandbox.put("file", &contents[0]);
+    let (done, own) = (Arc::new(AtomicBool::new(false)), contents.clone());
+    let stop = done.clone();
+    let reader = std::thread::spawn(move || {
+        let mut seen = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let content = fs::read_to_string(&path).unwrap();
+            assert!(own.contains(&content), "half a file: {} bytes", content.len());
+            seen += 1;
+        }
+        seen
+    });
+    for turn in 0..20 {
+        sandbox.write("file", &contents[(turn + 1) % 2]).await;
+    }
+    done.store(true, Ordering::Relaxed);
+    assert!(reader.join().unwrap() > 0);
+    assert_eq!(sandbox.names(), ["file"]);
+}
+
+/// TE23: calls at once on one file leave one of their contents, whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn te23_concurrent_writes_leave_one_whole_file() {
+    let sandbox = Sandbox::new().await;
+    let contents: Vec<String> = (0..8).map(|number| number.to_string().repeat(10_000)).collect();
+    let calls = contents.iter().map(|content| {
+        let (guest, content) = (sandbox.guest.clone(), content.clone());
+        tokio::spawn(
+            async move { guest.says("write", json!({ "file_path": "file", "content": content })).await },
+        )
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap(), "Wrote 10000 bytes to file");
+    }
+    assert!(contents.contains(&sandbox.content("file")));
+    assert_eq!(sandbox.names(), ["file"]);
+}
+
+/// TE23: the file is another one afterwards, with the same mode; also one that haft could not read.
+#[tokio::test]
+async fn te23_a_replaced_file_keeps_its_mode() {
+    let sandbox = Sandbox::new().await;
+    for mode in [0o600, 0o755, 0o644, 0o640, 0o777, 0o666, 0o200] {
+        let path = sandbox.put("file", "old");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let before = fs::metadata(&path).unwrap();
+        sandbox.write("file", "new text").await;
+        let after = fs::metadata(&path).unwrap();
+        assert_ne!(after.ino(), before.ino());
+        assert_eq!(after.mode() & 0o7777, mode, "write: {:o}", after.mode());
+        if mode & 0o400 != 0 {
+            sandbox.edit("file", "new", "newer").await;
+            let edited = fs::metadata(&path).unwrap();
+            assert_eq!((edited.mode() & 0o7777, edited.ino() == after.ino()), (mode, false));
+        }
+        fs::remove_file(&path).unwrap();
+    }
+    // Rights of its owner are not handed to whatever a tool puts in its place.
+    let path = sandbox.put("special", "old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+    sandbox.write("special", "new").await;
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
+}
+
+/// TE23: a hard link to a file outside is cut, not written through.
+#[tokio::test]
+async fn te23_a_hard_link_to_elsewhere_is_cut() {
+    let sandbox = Sandbox::new().await;
+    fs::write(sandbox.beside("file"), "beside").unwrap();
+    fs::hard_link(sandbox.beside("file"), sandbox.path("twin")).unwrap();
+    sandbox.write("twin", "new").await;
+    assert_eq!(fs::read_to_string(sandbox.beside("file")).unwrap(), "beside");
+    assert_eq!(sandbox.content("twin"), "new");
+}
+
+/// TE23: a link stays a link, and what it leads to in the sandbox is what changes.
+#[tokio::test]
+async fn te23_a_link_inside_the_sandbox_is_written_through() {
+    let sandbox = Sandbox::new().await;
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    let path = sandbox.put("folder/file", "old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("folder/file", sandbox.path("link")).unwrap();
+    symlink("link", sandbox.path("link2")).unwrap();
+    symlink("folder", sandbox.path("through")).unwrap();
+    for (number, name) in ["link", "link2", "through/file"].into_iter().enumerate() {
+        sandbox.write(name, &format!("content {number}")).await;
+        assert_eq!(sandbox.content("folder/file"), format!("content {number}"));
+        sandbox.edit(name, "content", "edited").await;
+        assert_eq!(sandbox.content("folder/file"), format!("edited {number}"));
+    }
+    for link in ["link", "link2"] {
+        assert!(fs::symlink_metadata(sandbox.path(link)).unwrap().is_symlink());
+    }
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+    symlink("folder/new", sandbox.path("to-be")).unwrap();
+    sandbox.write("to-be", "made").await;
+    assert_eq!(sandbox.content("folder/new"), "made");
+    assert_eq!(fs::read_dir(sandbox.path("folder")).unwrap().count(), 2);
+}
+
+/// TE24: characters of several bytes at every boundary.
+#[tokio::test]
+async fn te24_characters_are_never_split() {
+    let sandbox = Sandbox::new().await;
+    for (character, count) in [("ж", 60_000), ("€", 60_000), ("🐢", 60_000), ("e\u{301}", 30_000)] {
+        for shift in 0..2 {
+            let content = format!("{}{}", "x".repeat(shift), character.repeat(count));
+            sandbox.put("file", &content);
+            let page = sandbox.read("file").await;
+            let (text, notice) = page.split_once("\n... (output truncated: ").unwrap();
+            assert_eq!(text, content.chars().take(50_000).collect::<String>());
+            let total = content.chars().count();
+            assert_eq!(
+                notice,
+                format!("{total} total chars, showing first 50000); to read on: offset 1, column 50001")
+            );
+            let rest = sandbox.guest.says("read", json!({ "file_path": "file", "column": 50_001 })).await;
+            assert_eq!(rest, content.chars().skip(50_000).collect::<String>());
+        }
+    }
+    sandbox.put("file", "жук 🐢\n");
+    sandbox.edit("file", "🐢", "🐇").await;
+    assert_eq!(sandbox.content("file"), "жук 🐇\n");
+}
+
+/// SB03: a relative path is the workspace's, an absolute one itself, `~` the person's home.
+#[tokio::test]
+async fn sb03_paths_mean_what_they_mean_to_the_person() {
+    let sandbox = Sandbox::new().await;
+    fs::create_dir(sandbox.path("folder")).unwrap();
+    sandbox.put("folder/file", "in the workspace");
+    fs::write(sandbox.beside("file"), "beside").unwrap();
+    let absolute = sandbox.path("folder/file");
+    for path in ["folder/file", "./folder//file", "folder/../folder/file", absolute.to_str().unwrap()] {
+        assert_eq!(sandbox.read(path).await, "in the workspace", "{path}");
+    }
+    for path in [sandbox.beside("file"), "../beside/file".into(), sandbox.path("../beside/file")] {
+        assert_eq!(sandbox.read(&path).await, "beside");
+        assert!(sandbox.cannot_write(&path).await.starts_with("Tool error: write denied: "));
+    }
+    assert_eq!(fs::read_to_string(sandbox.beside("file")).unwrap(), "beside");
+    // Nobody's home has this file, so the error tells where it was looked for.
+    let home = etcetera::home_dir().unwrap();
+    assert_eq!(
+        sandbox.cannot_read("~/haft-test/missing").await,
+        format!("Tool error: cannot read `{}/haft-test/missing`: there is no such file", home.display())
+    );
+}
+
+/// SB03, SB04: absolute links are followed for reading, through directories too, never for writing.
+#[tokio::test]
+async fn sb03_absolute_links_are_for_reading() {
+    let sandbox = Sandbox::new().await;
+    fs::write(sandbox.beside("file"), "beside").unwrap();
+    symlink(sandbox.beside("file"), sandbox.path("leaf")).unwrap();
+    symlink(sandbox.beside(""), sandbox.path("folder")).unwrap();
+    symlink(sandbox.beside("new"), sandbox.path("dangling")).unwrap();
+    symlink("../beside/file", sandbox.path("relative")).unwrap();
+    symlink("../beside", sandbox.path("relative-folder")).unwrap();
+    for path in ["leaf", "folder/file", "relative", "relative-folder/file", "folder/../beside/file"] {
+        assert_eq!(sandbox.read(path).await, "beside", "{path}");
+    }
+    for path in [
+        "leaf",
+        "folder/file",
+        "folder/new",
+        "dangling",
+        "relative",
+        "relative-folder/new",
+        "relative-folder/a/b",
+    ] {
+        let refused = sandbox.cannot_write(path).await;
+        assert!(refused.starts_with("Tool error: write denied: "), "{path}: {refused}");
+        assert_eq!(fs::read_dir(sandbox.beside("")).unwrap().count(), 1, "{path}");
+    }
+    for path in ["leaf", "folder/file", "relative", "relative-folder/file"] {
+        let refused = sandbox.cannot_edit(path, "beside", "escaped").await;
+        assert!(refused.starts_with("Tool error: write denied: "), "{path}: {refused}");
+    }
+    assert_eq!(fs::read_to_string(sandbox.beside("file")).unwrap(), "beside");
+    assert_eq!(sandbox.names(), ["dangling", "folder", "leaf", "relative", "relative-folder"]);
+}
+
+/// SB02, SB04: a refused write says so, and names the line of program.toml that would allow it.
+#[tokio::test]
+async fn sb04_a_denied_write_names_what_would_allow_it() {
+    for mode in [SandboxMode::Sandbox, SandboxMode::Rx] {
+        let sandbox = Sandbox::with(mode).await;
+        let beside = sandbox.beside("");
+        let beside = beside.to_str().unwrap().trim_end_matches('/');
+        for (path, directory) in [
+            (sandbox.beside("new"), beside),
+            ("../beside/new".into(), beside),
+            ("/etc/haft-test-new".into(), "/etc"),
+            ("/tmp/../etc/haft-test-new".into(), "/etc"),
+            (
+                sandbox.directory.path().join("workspace-lookalike"),
+                sandbox.directory.path().to_str().unwrap(),
+            ),
+        ] {
+            let refused = sandbox.cannot_write(&path).await;
+            let (message, hint) = refused.split_once('\n').unwrap_or((&refused, ""));
+            assert!(
+                message.starts_with("Tool error: write denied: `")
+                    && message.ends_with("` is outside the directories that this tool may write"),
+                "{message}"
+            );
+            assert_eq!(hint, format!("hint: to allow it, add `write = [\"{directory}\"]` to `[sandbox]`"));
+        }
+        assert!(!Path::new("/etc/haft-test-new").exists() && !sandbox.beside("new").exists());
+    }
+}
+
+/// SB01: without a write limit the same calls work.
+#[tokio::test]
+async fn sb01_without_a_limit_everything_may_be_written() {
+    let sandbox = Sandbox::with(SandboxMode::Rwx).await;
+    sandbox.write(sandbox.beside("new"), "beside").await;
+    sandbox.write("here", "here").await;
+    assert_eq!(fs::read_to_string(sandbox.beside("new")).unwrap(), "beside");
+    assert_eq!(sandbox.content("here"), "here");
+}
+
+/// A tool that only reads is not even able to write, and says nothing of the kind.
+#[tokio::test]
+async fn read_is_read_only_and_the_others_are_not() {
+    let sandbox = Sandbox::new().await;
+    sandbox.put("file", "x");
+    assert_eq!(sandbox.read("file").await, "x");
+    let heard = sandbox.guest.heard();
+    assert!(heard.is_empty(), "{heard:?}");
+}

@@ -1,0 +1,93 @@
+//! The hostile guest in a toolbox of its own, and everything that is heard of its calls.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haft::call::{ToolCall, ToolResult};
+use haft::event::{Event, Events};
+use haft::grant::Grant;
+use haft::limit::Limits;
+use haft::plugin::{GrantPlace, Plugin, PluginTool, Source};
+use haft::tool::{Session, Toolbox};
+use serde_json::Value;
+
+use crate::common::{engine, hostile, repository, toolbox};
+
+/// A component's tools with one grant and one set of limits, under the name `guest`.
+#[derive(Clone)]
+pub(crate) struct Guest {
+    toolbox: Toolbox,
+    pub(crate) session: Session,
+    heard: Arc<Mutex<Vec<Event>>>,
+}
+
+/// Time that is enough for honest work, and short to wait for.
+pub(crate) fn briefly(milliseconds: u64) -> Limits {
+    Limits { time: Duration::from_millis(milliseconds), ..Limits::default() }
+}
+
+impl Guest {
+    /// The hostile guest.
+    pub(crate) async fn new(grant: Grant) -> Self {
+        Self::within(grant, Limits::default()).await
+    }
+
+    /// The hostile guest within limits.
+    pub(crate) async fn within(grant: Grant, limits: Limits) -> Self {
+        Self::of(&hostile(), grant, limits).await
+    }
+
+    /// Another component.
+    pub(crate) async fn of(component: &Path, grant: Grant, limits: Limits) -> Self {
+        Self::with(toolbox(component, grant, limits).await)
+    }
+
+    /// The plugin `name` as haft carries it in itself.
+    pub(crate) async fn builtin(name: &str, grant: Grant) -> Self {
+        let limits = Limits::default();
+        let source = Source::File(repository().join(format!("plugins/built/{name}.wasm")));
+        let plugin = Plugin::load(engine(), name, source, &limits).await.unwrap();
+        let mut toolbox = Toolbox::default();
+        for def in plugin.tools() {
+            let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Sandbox);
+            toolbox.insert(Arc::new(tool), grant.clone(), limits, "built in").unwrap();
+        }
+        Self::with(toolbox)
+    }
+
+    fn with(toolbox: Toolbox) -> Self {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let sink = heard.clone();
+        let events = Events::to(move |event| sink.lock().unwrap().push(event.clone()));
+        let session = Session { events, ..Session::default() };
+        Self { toolbox, session, heard }
+    }
+
+    /// Calls a tool.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
+        let call = ToolCall { id: "call-1".into(), tool: tool.into(), arguments };
+        self.toolbox.dispatch(call, &self.session).await
+    }
+
+    /// Calls a tool that must answer.
+    pub(crate) async fn says(&self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments).await;
+        assert!(!result.is_error, "{tool}: {}", result.content);
+        result.content
+    }
+
+    /// Calls a tool that must fail.
+    pub(crate) async fn fails(&self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments).await;
+        assert!(result.is_error, "{tool}: {}", result.content);
+        result.content
+    }
+
+    /// What was heard so far, but for the beginnings and ends of calls.
+    pub(crate) fn heard(&self) -> Vec<Event> {
+        let heard = self.heard.lock().unwrap();
+        let news = |event: &&Event| !matches!(event, Event::Started(_) | Event::Completed { .. });
+        heard.iter().filter(news).cloned().collect()
+    }
+}

@@ -1,0 +1,319 @@
+//! Guests that misbehave while they work: each costs its own call one line, and nobody else anything.
+
+use std::time::{Duration, Instant};
+
+use haft::event::Event;
+use haft::grant::Grant;
+use haft::limit::Limits;
+use serde_json::{Value, json};
+
+use crate::common::{grant, repository};
+use crate::guest::{Guest, briefly};
+use crate::workspace::eventually;
+
+/// Calls a tool that must end with exactly `expected`, and then one that must not have noticed.
+async fn ends(limits: Limits, tool: &str, arguments: Value, expected: &str) {
+    let guest = Guest::within(Grant::none(), limits).await;
+    assert_eq!(guest.fails(tool, arguments).await, expected);
+    assert_eq!(guest.says("echo", json!({ "text": "still here" })).await, "still here");
+}
+
+const MORE_TIME: &str = "hint: to allow more, add `time = \"400ms\"` to `[plugins.limits]` of `guest`";
+const MORE_MEMORY: &str = "hint: to allow more, add `memory = \"128MiB\"` to `[plugins.limits]` of `guest`";
+const MORE_RESULT: &str = "hint: to allow more, add `result = \"2MiB\"` to `[plugins.limits]` of `guest`";
+
+/// WA03: guests that never end, by computing, by calling haft or by waiting.
+#[tokio::test]
+async fn wa03_endless_guests_meet_the_time_limit() {
+    for tool in ["spin", "spin_calling", "sleep_forever"] {
+        let expected =
+            format!("Tool error: `{tool}` timed out after 200ms: reached its time limit\n{MORE_TIME}");
+        ends(briefly(200), tool, json!({}), &expected).await;
+    }
+}
+
+/// WA03: guests that fall.
+#[tokio::test]
+async fn wa03_falling_guests_end_with_one_line() {
+    for (tool, arguments, expected) in [
+        (
+            "panic",
+            json!({ "message": "first line\nsecond line" }),
+            "`panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:6:9: first line second line)",
+        ),
+        ("unreachable", json!({}), "`unreachable` panicked"),
+        ("exit", json!({ "code": 0 }), "`exit` exited as if all were well instead of answering"),
+        ("exit", json!({ "code": 3 }), "`exit` exited with a failure instead of answering"),
+        (
+            "recurse",
+            json!({}),
+            "`recurse` trapped: out of bounds memory access, as when the stack is used up",
+        ),
+    ] {
+        ends(Limits::default(), tool, arguments, &format!("Tool error: {expected}")).await;
+    }
+}
+
+/// WA03: what a guest said before it fell does not hide its last words.
+#[tokio::test]
+async fn wa03_last_words_are_heard_after_a_flood() {
+    let guest = Guest::new(Grant::none()).await;
+    let end = guest.fails("talk_and_panic", json!({ "bytes": 100_000 })).await;
+    assert_eq!(
+        end,
+        "Tool error: `talk_and_panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:14:9: its last words)"
+    );
+}
+
+/// WA03: memory bombs.
+#[tokio::test]
+async fn wa03_memory_bombs_meet_the_memory_limit() {
+    let failed = "(stderr: memory allocation of 1048576 bytes failed)";
+    for (tool, arguments) in [("allocate", json!({ "bytes": 4_u64 << 30 })), ("leak", json!({}))] {
+        let expected =
+            format!("Tool error: `{tool}` reached its memory limit of 64 MiB {failed}\n{MORE_MEMORY}");
+        ends(Limits::default(), tool, arguments, &expected).await;
+    }
+    // A guest that notices may say so itself.
+    let expected = "Tool error: memory allocation failed because the memory allocator returned an error";
+    for tool in ["fill", "flood_result"] {
+        ends(Limits::default(), tool, json!({ "bytes": 1 << 30 }), &format!("{expected}\n{MORE_MEMORY}"))
+            .await;
+    }
+}
+
+/// WA03: answers that are too long, in bytes or in pieces.
+#[tokio::test]
+async fn wa03_long_answers_meet_the_result_limit() {
+    let small = Limits { result: 1 << 10, ..Limits::default() };
+    for (limits, tool, arguments, expected) in [
+        (
+            Limits::default(),
+            "flood_result",
+            json!({ "bytes": (1 << 20) + 1 }),
+            format!(
+                "`flood_result` returned 1048577 bytes, more than its result limit of 1 MiB\n{MORE_RESULT}"
+            ),
+        ),
+        (
+            Limits::default(),
+            "flood_result",
+            json!({ "bytes": 20 << 20 }),
+            format!(
+                "`flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MORE_RESULT}"
+            ),
+        ),
+        (
+            Limits::default(),
+            "flood_pieces",
+            json!({ "count": 1_000_000 }),
+            format!(
+                "`flood_pieces` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MORE_RESULT}"
+            ),
+        ),
+        (
+            small,
+            "flood_pieces",
+            json!({ "count": 10_000 }),
+            "`flood_pieces` returned 9999 bytes, more than its result limit of 1 KiB\n\
+             hint: to allow more, add `result = \"2KiB\"` to `[plugins.limits]` of `guest`"
+                .into(),
+        ),
+    ] {
+        ends(limits, tool, arguments, &format!("Tool error: {expected}")).await;
+    }
+    let guest = Guest::new(Grant::none()).await;
+    assert_eq!(guest.says("flood_result", json!({ "bytes": 1 << 20 })).await.len(), 1 << 20);
+}
+
+/// WA03: data that is not what the tool said it would be.
+#[tokio::test]
+async fn wa03_wrong_data_is_no_answer() {
+    for (tool, arguments, what) in [
+        ("bad_structured", json!({}), "is not a JSON object"),
+        (
+            "structured",
+            json!({ "fits": false }),
+            "does not fit its output schema: at `/answer`: \"42\" is not of type \"integer\"",
+        ),
+    ] {
+        let expected = format!("Tool error: `{tool}` returned structured content that {what}");
+        ends(Limits::default(), tool, arguments, &expected).await;
+    }
+}
+
+/// WA03: a guest that opens all it can find.
+#[tokio::test]
+async fn wa03_open_files_are_bounded() {
+    let guest = Guest::new(grant(&[repository()], &[])).await;
+    let path = repository().join("Cargo.toml");
+    let end = guest.fails("many_files", json!({ "path": path, "count": 100_000 })).await;
+    assert_eq!(end, "Tool error: `many_files` reached its limit of 1000 open files and streams");
+    assert!(guest.says("open", json!({ "path": path })).await.starts_with("[workspace]"));
+}
+
+/// WA03: what a guest tells is passed on, up to a bound.
+#[tokio::test]
+async fn wa03_messages_are_bounded() {
+    let guest = Guest::new(Grant::none()).await;
+    assert_eq!(guest.says("log", json!({ "lines": 3000, "bytes": 10_000 })).await, "logged 3000 lines");
+    let heard = guest.heard();
+    assert_eq!(heard.len(), 1000);
+    let Event::Info { call, message } = &heard[999] else { panic!("{:?}", heard[999]) };
+    assert_eq!(call, "call-1");
+    assert!(message.starts_with("line 1000 xxx") && message.len() == 2000, "{}", message.len());
+    let guest = Guest::new(Grant::none()).await;
+    assert_eq!(guest.says("flood_host", json!({ "calls": 100_000 })).await, "made 100000 calls");
+    assert_eq!(guest.heard().len(), 1000);
+}
+
+/// With more spinning guests than processors, every other call and every timer goes on; cancelled,
+/// all of them end by themselves and not because the toolbox gave up on them after 3 s.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
+    let guest = Guest::new(Grant::none()).await;
+    let spinning: Vec<_> = (0..8)
+        .map(|number| {
+            let guest = guest.clone();
+            let tool = if number % 2 == 0 { "spin" } else { "spin_calling" };
+            tokio::spawn(async move { guest.fails(tool, json!({})).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let other =
+        Guest::of(&repository().join("plugins/built/hello.wasm"), Grant::none(), Limits::default()).await;
+    let begun = Instant::now();
+    assert_eq!(other.says("hello", json!({ "name": "you" })).await, "hello you");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(spinning.iter().all(|guest| !guest.is_finished()));
+    let begun = Instant::now();
+    guest.session.cancel.cancel();
+    for (number, end) in spinning.into_iter().enumerate() {
+        let tool = if number % 2 == 0 { "spin" } else { "spin_calling" };
+        assert_eq!(end.await.unwrap(), format!("Tool error: `{tool}` was cancelled"));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+/// A waiting guest is cancelled as well as a computing one.
+#[tokio::test]
+async fn wa03_a_sleeping_guest_ends_when_cancelled() {
+    let guest = Guest::new(Grant::none()).await;
+    let cancel = guest.session.cancel.clone();
+    let begun = Instant::now();
+    let soon = async move {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        cancel.cancel();
+    };
+    let (end, ()) = tokio::join!(guest.fails("sleep_forever", json!({})), soon);
+    assert_eq!(end, "Tool error: `sleep_forever` was cancelled");
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+/// A guest that asks learns that it was cancelled, and may finish; it may not stay.
+#[tokio::test]
+async fn a_cancelled_guest_may_leave_things_tidy() {
+    let guest = Guest::new(Grant::none()).await;
+    let cancel = guest.session.cancel.clone();
+    let soon = async move {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cancel.cancel();
+    };
+    let begun = Instant::now();
+    let (tidy, lingering, ()) = tokio::join!(
+        guest.says("wait_cancel", json!({ "ms": 20_000 })),
+        guest.fails("linger", json!({})),
+        soon
+    );
+    assert!(tidy.starts_with("cancelled after "), "{tidy}");
+    assert_eq!(lingering, "Tool error: `linger` was cancelled");
+    assert!(begun.elapsed() < Duration::from_millis(2900), "{:?}", begun.elapsed());
+}
+
+/// Whoever drops a call's future stops its guest.
+#[tokio::test]
+async fn a_guest_nobody_waits_for_is_stopped() {
+    let guest = Guest::new(Grant::none()).await;
+    let own = guest.clone();
+    let call = tokio::spawn(async move { own.call("progress", json!({ "steps": 10_000, "ms": 2 })).await });
+    eventually("progress is heard", || guest.heard().len() > 5).await;
+    call.abort();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let heard = guest.heard().len();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(guest.heard().len(), heard);
+}
+
+/// Bytes of memory that this process holds now, and the most it ever held.
+fn resident() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}
+
+/// WA03: floods of every kind, in a process that does nothing else, so that its memory tells.
+#[test]
+#[cfg(target_os = "linux")]
+fn wa03_floods_cost_haft_no_memory() {
+    #[expect(clippy::disallowed_methods, reason = "this very program, to run one test of it")]
+    let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = test.args(["--ignored", "--exact", "hostile::floods", "--nocapture"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+#[ignore = "run by `wa03_floods_cost_haft_no_memory` in a process of its own"]
+async fn floods() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // As many systems have it; haft must make room for what it lets guests open.
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum }).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let guest = Guest::within(grant(&[repository(), directory.path()], &[]), briefly(400)).await;
+    guest.says("echo", json!({ "text": "" })).await;
+    let (before, _) = resident();
+    let long = directory.path().join("x".repeat(3000));
+    for (tool, arguments) in [
+        ("flood_stdout", json!({ "bytes": 4_u64 << 30 })),
+        ("flood_stderr", json!({ "bytes": 4_u64 << 30 })),
+        ("log", json!({ "lines": u32::MAX, "bytes": 100_000 })),
+        ("allocate", json!({ "bytes": 4_u64 << 30 })),
+        ("flood_result", json!({ "bytes": 20 << 20 })),
+        ("flood_pieces", json!({ "count": 2_000_000 })),
+        ("write_many", json!({ "path": long, "count": 1_000_000 })),
+        ("many_files", json!({ "path": repository().join("Cargo.toml"), "count": 100_000 })),
+    ] {
+        let end = guest.fails(tool, arguments).await;
+        let lines: Vec<&str> = end.lines().collect();
+        let (first, hints) = lines.split_first().unwrap();
+        assert!(first.starts_with(&format!("Tool error: `{tool}` ")) && first.len() < 500, "{end}");
+        assert!(hints.iter().all(|line| line.starts_with("hint: ")), "{end}");
+        assert!(!first.contains("too many open files") && !first.contains("os error"), "{end}");
+        let (now, most) = resident();
+        eprintln!(
+            "{tool}: {} MiB, at most {} MiB: {}",
+            (now.saturating_sub(before)) >> 20,
+            (most - before) >> 20,
+            first
+        );
+        // What the guest itself may have is part of it: 64 MiB.
+        assert!(most - before < 100 << 20, "{tool}: {} MiB", (most - before) >> 20);
+    }
+    let large = Limits { memory: Limits::MAX_MEMORY, ..Limits::default() };
+    let guest = Guest::within(Grant::none(), large).await;
+    assert_eq!(
+        guest.fails("flood_result", json!({ "bytes": 1 << 30 })).await,
+        "Tool error: `flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n"
+            .to_owned()
+            + MORE_RESULT
+    );
+    assert_eq!(guest.says("echo", json!({ "text": "still here" })).await, "still here");
+    let (now, _) = resident();
+    assert!(now - before < 100 << 20, "{} MiB are not given back", (now - before) >> 20);
+}
