@@ -151,7 +151,7 @@ async fn wa06_damaged_entries_are_made_again() {
     };
     let halve = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
     let clear = |bytes: &mut Vec<u8>| bytes.clear();
-    let damages: [&dyn Fn(&mut Vec<u8>); 3] = [&flip, &halve, &clear];
+    let damages: [fn(&mut Vec<u8>); 3] = [flip, halve, clear];
     for suffix in [".cwasm", ".json", ".seen"] {
         for damage in damages {
             let place = Place::new();

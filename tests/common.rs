@@ -11,22 +11,22 @@ use haft::tool::{Session, Toolbox};
 use serde_json::Value;
 
 /// The repository.
-pub fn repository() -> &'static Path {
+pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
 /// The guest that does everything a guest should not.
-pub fn hostile() -> PathBuf {
+pub(crate) fn hostile() -> PathBuf {
     repository().join("tests/guests/built/hostile.wasm")
 }
 
 /// Where the tests keep compiled components between runs.
-pub fn cache() -> PathBuf {
+pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
 /// An engine that the tests share, as the plugins of a program do.
-pub fn engine() -> &'static Engine {
+pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
         Engine::new(&EngineOptions { cache: Some(cache()), ..EngineOptions::default() }).unwrap()
@@ -34,14 +34,14 @@ pub fn engine() -> &'static Engine {
 }
 
 /// A grant of nothing but these directories.
-pub fn grant(read: &[&Path], write: &[&Path]) -> Grant {
+pub(crate) fn grant(read: &[&Path], write: &[&Path]) -> Grant {
     let root = |path: &&Path| Root::resolve(repository(), path).unwrap();
     let grant = read.iter().map(root).fold(Grant::none(), Grant::with_read);
     write.iter().map(root).fold(grant, Grant::with_write)
 }
 
 /// A toolbox with the tools of one component, named as the component names them.
-pub async fn toolbox(component: &Path, grant: Grant, limits: Limits) -> Toolbox {
+pub(crate) async fn toolbox(component: &Path, grant: Grant, limits: Limits) -> Toolbox {
     let plugin = Plugin::load(engine(), "guest", Source::File(component.to_owned()), &limits).await.unwrap();
     let mut toolbox = Toolbox::default();
     for def in plugin.tools() {
@@ -52,7 +52,7 @@ pub async fn toolbox(component: &Path, grant: Grant, limits: Limits) -> Toolbox 
 }
 
 /// Calls a tool, with nobody listening.
-pub async fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> ToolResult {
+pub(crate) async fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> ToolResult {
     let call = ToolCall { id: "test".into(), tool: tool.into(), arguments };
     toolbox.dispatch(call, &Session::default()).await
 }

@@ -1,7 +1,6 @@
 //! The engine that components are compiled and run by: one a process. Its settings are part of
 //! the cache's key, so changing one here recompiles everything once.
 
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,7 +107,7 @@ impl Engine {
     }
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.
-    pub(super) fn compile(&self, bytes: &Cow<'static, [u8]>) -> Result<(Component, Option<Code>), LoadError> {
+    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<Code>), LoadError> {
         if bytes.get(4..8) == Some(&CORE_MODULE) {
             return Err(LoadError::CoreModule);
         }

@@ -220,7 +220,7 @@ impl Inner {
     async fn answer(&self, job: &Job) -> (Result<ToolResult, ToolError>, Option<wasmtime::Store<State>>) {
         let instance = match self.instance(job).await {
             Ok(instance) => instance,
-            Err(end) => return (Err(self.ended(end, None, job)), None),
+            Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
         let used = instance.call(&job.call, self.run(job)).await;
@@ -228,9 +228,9 @@ impl Inner {
         self.log_output(state);
         let answer = match used.outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
-                .map_err(|end| self.ended(end, None, job)),
+                .map_err(|end| self.ended(&end, None, job)),
             Ok(Err(error)) => Err(self.refusal(error, state, job)),
-            Err(end) => Err(self.ended(end, Some(state), job)),
+            Err(end) => Err(self.ended(&end, Some(state), job)),
         };
         (answer, Some(used.store))
     }
@@ -327,7 +327,7 @@ impl Inner {
     }
 
     /// The same of a guest that ended without a word of its own, or whose answer is of no use.
-    fn ended(&self, end: End, state: Option<&State>, job: &Job) -> ToolError {
+    fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> ToolError {
         let refused = self.refused(job);
         let more = end.limit.and_then(|limit| refused.more(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
