@@ -121,7 +121,8 @@ async fn te19_read_gives_the_exact_content() {
 #[tokio::test]
 async fn te19_offset_and_limit_reach_the_rest() {
     let sandbox = Sandbox::new().await;
-    let content: String = (1..=20_000).map(|line| format!("line {line}\n")).collect();
+    let content: String =
+        (1..=20_000).flat_map(|line| ["line ".to_owned(), line.to_string(), "\n".to_owned()]).collect();
     sandbox.put("long", &content);
     let total = content.chars().count();
     let first = sandbox.read("long").await;

@@ -314,6 +314,6 @@ async fn floods() {
             + MORE_RESULT
     );
     assert_eq!(guest.says("echo", json!({ "text": "still here" })).await, "still here");
-    let (now, _) = resident();
-    assert!(now - before < 100 << 20, "{} MiB are not given back", (now - before) >> 20);
+    // Clearing away a guest's memory is nothing that its caller waits for.
+    eventually("the memory is given back", || resident().0 - before < 100 << 20).await;
 }

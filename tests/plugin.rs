@@ -229,6 +229,64 @@ async fn wa06_instances_made_ahead_are_fresh_and_fit_their_call() {
     }
 }
 
+/// WA06: memory that an earlier call wrote is never seen, neither what the guest has from the start
+/// nor what it asks for; also where memory is reserved and used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa06_memory_is_always_empty() {
+    let before_answering = "
+        (if (i32.load (i32.const 60000)) (then unreachable))
+        (i32.store (i32.const 60000) (i32.const 1))
+        (drop (memory.grow (i32.const 32)))
+        (if (i32.load (i32.const 100000)) (then unreachable))
+        (i32.store (i32.const 100000) (i32.const 1))
+        (if (i32.load (i32.const 2000000)) (then unreachable))
+        (i32.store (i32.const 2000000) (i32.const 1))";
+    for pooling in [false, true] {
+        let engine = Engine::new(&EngineOptions { pooling, ahead: 4, ..EngineOptions::default() }).unwrap();
+        let source = Tiny { before_answering, ..Tiny::default() }.source();
+        let plugin = Plugin::load(&engine, "tiny", source, &Limits::default()).await.unwrap();
+        let tool = PluginTool::new(&plugin, &plugin.tools()[0], "tiny".into(), GrantPlace::Plugin);
+        let mut toolbox = Toolbox::default();
+        toolbox.insert(std::sync::Arc::new(tool), Grant::none(), Limits::default(), "the test").unwrap();
+        for turn in 0..300 {
+            if turn % 50 == 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            assert_eq!(crate::common::call(&toolbox, "tiny", json!({})).await.content, "a tiny answer");
+        }
+    }
+}
+
+/// WA03, WA06: limits and isolation are the same where memory is reserved and used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa03_limits_hold_for_pooled_instances() {
+    let options = EngineOptions { cache: Some(cache()), pooling: true, ahead: 2, ..EngineOptions::default() };
+    let engine = Engine::new(&options).unwrap();
+    let limits = briefly(300);
+    let plugin = Plugin::load(&engine, "guest", Source::File(hostile()), &limits).await.unwrap();
+    let mut toolbox = Toolbox::default();
+    for def in plugin.tools() {
+        let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+        toolbox.insert(std::sync::Arc::new(tool), Grant::none(), limits, "the test").unwrap();
+    }
+    for (tool, arguments, expected) in [
+        ("spin", json!({}), "`spin` timed out after 300ms: reached its time limit"),
+        ("allocate", json!({ "bytes": 4_u64 << 30 }), "`allocate` reached its memory limit of 64 MiB"),
+        ("recurse", json!({}), "`recurse` trapped: out of bounds memory access"),
+        ("unreachable", json!({}), "`unreachable` panicked"),
+    ] {
+        for _ in 0..3 {
+            let end = crate::common::call(&toolbox, tool, arguments.clone()).await;
+            assert!(
+                end.is_error && end.content.starts_with(&format!("Tool error: {expected}")),
+                "{}",
+                end.content
+            );
+            assert_eq!(crate::common::call(&toolbox, "count_calls", json!({})).await.content, "1");
+        }
+    }
+}
+
 /// The same plugin with the same rights and different limits never shares an instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {

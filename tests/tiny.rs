@@ -13,6 +13,8 @@ pub(crate) struct Tiny {
     pub(crate) tools: Vec<(String, String, String, Option<String>)>,
     /// Instructions before the list of tools is returned.
     pub(crate) before_listing: &'static str,
+    /// Instructions before the answer is returned.
+    pub(crate) before_answering: &'static str,
     /// The text of every answer.
     pub(crate) answer: String,
 }
@@ -28,6 +30,7 @@ impl Default for Tiny {
             import: None,
             tools: vec![tool],
             before_listing: "",
+            before_answering: "",
             answer: "a tiny answer".into(),
         }
     }
@@ -60,7 +63,7 @@ impl Data {
     }
 
     fn escaped(&self) -> String {
-        self.0.iter().map(|byte| format!("\\{byte:02x}")).collect()
+        self.0.iter().flat_map(|byte| ["\\".to_owned(), format!("{byte:02x}")]).collect()
     }
 }
 
@@ -90,7 +93,8 @@ impl Tiny {
         TEMPLATE
             .replace("EXPORT", &self.export)
             .replace("IMPORT", &import.unwrap_or_default())
-            .replace("BEFORE", self.before_listing)
+            .replace("BEFORE_LIST", self.before_listing)
+            .replace("BEFORE_CALL", self.before_answering)
             .replace("LIST", &list.to_string())
             .replace("ANSWER", &answer.to_string())
             .replace("OFFSET", &DATA.to_string())
@@ -122,8 +126,8 @@ const TEMPLATE: &str = r#"(component
     (func (export "realloc") (param i32 i32 i32 i32) (result i32)
       global.get $free
       (global.set $free (i32.and (i32.const -8) (i32.add (i32.const 7) (i32.add (global.get $free) (local.get 3))))))
-    (func (export "list") (result i32) BEFORE i32.const LIST)
-    (func (export "call") (param i32 i32 i32 i32 i32 i32) (result i32) i32.const ANSWER))
+    (func (export "list") (result i32) BEFORE_LIST i32.const LIST)
+    (func (export "call") (param i32 i32 i32 i32 i32 i32) (result i32) BEFORE_CALL i32.const ANSWER))
   (core instance $guest (instantiate $code))
   (type $hints (record (field "read-only" bool) (field "destructive" bool) (field "idempotent" bool) (field "open-world" bool)))
   (type $def (record (field "name" string) (field "description" string) (field "parameters" string)

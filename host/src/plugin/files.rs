@@ -31,6 +31,7 @@ use follow::Links;
 
 mod follow;
 mod preopens;
+mod refuse;
 mod replace;
 
 /// The type under which wasmtime finds [`Files`] in a store.
@@ -93,61 +94,6 @@ impl Files<'_> {
     /// Whether a look at a path may leave the directory it starts from.
     fn reads_anywhere(&self) -> bool {
         self.grant.readable() == Reach::Anywhere
-    }
-
-    /// Gives back what was opened, unless it shows haft itself.
-    fn refuse_processes(&mut self, opened: Resource<Descriptor>) -> FsResult<Resource<Descriptor>> {
-        let file = match self.inner.table.get(&opened)? {
-            Descriptor::File(file) => file.file.clone(),
-            Descriptor::Dir(directory) => directory.dir.clone(),
-        };
-        if let Err(refusal) = follow::refuse_processes(&file) {
-            self.inner.table.delete(opened)?;
-            return Err(refusal);
-        }
-        Ok(opened)
-    }
-
-    /// Refuses what could be opened and never come back.
-    async fn refuse_devices(
-        &mut self,
-        fd: Resource<Descriptor>,
-        flags: PathFlags,
-        path: String,
-    ) -> FsResult<()> {
-        match self.inner.stat_at(fd, flags, path).await.map(|stat| stat.type_) {
-            Ok(DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink)
-            | Err(_) => Ok(()),
-            Ok(_) => Err(ErrorCode::Unsupported.into()),
-        }
-    }
-
-    async fn exists(&mut self, fd: Resource<Descriptor>, path: String) -> bool {
-        if self.reads_anywhere() {
-            self.stat_at(fd, PathFlags::empty(), path).await.is_ok()
-        } else {
-            self.inner.stat_at(fd, PathFlags::empty(), path).await.is_ok()
-        }
-    }
-
-    /// Remembers what was refused for want of a right, for the hint that goes with the answer.
-    fn note<T>(&mut self, fd: u32, path: &str, what_for: Use, result: &FsResult<T>) {
-        let refused =
-            matches!(result, Err(error) if matches!(error.downcast_ref(), Some(ErrorCode::NotPermitted)));
-        if !refused {
-            return;
-        }
-        let directory = self.directory(&Resource::new_borrow(fd));
-        if let Ok(place) = directory.and_then(|directory| follow::place(&directory, path)) {
-            self.wanted.refuse(&place, what_for, self.grant);
-        }
-    }
-
-    /// The same of a file that was to go from one directory to another.
-    fn note_both<T>(&mut self, (from, old): (u32, &str), (to, new): (u32, &str), result: &FsResult<T>) {
-        for (fd, path) in [(from, old), (to, new)] {
-            self.note(fd, path, Use::Write, result);
-        }
     }
 }
 

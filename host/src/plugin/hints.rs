@@ -107,8 +107,8 @@ fn unseen(refused: &Refused<'_>, state: &State, message: &str) -> Option<String>
     if state.wanted.files {
         return Some(format!("`{plugin}` was granted no directory; to allow one, {lines}"));
     }
-    let looked =
-        state.wanted.opened && message.contains(MISSING) && state.grant.readable() != Reach::Anywhere;
+    let asked = state.wanted.missed || state.grant.readable() == Reach::Anywhere;
+    let looked = state.wanted.opened && !asked && message.contains(MISSING);
     looked.then(|| {
         format!("to `{plugin}` nothing exists but the granted directories; to allow another, {lines}")
     })

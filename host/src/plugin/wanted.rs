@@ -20,6 +20,8 @@ pub(super) struct Wanted {
     pub(super) unopened: Vec<String>,
     /// Whether it has opened its directories.
     pub(super) opened: bool,
+    /// Whether something it looked for in its directories is not there.
+    pub(super) missed: bool,
     /// Directories it was refused to read below.
     pub(super) reads: Few,
     /// Directories it was refused to write below.

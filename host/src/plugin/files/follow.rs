@@ -111,7 +111,7 @@ fn real_path(directory: &Dir) -> io::Result<PathBuf> {
 }
 
 /// An I/O error as WASI names it.
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 pub(super) fn error(error: io::Error) -> FsError {
     ErrorCode::from(&error).into()
 }
