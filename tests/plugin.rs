@@ -287,6 +287,7 @@ async fn wa03_limits_hold_for_pooled_instances() {
     }
 }
 
+/// WA06:
 /// The same plugin with the same rights and different limits never shares an instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {
