@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::common::{cache, hostile, repository};
 
-/// A home directory and a folder to work in, both gone at the end. They lie outside the directory
-/// for temporary files, which tools may write.
+/// A home directory and a folder to work in, both gone at the end, with a directory for temporary
+/// files of its own: tools may write there, so nothing else of the test may lie in it, wherever
+/// the repository is.
 struct Home {
     directory: tempfile::TempDir,
 }
@@ -27,7 +28,9 @@ struct Answer {
 impl Home {
     fn new() -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        fs::create_dir(directory.path().join("work")).unwrap();
+        for folder in ["work", "tmp"] {
+            fs::create_dir(directory.path().join(folder)).unwrap();
+        }
         Self { directory }
     }
 
@@ -46,6 +49,7 @@ impl Home {
             .args(arguments)
             .current_dir(self.work())
             .env("HOME", self.directory.path())
+            .env("TMPDIR", self.directory.path().join("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env("OPENAI_API_KEY", SECRET)
             .env_remove("HAFT_LOG")

@@ -104,7 +104,7 @@ impl Instance {
 }
 
 /// How long a cancelled guest may go on: enough for one that asks now and then to ask.
-const NOTICE: Duration = Duration::from_millis(25);
+const NOTICE: Duration = Duration::from_millis(10);
 
 /// How long a guest that asked and was told may leave things tidy. Shorter than the toolbox waits.
 const TIDY: Duration = Duration::from_secs(1);
