@@ -32,6 +32,7 @@ async fn invalid(arguments: Value) -> String {
 /// What no part of the machine that these tests run on may take for a hang.
 const PROMPT: Duration = Duration::from_secs(20);
 
+/// TE09.
 #[tokio::test]
 async fn te09_missing_command_is_required() {
     for arguments in [json!({}), json!({"command": ""}), json!({"command": " \n"}), json!({"command": null})]
@@ -40,6 +41,7 @@ async fn te09_missing_command_is_required() {
     }
 }
 
+/// TE10.
 #[tokio::test]
 async fn te10_both_streams_in_order_from_the_workspace() {
     let workspace = Workspace::new();
@@ -49,6 +51,7 @@ async fn te10_both_streams_in_order_from_the_workspace() {
     assert_eq!(result, ToolResult::success(format!("one\ntwo\nthree\n{place}\n{place}\nfour\n")));
 }
 
+/// TE11.
 #[tokio::test]
 async fn te11_exit_codes_are_seen() {
     let workspace = Workspace::new();
@@ -58,6 +61,7 @@ async fn te11_exit_codes_are_seen() {
     assert_eq!(bash(&workspace, "echo out; exit 1").await, ToolResult::error("out\n(exit code: 1)"));
 }
 
+/// TE12.
 #[tokio::test]
 async fn te12_long_output_keeps_both_ends_and_counts() {
     let result = bash(&Workspace::new(), "seq 1 20000; exit 1").await;
@@ -67,6 +71,7 @@ async fn te12_long_output_keeps_both_ends_and_counts() {
     assert!(result.content.contains("\n... (output truncated: 108894 total chars, showing first 149"));
 }
 
+/// TE24.
 #[tokio::test]
 async fn te24_long_output_is_cut_between_characters() {
     let result = bash(&Workspace::new(), "printf 'x'; printf '🙂ж%.0s' {1..20000}").await;
@@ -80,6 +85,7 @@ async fn invalid_utf8_is_replaced() {
     assert_eq!(bash(&Workspace::new(), r"printf 'a\xffb'").await.content, "a\u{FFFD}b");
 }
 
+/// TE13.
 #[tokio::test]
 async fn te13_a_timeout_keeps_what_was_printed() {
     let workspace = Workspace::new();
@@ -92,6 +98,7 @@ async fn te13_a_timeout_keeps_what_was_printed() {
     assert!(result.content.contains("timed out after 1s"));
 }
 
+/// TE13.
 #[tokio::test]
 async fn te13_the_default_is_120_seconds() {
     let tool = Bash::new(DEFAULT_TIMEOUT);
@@ -133,6 +140,7 @@ async fn begun(workspace: &Workspace) {
     eventually("all have begun", || workspace.files(".begun").len() == BROOD_SIZE).await;
 }
 
+/// TE14.
 #[tokio::test(flavor = "multi_thread")]
 async fn te14_nothing_survives_a_timeout() {
     let workspace = Workspace::new();
@@ -144,6 +152,7 @@ async fn te14_nothing_survives_a_timeout() {
     assert_eq!(workspace.files(".survived"), [""; 0]);
 }
 
+/// TE14.
 #[tokio::test(flavor = "multi_thread")]
 async fn te14_nothing_survives_a_cancellation() {
     let workspace = Workspace::new();
@@ -156,6 +165,7 @@ async fn te14_nothing_survives_a_cancellation() {
     assert_eq!(alive(&workspace), [""; 0]);
 }
 
+/// TE14:
 /// At once, and also where no other thread could do it later.
 #[tokio::test]
 async fn te14_nothing_survives_a_drop() {
@@ -167,6 +177,7 @@ async fn te14_nothing_survives_a_drop() {
     assert_eq!(alive(&workspace), [""; 0]);
 }
 
+/// TE14:
 /// TERM comes first, so that a command can tidy up.
 #[tokio::test(flavor = "multi_thread")]
 async fn te14_a_timeout_asks_before_it_kills() {
@@ -176,6 +187,7 @@ async fn te14_a_timeout_asks_before_it_kills() {
     assert!(result.content.starts_with("ready\ntidy\n(timed out"), "{}", result.content);
 }
 
+/// TE15.
 #[tokio::test(flavor = "multi_thread")]
 async fn te15_a_background_child_is_not_waited_for() {
     let workspace = Workspace::new();
@@ -186,6 +198,7 @@ async fn te15_a_background_child_is_not_waited_for() {
     assert_eq!(result, ToolResult::success(expected));
 }
 
+/// TE15:
 /// What is left behind does not go on unseen, whether it holds the pipe or has let go of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn te15_no_background_child_outlives_the_call() {
@@ -195,6 +208,7 @@ async fn te15_no_background_child_outlives_the_call() {
     assert_eq!(alive(&workspace), [""; 0]);
 }
 
+/// TE15:
 /// A process that is reading a pipe when the shell ends may still finish.
 #[tokio::test(flavor = "multi_thread")]
 async fn te15_what_is_written_just_after_the_end_is_seen() {
@@ -202,6 +216,7 @@ async fn te15_what_is_written_just_after_the_end_is_seen() {
     assert!(result.content.starts_with("late\n"), "{}", result.content);
 }
 
+/// TE16:
 /// Measured in a process of its own: this test, alone, once more.
 #[tokio::test]
 async fn te16_a_gigabyte_of_output_costs_no_memory() {
@@ -229,6 +244,7 @@ fn peak_memory() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// TE17.
 #[tokio::test]
 async fn te17_standard_input_is_empty() {
     let workspace = Workspace::new();
@@ -237,6 +253,7 @@ async fn te17_standard_input_is_empty() {
     assert!(started.elapsed() < PROMPT);
 }
 
+/// TE18.
 #[tokio::test]
 async fn te18_death_by_signal_is_told() {
     let workspace = Workspace::new();
@@ -245,6 +262,7 @@ async fn te18_death_by_signal_is_told() {
     assert!(bash(&workspace, "kill -SEGV $$").await.content.contains("signal: 11 (SIGSEGV)"));
 }
 
+/// RG06.
 #[tokio::test(flavor = "multi_thread")]
 async fn rg06_output_is_told_live_and_in_order() {
     let workspace = Workspace::new();

@@ -75,6 +75,7 @@ async fn answer(plugin: &Plugin) -> String {
     call(&toolbox, &def.name, json!({})).await.content
 }
 
+/// WA06:
 /// The list of an unchanged component is read, not asked for; its code is made again when called.
 #[tokio::test]
 async fn wa06_the_list_needs_no_code() {
@@ -90,6 +91,7 @@ async fn wa06_the_list_needs_no_code() {
     place.file(".cwasm");
 }
 
+/// WA06:
 /// All that a tool says of itself survives, not only what models are shown.
 #[tokio::test]
 async fn wa06_a_remembered_list_is_whole() {
@@ -128,6 +130,7 @@ async fn wa06_a_changed_component_is_met_anew() {
     assert_eq!(answer(&first).await, "a tiny answer");
 }
 
+/// WA06:
 /// A component that is replaced between its loading and its first call is not run under the old
 /// one's list.
 #[tokio::test]
@@ -143,6 +146,7 @@ async fn wa06_a_component_replaced_under_way_is_noticed() {
     );
 }
 
+/// WA06:
 /// Damage of any file is noticed and mended.
 #[tokio::test]
 async fn wa06_damaged_entries_are_made_again() {
@@ -210,6 +214,7 @@ async fn wa06_concurrent_engines_share_an_empty_cache() {
     assert_eq!(place.files("").len(), 2, "leftovers: {:?}", place.files(""));
 }
 
+/// WA06:
 /// A cache that a tool may write, or that lies above or below what it may, is not used; plugins
 /// work all the same.
 #[tokio::test]
@@ -240,6 +245,7 @@ async fn wa06_a_cache_that_tools_may_write_is_not_used() {
     }
 }
 
+/// WA06:
 /// A cache that others may write is not used either.
 #[tokio::test]
 async fn wa06_a_cache_that_others_may_write_is_not_used() {
@@ -253,6 +259,7 @@ async fn wa06_a_cache_that_others_may_write_is_not_used() {
     }
 }
 
+/// WA06:
 /// A cache that is made is nobody else's, whatever the process would make otherwise.
 #[tokio::test]
 async fn wa06_a_new_cache_is_private() {

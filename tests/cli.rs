@@ -192,7 +192,10 @@ fn a_grant_is_all_a_plugin_gets() {
     let refused = open(&home, &[]);
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("hint: `guest` was granted no directory"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("`read = [\"DIR\"]`") && refused.stderr.contains("`[plugins.grant]` of `guest`"));
+    assert!(
+        refused.stderr.contains("`read = [\"DIR\"]`")
+            && refused.stderr.contains("`[plugins.grant]` of `guest`")
+    );
     assert!(open(&home, &["--allow", "guest:read=."]).stdout.contains("the secret"));
     home.write("program.toml", &program("[plugins.grant]\nread = [\".\"]"));
     assert!(open(&home, &[]).stdout.contains("the secret"));
@@ -221,7 +224,11 @@ fn a_wrong_program_is_reported_whole_and_with_its_own_exit_code() {
     home.write("program.toml", "[sandbox]\nmode = \"rxw\"\n[builtin]\nshell = true\n");
     let answer = home.haft(&["tools"]);
     assert_eq!((answer.code, answer.stdout.as_str()), (3, ""));
-    assert!(answer.stderr.contains("program.toml:2:") && answer.stderr.contains("program.toml:3:"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("program.toml:2:") && answer.stderr.contains("program.toml:3:"),
+        "{}",
+        answer.stderr
+    );
 }
 
 /// WA04: a plugin that cannot be loaded is said and does not keep the others from working.
@@ -248,7 +255,11 @@ fn rs07_what_cannot_be_done_safely_is_left_out_and_said() {
         ("[builtins]\nshell_confirm = true\n", "bash", "`bash` is left out: it asks for a person's approval"),
         ("[sandbox]\nnetwork = false\n", "bash", "`[sandbox] network = false` cannot be enforced"),
         ("[sandbox]\nread = [\"/etc\"]\n", "bash", "`[sandbox] read` cannot be enforced"),
-        ("[requires_tools]\nnames = [\"grep\"]\n", "grep", "requires the tool `grep`, which it does not have"),
+        (
+            "[requires_tools]\nnames = [\"grep\"]\n",
+            "grep",
+            "requires the tool `grep`, which it does not have",
+        ),
     ] {
         home.write("program.toml", text);
         let answer = home.haft(&["tools", "--json"]);

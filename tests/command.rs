@@ -43,6 +43,7 @@ async fn content(spec: CommandSpec, arguments: Value) -> String {
 /// Prints every argument it gets on a line of its own.
 const LINES: [&str; 2] = ["printf", "<%s>\n"];
 
+/// PR02.
 #[test]
 fn pr02_the_name_says_program_and_tool() {
     let tool = CommandTool::new(spec(&["gh", "pr", "create"])).unwrap();
@@ -51,6 +52,7 @@ fn pr02_the_name_says_program_and_tool() {
     assert!(tool.def().hints.destructive && !tool.def().hints.read_only);
 }
 
+/// PR03.
 #[tokio::test]
 async fn pr03_the_command_s_own_words_come_first() {
     assert_eq!(
@@ -60,6 +62,7 @@ async fn pr03_the_command_s_own_words_come_first() {
     assert_eq!(content(spec(&["echo"]), json!({})).await, "\n");
 }
 
+/// PR04.
 #[tokio::test]
 async fn pr04_declared_arguments_reach_the_program() {
     let mut spec = spec(&LINES);
@@ -76,6 +79,7 @@ async fn pr04_declared_arguments_reach_the_program() {
     assert_eq!(missing, ToolError::InvalidArguments("`title` is required".into()));
 }
 
+/// PR05.
 #[tokio::test]
 async fn pr05_nothing_is_expanded_by_a_shell() {
     let words = ["$(id)", "; echo no", "`id`", "*", "a  b", "$HOME", "новая\nстрока", "", "--version"];
@@ -83,6 +87,7 @@ async fn pr05_nothing_is_expanded_by_a_shell() {
     assert_eq!(content(spec(&LINES), json!({"args": words})).await, expected);
 }
 
+/// PR05.
 #[test]
 fn pr05_only_a_bare_name_is_a_command() {
     let error = |words: &[&str]| CommandTool::new(spec(words)).unwrap_err();
@@ -94,6 +99,7 @@ fn pr05_only_a_bare_name_is_a_command() {
     assert_eq!(CommandTool::new(twice).unwrap_err(), CommandError::DuplicateArgument("a".into()));
 }
 
+/// PR05.
 #[tokio::test]
 async fn pr05_the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
@@ -106,6 +112,7 @@ async fn pr05_the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
     assert_eq!(result.content.trim_end(), workspace.path("").canonicalize().unwrap().to_str().unwrap());
 }
 
+/// PR06.
 #[tokio::test]
 async fn pr06_everything_missing_is_named_and_nothing_runs() {
     let mut spec = spec(&["haft-has-no-such-program"]);
@@ -151,6 +158,7 @@ async fn a_timeout_is_told() {
     assert!(content(spec, json!({})).await.starts_with("begun\n(timed out after 1s;"));
 }
 
+/// RG06.
 #[tokio::test(flavor = "multi_thread")]
 async fn rg06_each_stream_is_told_as_itself() {
     let workspace = Workspace::new();

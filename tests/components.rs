@@ -35,9 +35,14 @@ fn actual() -> BTreeMap<String, String> {
 fn is_part(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
-        ["wit", ..] | ["plugins", _, "src", ..] | ["tests", "guests", _, "src", ..] => true,
-        ["plugins", _, "Cargo.toml"] | ["tests", "guests", _, "Cargo.toml"] => true,
-        ["plugins", "built", name] | ["tests", "guests", "built", name] => name.ends_with(".wasm"),
+        ["wit", ..]
+        | ["plugins", _, "src", ..]
+        | ["tests", "guests", _, "src", ..]
+        | ["plugins", _, "Cargo.toml"]
+        | ["tests", "guests", _, "Cargo.toml"] => true,
+        ["plugins", "built", name] | ["tests", "guests", "built", name] => {
+            Path::new(name).extension().is_some_and(|extension| extension == "wasm")
+        }
         _ => false,
     }
 }

@@ -167,6 +167,7 @@ async fn wa03_messages_are_bounded() {
     assert_eq!(guest.heard().len(), 1000);
 }
 
+/// WA03:
 /// With more spinning guests than processors, every other call and every timer goes on; cancelled,
 /// all of them end by themselves and not because the toolbox gave up on them after 3 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,6 +197,7 @@ async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
+/// WA03:
 /// A waiting guest is cancelled as well as a computing one.
 #[tokio::test]
 async fn wa03_a_sleeping_guest_ends_when_cancelled() {

@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::expect_used,
+    clippy::format_collect,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stderr,

@@ -283,6 +283,7 @@ async fn wa03_limits_hold_for_pooled_instances() {
     }
 }
 
+/// WA06:
 /// The same plugin with the same rights and different limits never shares an instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wa06_instances_made_ahead_have_the_limits_of_their_call() {
@@ -410,4 +411,36 @@ async fn the_shipped_plugins_list_their_tools() {
         names.extend(plugin.tools().iter().map(|def| def.name.clone()));
     }
     assert_eq!(names.into_iter().collect::<Vec<_>>(), ["count", "edit", "hello", "read", "time", "write"]);
+}
+
+/// A tool that an embedding program writes itself.
+struct Own(haft::call::ToolDef);
+
+#[async_trait::async_trait]
+impl Tool for Own {
+    fn def(&self) -> &haft::call::ToolDef {
+        &self.0
+    }
+
+    async fn call(
+        &self,
+        call: &haft::call::ToolCall,
+        _: &haft::tool::Context<'_>,
+    ) -> Result<haft::call::ToolResult, haft::tool::ToolError> {
+        Ok(haft::call::ToolResult::success(format!("own: {}", call.arguments["text"])))
+    }
+}
+
+/// RG05, WA01: a program's own tool and a component's go into one toolbox by one door.
+#[tokio::test]
+async fn rg05_wa01_own_tools_and_components_share_one_interface() {
+    let mut toolbox = crate::common::toolbox(&hostile(), Grant::none(), Limits::default()).await;
+    let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    let def = haft::call::ToolDef { name: "own".into(), parameters, ..haft::call::ToolDef::default() };
+    let own = std::sync::Arc::new(Own(def));
+    toolbox.insert(own, Grant::none(), Limits::default(), "the test").unwrap();
+    for (tool, expected) in [("echo", "hi"), ("own", "own: \"hi\"")] {
+        let answer = crate::common::call(&toolbox, tool, json!({ "text": "hi" })).await;
+        assert_eq!((answer.content.as_str(), answer.is_error), (expected, false));
+    }
 }

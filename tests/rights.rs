@@ -496,6 +496,7 @@ async fn wa02_hints_name_what_would_allow_it() {
     }
 }
 
+/// WA02:
 /// A directory that was granted and is something else now is not opened.
 #[tokio::test]
 async fn wa02_a_grant_does_not_follow_a_link_put_in_its_place() {
@@ -592,6 +593,7 @@ async fn wa03_fifos_and_sockets_are_not_opened() {
     writer.join().unwrap();
 }
 
+/// WA02:
 /// haft's own environment and memory are files too, and nobody's to read, however much was granted.
 #[tokio::test]
 #[cfg(target_os = "linux")]
@@ -628,6 +630,7 @@ async fn wa02_processes_are_no_files() {
     }
 }
 
+/// SB03:
 /// Where everything may be read, links are followed as the person would, and what is read that way
 /// cannot be written that way.
 #[tokio::test]
@@ -675,6 +678,7 @@ async fn sb03_links_are_followed_for_reading_only() {
     assert!(!granted.join("stolen").exists());
 }
 
+/// SB03:
 /// A path means the same with and without the workspace in front.
 #[tokio::test]
 async fn sb03_relative_paths_start_from_the_workspace() {

@@ -20,6 +20,7 @@ async fn failure(script: Vec<Answer>) -> ProviderError {
     error
 }
 
+/// PL06.
 #[tokio::test]
 async fn pl06_a_client_error_is_reported_at_once_with_status_and_body() {
     let body = r#"{"error":{"message":"no such model: fake-model","type":"invalid_request_error","code":"model_not_found"}}"#;
@@ -33,12 +34,14 @@ async fn pl06_a_client_error_is_reported_at_once_with_status_and_body() {
     assert!(error.hint().unwrap().contains("`[provider] model`"));
 }
 
+/// PL06.
 #[tokio::test]
 async fn pl06_an_error_body_is_bounded() {
     let error = failure(vec![status(400, &[], &"x".repeat(10 << 20))]).await.to_string();
     assert!(error.len() < 1000, "{}", error.len());
 }
 
+/// PL06.
 #[tokio::test]
 async fn pl06_rate_limits_and_server_errors_are_tried_again() {
     let fake = Fake::start([
@@ -52,6 +55,7 @@ async fn pl06_rate_limits_and_server_errors_are_tried_again() {
     fake.assert_done();
 }
 
+/// PL06.
 #[tokio::test]
 async fn pl06_attempts_are_bounded() {
     let error = failure((0..4).map(|_| status(500, &[], "")).collect()).await;
@@ -62,12 +66,14 @@ async fn pl06_attempts_are_bounded() {
     );
 }
 
+/// PL06.
 #[tokio::test]
 async fn pl06_a_wait_that_nobody_would_sit_through_is_an_error() {
     let error = failure(vec![status(429, &[("retry-after", "86400")], "tomorrow")]).await;
     assert_eq!(error.attempts, 1);
 }
 
+/// PL06.
 #[tokio::test]
 async fn pl06_a_dead_endpoint_is_tried_again_and_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -85,6 +91,7 @@ async fn pl06_a_dead_endpoint_is_tried_again_and_named() {
     assert!(error.hint().unwrap().contains(&address.to_string()));
 }
 
+/// PL06.
 #[tokio::test]
 async fn pl06_redirects_are_not_followed() {
     let elsewhere = status(307, &[("location", "http://example.invalid/")], "");
@@ -102,24 +109,28 @@ async fn an_answer_that_takes_too_long_names_the_limit() {
     assert!(error.to_string().ends_with("no complete answer within 0.05 s"), "{error}");
 }
 
+/// PL07.
 #[tokio::test]
 async fn pl07_what_is_not_a_completion_fails_to_parse() {
     let error = failure(vec![status(200, &[], "<html>welcome</html>")]).await.to_string();
     assert!(error.contains("failed to parse response: expected value at line 1 column 1"), "{error}");
 }
 
+/// PL07.
 #[tokio::test]
 async fn pl07_an_answer_that_breaks_off_says_so() {
     let error = failure(vec![Answer::Cut]).await;
     assert!(matches!(error.failure, Failure::Interrupted(_)), "{error}");
 }
 
+/// PL07.
 #[tokio::test]
 async fn pl07_an_answer_without_end_is_cut() {
     let error = failure(vec![Answer::Endless]).await;
     assert!(matches!(error.failure, Failure::TooLarge(_)), "{error}");
 }
 
+/// PL12.
 #[tokio::test]
 async fn pl12_an_error_in_a_success_is_an_error_and_tried_again_where_it_is_transient() {
     let lasting = json!({ "error": { "message": "no credit left", "code": 402 } });
@@ -130,6 +141,7 @@ async fn pl12_an_error_in_a_success_is_an_error_and_tried_again_where_it_is_tran
     assert_eq!(run(&agent(&fake, Toolbox::default())).await.unwrap().text, "made it");
 }
 
+/// PL18.
 #[tokio::test]
 async fn pl18_no_choices_is_an_empty_response() {
     let error = failure(vec![reply(&json!({ "choices": [] }))]).await.to_string();
@@ -138,6 +150,7 @@ async fn pl18_no_choices_is_an_empty_response() {
     assert!(error.ends_with("empty response: neither text nor a call (finish reason `stop`)"), "{error}");
 }
 
+/// PL19.
 #[tokio::test]
 async fn pl19_availability_is_found_out_without_a_turn() {
     let models = || reply(&json!({ "object": "list", "data": [] }));
@@ -151,6 +164,7 @@ async fn pl19_availability_is_found_out_without_a_turn() {
     fake.assert_done();
 }
 
+/// PL19.
 #[tokio::test]
 async fn pl19_without_a_key_the_vendor_is_not_even_asked() {
     let keyless = provider(ProviderSettings::new("openai", "gpt-4o"));

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::fake::{Answer, calls, completion, says};
 use super::*;
 
+/// PL01.
 #[tokio::test]
 async fn pl01_text_only_answer_has_model_tokens_and_time() {
     let fake = Fake::start([says("hello")]).await;
@@ -19,6 +20,7 @@ async fn pl01_text_only_answer_has_model_tokens_and_time() {
     fake.assert_done();
 }
 
+/// PL02.
 #[tokio::test]
 async fn pl02_two_turns_with_a_tool() {
     let fake = Fake::start([calls(&[("call_1", "echo", r#"{"text":"4711"}"#)]), says("it said 4711")]).await;
@@ -37,6 +39,7 @@ async fn pl02_two_turns_with_a_tool() {
     fake.assert_done();
 }
 
+/// PL02:
 /// A prompt cache lives by requests that only ever grow at the end.
 #[tokio::test]
 async fn pl02_each_request_begins_with_the_one_before() {
@@ -51,6 +54,7 @@ async fn pl02_each_request_begins_with_the_one_before() {
     }
 }
 
+/// PL03.
 #[tokio::test]
 async fn pl03_parallel_calls_run_in_order_and_are_answered_by_id() {
     let turn =
@@ -65,6 +69,7 @@ async fn pl03_parallel_calls_run_in_order_and_are_answered_by_id() {
     fake.assert_done();
 }
 
+/// PL04.
 #[tokio::test]
 async fn pl04_no_tools_key_without_tools_and_no_system_message_without_text() {
     let fake = Fake::start([says("hi")]).await;
@@ -74,6 +79,7 @@ async fn pl04_no_tools_key_without_tools_and_no_system_message_without_text() {
     assert_eq!(fake.requests(), [expected]);
 }
 
+/// PL05.
 #[tokio::test]
 async fn pl05_the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
     let message = |id: &str, text: &str| {
@@ -94,6 +100,7 @@ async fn pl05_the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
     fake.assert_done();
 }
 
+/// PL08.
 #[tokio::test]
 async fn pl08_a_failing_tool_is_reported_and_the_loop_goes_on() {
     let fake = Fake::start([calls(&[("a", "broken", "{}")]), says("it is broken")]).await;
@@ -102,6 +109,7 @@ async fn pl08_a_failing_tool_is_reported_and_the_loop_goes_on() {
     assert_eq!(answers(&fake.requests()[1]), pairs(&[("a", "Error: Tool error: out of order")]));
 }
 
+/// PL09.
 #[tokio::test]
 async fn pl09_an_unknown_tool_is_reported_and_the_loop_goes_on() {
     let fake = Fake::start([calls(&[("a", "functions.launch", "{}")]), says("sorry")]).await;
@@ -127,6 +135,7 @@ async fn te08_allowed_tools_are_all_that_is_offered_and_run() {
     fake.assert_done();
 }
 
+/// PL10.
 #[tokio::test]
 async fn pl10_bad_arguments_are_answered_without_running_and_empty_ones_are_none() {
     let turn = calls(&[("a", "echo", r#"{"text": "#), ("b", "echo", ""), ("c", "echo", r#"{"text": 7}"#)]);
@@ -141,6 +150,7 @@ async fn pl10_bad_arguments_are_answered_without_running_and_empty_ones_are_none
     fake.assert_done();
 }
 
+/// PL11.
 #[tokio::test]
 async fn pl11_the_assistant_message_goes_back_with_all_that_was_in_it() {
     let call = json!({ "id": "a", "type": "function", "function": { "name": "echo", "arguments": "{}" } });
@@ -185,6 +195,7 @@ async fn refusals_and_filters_are_ends_of_their_own_and_leave_a_valid_history() 
     fake.assert_done();
 }
 
+/// PL20.
 #[tokio::test]
 async fn pl20_cancelled_while_the_model_thinks() {
     let session = Session::default();
@@ -215,6 +226,7 @@ impl Tool for Endless {
     }
 }
 
+/// PL20.
 #[tokio::test]
 async fn pl20_cancelled_while_a_tool_works() {
     let turn = calls(&[("a", "echo", "{}"), ("b", "endless", "{}"), ("c", "echo", "{}")]);
@@ -247,6 +259,7 @@ async fn pl20_cancelled_while_a_tool_works() {
     fake.assert_done();
 }
 
+/// PL20:
 /// A run that is dropped leaves the conversation as it was after its last complete turn.
 #[tokio::test]
 async fn pl20_a_dropped_run_leaves_a_valid_history() {
@@ -274,6 +287,7 @@ async fn pl20_a_dropped_run_leaves_a_valid_history() {
     fake.assert_done();
 }
 
+/// PL21.
 #[tokio::test]
 async fn pl21_an_identical_failing_call_is_not_run_a_fourth_time() {
     let turn = |id| calls(&[(id, "broken", r#"{"text":"x"}"#)]);

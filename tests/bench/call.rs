@@ -5,7 +5,12 @@
 //!
 //! `cargo bench`, or `cargo bench -- NAME` for one table.
 
-#![expect(clippy::indexing_slicing, clippy::print_stdout, clippy::unwrap_used, reason = "a program for people who measure")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for people who measure"
+)]
 
 #[path = "call/floor.rs"]
 mod floor;
@@ -27,7 +32,8 @@ use crate::table::Table;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let tables: [(&str, fn()); 4] = [("dispatch", dispatch), ("read", read), ("load", load), ("spinning", spinning)];
+    let tables: [(&str, fn()); 4] =
+        [("dispatch", dispatch), ("read", read), ("load", load), ("spinning", spinning)];
     for (_, run) in tables.iter().filter(|(name, _)| name.contains(&wanted)) {
         run();
     }
@@ -161,6 +167,10 @@ fn spinning() {
     for guest in guests {
         assert!(runtime.block_on(guest).unwrap().content.ends_with("was cancelled"));
     }
-    println!("\n`hello` while {SPINNING} guests spin: median {:?}, worst {:?} of {CALLS}", times[CALLS / 2], times[CALLS - 1]);
+    println!(
+        "\n`hello` while {SPINNING} guests spin: median {:?}, worst {:?} of {CALLS}",
+        times[CALLS / 2],
+        times[CALLS - 1]
+    );
     println!("all {SPINNING} ended {:?} after the cancel", begun.elapsed());
 }

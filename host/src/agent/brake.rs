@@ -72,6 +72,7 @@ mod tests {
         brake
     }
 
+    /// PL21.
     #[test]
     fn pl21_the_fourth_identical_failing_call_is_refused() {
         assert!(braked(2).refuse(&call("y", json!({ "a": 1, "b": 2 }))).is_none());
@@ -80,6 +81,7 @@ mod tests {
         assert!(brake.refuse(&call("y", json!({ "a": 1 }))).is_none());
     }
 
+    /// PL21.
     #[test]
     fn pl21_a_change_makes_another_try_worth_while_and_a_look_does_not() {
         let again = call("y", json!({ "a": 1, "b": 2 }));

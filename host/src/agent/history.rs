@@ -38,6 +38,7 @@ mod tests {
     use super::*;
     use crate::provider::Reply;
 
+    /// PL20.
     #[test]
     fn pl20_what_is_said_again_joins_what_was_said_before() {
         let mut history = History::default();
@@ -49,6 +50,7 @@ mod tests {
         assert_eq!(history.messages().len(), 3);
     }
 
+    /// PL20.
     #[test]
     fn pl20_an_empty_turn_is_not_kept() {
         let mut history = History::default();

@@ -9,8 +9,8 @@ use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
-use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::bindings::PluginPre;
+use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
 use super::failure::LoadError;
@@ -71,7 +71,11 @@ impl Engine {
             let writable: Vec<&Reach> = options.writable.iter().collect();
             let opened = Cache::open(directory, key(&engine), &writable);
             let directory = directory.display();
-            opened.inspect_err(|error| tracing::warn!("compiled plugins are not kept in `{directory}`: {error}")).ok()
+            opened
+                .inspect_err(|error| {
+                    tracing::warn!("compiled plugins are not kept in `{directory}`: {error}");
+                })
+                .ok()
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
         Ok(Self(Arc::new(Inner { engine, linker, clock, threads: Threads::new()?, cache, ahead })))
@@ -116,7 +120,8 @@ impl Engine {
             return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
         };
         let code = self.wasmtime().precompile_component(bytes).map_err(invalid)?;
-        let kept = cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
+        let kept =
+            cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
         match kept.as_ref().and_then(|kept| cache.load(self.wasmtime(), kept)) {
             Some(component) => Ok((component, kept)),
             None => Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None)),
@@ -144,7 +149,9 @@ fn check_world(engine: &wasmtime::Engine, component: &Component) -> Result<(), L
     if versions().any(|version| version == SUPPORTED) {
         return Ok(());
     }
-    let other = versions().next().map(|found| LoadError::WrongVersion { found: found.to_owned(), supported: SUPPORTED });
+    let other = versions()
+        .next()
+        .map(|found| LoadError::WrongVersion { found: found.to_owned(), supported: SUPPORTED });
     Err(other.unwrap_or(LoadError::WrongWorld))
 }
 

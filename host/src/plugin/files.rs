@@ -16,7 +16,6 @@ use std::fs::File;
 use rustix::fs::{FileType, fstat};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
-use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
     ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp,
@@ -31,6 +30,7 @@ use crate::grant::{Grant, Reach};
 use follow::Links;
 
 mod follow;
+mod preopens;
 mod refuse;
 mod replace;
 
@@ -52,15 +52,6 @@ impl HasData for HasFiles {
 pub(super) fn view(state: &mut State) -> Files<'_> {
     let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
     Files { inner, grant: &state.grant, wanted: &mut state.wanted }
-}
-
-/// What a descriptor made from a grant may do.
-fn rights(writable: bool) -> (FsPerms, OpenMode) {
-    if writable {
-        (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE)
-    } else {
-        (FsPerms::ReadOnly, OpenMode::READ)
-    }
 }
 
 impl Files<'_> {
@@ -113,27 +104,6 @@ fn links(flags: PathFlags) -> Links {
 
 fn mode_of(file: &File) -> FsResult<u32> {
     Ok(fstat(file).map_err(std::io::Error::from).map_err(follow::error)?.st_mode)
-}
-
-impl preopens::Host for Files<'_> {
-    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
-        let preopens = self.grant.preopens();
-        self.wanted.files = preopens.is_empty();
-        self.wanted.opened = true;
-        self.wanted.unopened.clear();
-        let mut directories = Vec::with_capacity(preopens.len());
-        for preopen in preopens {
-            match preopen.root.open() {
-                Ok(directory) => {
-                    let (permissions, mode) = rights(preopen.writable);
-                    let directory = Descriptor::Dir(Dir::new(directory, permissions, mode, true));
-                    directories.push((self.inner.table.push(directory)?, preopen.name));
-                }
-                Err(error) => self.wanted.unopened.push(format!("`{}`: {error}", preopen.name)),
-            }
-        }
-        Ok(directories)
-    }
 }
 
 impl types::Host for Files<'_> {

@@ -43,8 +43,10 @@ impl Assembly<'_> {
 
     fn command(&mut self, program: &str, tool: &Declared, grant: &Grant) -> anyhow::Result<()> {
         let spec = command_spec(self.manifest, program, tool);
-        let (exposed, alias) =
-            (command::exposed_name(&spec.program, &spec.tool), format!("program:{}:{}", spec.program, spec.tool));
+        let (exposed, alias) = (
+            command::exposed_name(&spec.program, &spec.tool),
+            format!("program:{}:{}", spec.program, spec.tool),
+        );
         let origin = format!("`[[tools]]` at {}", self.manifest.source.place(tool.name.span));
         let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
         match CommandTool::new(spec) {
@@ -54,7 +56,8 @@ impl Assembly<'_> {
                 self.toolbox.alias(alias, &exposed);
             }
             Err(error) => {
-                let problem = Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
+                let problem =
+                    Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
                 self.problems.push(problem.at(tool.command.span, "this command"));
             }
         }

@@ -26,7 +26,8 @@ impl Assembly<'_> {
             self.problems.push(Problem::new(format!("{why}: `bash` and `[[tools]]` are left out")));
         }
         if self.manifest.agent.tool_budget.is_some() {
-            self.problems.push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));
+            self.problems
+                .push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));
         }
         self.required_tools();
     }
@@ -41,11 +42,13 @@ impl Assembly<'_> {
     fn plugin_extras(&mut self) {
         for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
             if plugin.reuse.is_some() {
-                let problem = Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
+                let problem =
+                    Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
                 self.problems.push(problem.at(plugin.name.span, "this plugin"));
             }
             for secret in &plugin.secrets {
-                let problem = Problem::new("`[plugins.secrets]` has no effect yet: plugins make no HTTP requests");
+                let problem =
+                    Problem::new("`[plugins.secrets]` has no effect yet: plugins make no HTTP requests");
                 self.problems.push(problem.at(secret.name.span, "this secret"));
             }
         }

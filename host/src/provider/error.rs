@@ -200,6 +200,7 @@ mod tests {
         ProviderError { provider: "openai", endpoint: "http://localhost/v1".into(), attempts, failure }
     }
 
+    /// PL06.
     #[test]
     fn pl06_a_message_names_provider_endpoint_status_and_attempts() {
         let failure = Failure::Status { status: 429, body: "slow down".into() };
@@ -209,6 +210,7 @@ mod tests {
         );
     }
 
+    /// PL06.
     #[test]
     fn pl06_only_rate_limits_server_errors_and_connections_are_worth_another_try() {
         let status = |status| Failure::Status { status, body: String::new() };

@@ -118,6 +118,7 @@ mod tests {
         Failure::Status { status: 503, body: String::new() }
     }
 
+    /// PL06.
     #[test]
     fn pl06_waits_double_within_their_bounds_and_end() {
         let retry = Retry::default();
@@ -131,6 +132,7 @@ mod tests {
         );
     }
 
+    /// PL06.
     #[test]
     fn pl06_a_server_chooses_the_wait_unless_it_is_absurd() {
         let retry = Retry::default();
@@ -140,6 +142,7 @@ mod tests {
         assert_eq!(asked(3600), None);
     }
 
+    /// PL06.
     #[test]
     fn pl06_retry_after_is_seconds_or_a_date() {
         let now = UNIX_EPOCH + Duration::from_secs(784_111_777 - 90);

@@ -98,6 +98,7 @@ mod tests {
         Ok(find(text, old, new, all)?.pieces(text).collect())
     }
 
+    /// TE22.
     #[test]
     fn te22_one_occurrence_is_replaced_wherever_it_is() {
         assert_eq!(replaced("abc", "a", "x", false), Ok("xbc".into()));
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(replaced("héllo 🦀", "🦀", "wörld", false), Ok("héllo wörld".into()));
     }
 
+    /// TE22.
     #[test]
     fn te22_several_need_replace_all_and_their_lines_are_named() {
         let several = Mismatch::Several { count: 3, lines: "1, 2, 4".into() };
@@ -117,6 +119,7 @@ mod tests {
         assert_eq!((count, lines.as_str()), (12, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more"));
     }
 
+    /// TE22.
     #[test]
     fn te22_overlapping_occurrences_are_several() {
         let several = Mismatch::Several { count: 2, lines: "1, 1".into() };
@@ -125,6 +128,7 @@ mod tests {
         assert_eq!(replaced("ééé", "éé", "b", true), Ok("bé".into()));
     }
 
+    /// TE22.
     #[test]
     fn te22_a_text_that_differs_in_white_space_is_pointed_at() {
         assert_eq!(

@@ -58,6 +58,7 @@ impl Place {
     }
 }
 
+/// TE19.
 #[test]
 fn te19_read_gives_the_exact_content() {
     let text = "one\r\n\ttwo\n\n\u{feff}thrée 🦀 without a last newline";
@@ -68,6 +69,7 @@ fn te19_read_gives_the_exact_content() {
     assert_eq!(Place::with("empty", "").read(&json!({ "file_path": "empty" })), "");
 }
 
+/// TE19.
 #[test]
 fn te19_offset_and_limit_are_lines() {
     let place = Place::with("a", "1\n2\n3\n4");
@@ -78,6 +80,7 @@ fn te19_offset_and_limit_are_lines() {
     assert_eq!(place.read(&json!({ "file_path": "a", "limit": u64::MAX, "offset": 3 })), "3\n4");
 }
 
+/// TE19.
 #[test]
 fn te19_past_the_end_is_an_error_that_says_where_the_end_is() {
     let place = Place::with("a", "one\ntwo\n");
@@ -92,6 +95,7 @@ fn te19_past_the_end_is_an_error_that_says_where_the_end_is() {
     assert!(message.starts_with("`offset`: invalid value: integer `0`"), "{message}");
 }
 
+/// TE19.
 #[test]
 fn te19_more_than_50000_characters_are_truncated() {
     let place = Place::with("a", "x".repeat(50_000));
@@ -102,6 +106,7 @@ fn te19_more_than_50000_characters_are_truncated() {
     assert_eq!(place.read(&json!({ "file_path": "a" })), expected);
 }
 
+/// TE19, TE24:
 /// Page after page, what `read` shows is the file, whether its lines are short or there is one only.
 #[test]
 fn te19_te24_the_pages_make_up_the_file() {
@@ -145,6 +150,7 @@ fn te24_truncation_never_splits_a_character() {
     }
 }
 
+/// TE20.
 #[test]
 fn te20_a_missing_file_is_named() {
     let place = Place::new();
@@ -153,6 +159,7 @@ fn te20_a_missing_file_is_named() {
     assert_eq!(place.error::<Read>(json!({ "file_path": "no/such.txt" })), expected);
 }
 
+/// TE20.
 #[test]
 fn te20_what_is_no_regular_file_is_refused_at_once() {
     let place = Place::new();
@@ -174,6 +181,7 @@ fn te20_what_is_no_regular_file_is_refused_at_once() {
     }
 }
 
+/// TE20.
 #[test]
 fn te20_invalid_utf8_is_shown_with_a_notice() {
     let place = Place::with("a", b"caf\xe9 \xf0\x9f\xa6 \xff\xfe end\xe2\x82");
@@ -181,6 +189,7 @@ fn te20_invalid_utf8_is_shown_with_a_notice() {
     assert_eq!(place.read(&json!({ "file_path": "a" })), expected);
 }
 
+/// TE20.
 #[test]
 fn te20_a_binary_file_is_refused_with_its_size() {
     let message = Place::with("a", b"\x7fELF\0\0\0").error::<Read>(json!({ "file_path": "a" }));
@@ -191,6 +200,7 @@ fn te20_a_binary_file_is_refused_with_its_size() {
     assert_eq!(place.read(&json!({ "file_path": "late", "limit": 1 })).len(), 9001);
 }
 
+/// TE21.
 #[test]
 fn te21_write_creates_parents_and_overwrites() {
     let place = Place::new();
@@ -202,6 +212,7 @@ fn te21_write_creates_parents_and_overwrites() {
     assert_eq!(place.content("a/b/c.txt"), "");
 }
 
+/// TE21.
 #[test]
 fn te21_missing_arguments_are_errors() {
     let place = Place::new();
@@ -211,6 +222,7 @@ fn te21_missing_arguments_are_errors() {
     assert_eq!(place.error::<Write>(json!({ "file_path": "", "content": "" })), "`file_path` is empty");
 }
 
+/// TE21.
 #[test]
 fn te21_write_refuses_what_is_no_file() {
     let place = Place::with("file", "x");
@@ -230,6 +242,7 @@ fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({ "file_path": path, "old_string": old, "new_string": new })
 }
 
+/// TE22.
 #[test]
 fn te22_edit_replaces_and_reports_the_count() {
     let place = Place::with("a", "one two two");
@@ -239,6 +252,7 @@ fn te22_edit_replaces_and_reports_the_count() {
     assert_eq!(place.content("a"), "1 2 2");
 }
 
+/// TE22.
 #[test]
 fn te22_a_failed_edit_changes_nothing() {
     let text = "\tone\ntwo\ntwo\n";
@@ -259,6 +273,7 @@ fn te22_a_failed_edit_changes_nothing() {
     assert_eq!(place.names(), ["a"]);
 }
 
+/// TE22.
 #[test]
 fn te22_edit_needs_a_text_file_that_exists() {
     let place = Place::with("latin", b"caf\xe9");
@@ -284,6 +299,7 @@ fn te23_the_old_file_is_replaced_whole() {
     assert_eq!((place.content("a").as_str(), place.names()), ("newer", vec!["a".to_owned()]));
 }
 
+/// TE23.
 #[test]
 fn te23_a_failed_write_leaves_nothing_behind() {
     let place = Place::new();

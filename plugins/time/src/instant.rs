@@ -86,6 +86,7 @@ mod tests {
         Instant::new(Duration::from_secs(day * SECONDS_A_DAY)).date()
     }
 
+    /// TI02.
     #[test]
     fn ti02_the_fixed_instant() {
         let instant = Instant::new(Duration::from_secs(1_709_130_123));

@@ -90,6 +90,7 @@ mod tests {
         }
     }
 
+    /// TI01.
     #[test]
     fn ti01_the_default_is_epoch_and_unknown_formats_list_the_known() {
         let context = Context::default();

@@ -25,6 +25,7 @@ fn understood(arguments: &Value) -> Result<Value, String> {
     wanted.problem.map_or(Ok(wanted.call.arguments), Err)
 }
 
+/// PL01.
 #[test]
 fn pl01_text_model_and_tokens_are_read() {
     let turn = decode(&json!({
@@ -40,6 +41,7 @@ fn pl01_text_model_and_tokens_are_read() {
     assert_eq!(turn.usage, Usage { input: 7, output: 2, cached: 3 });
 }
 
+/// PL04.
 #[test]
 fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
@@ -47,6 +49,7 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     assert_eq!(Value::from(body), json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] }));
 }
 
+/// PL04.
 #[test]
 fn pl04_tools_have_the_published_shape() {
     let def = ToolDef {
@@ -63,6 +66,7 @@ fn pl04_tools_have_the_published_shape() {
     assert_eq!(body["messages"], json!([{ "role": "system", "content": "be brief" }]));
 }
 
+/// PL07.
 #[test]
 fn pl07_what_is_not_json_fails_to_parse() {
     let error = OpenAi.decode(&ask(&[], &[]), b"<html>\n oops").unwrap_err();
@@ -72,6 +76,7 @@ fn pl07_what_is_not_json_fails_to_parse() {
     assert!(matches!(decode(&json!({ "choices": [{}] })), Err(Failure::Malformed(_))));
 }
 
+/// PL10.
 #[test]
 fn pl10_arguments_are_understood_in_every_form_that_is_sent() {
     for empty in [json!(""), json!(" \n"), json!("null"), json!("{}"), json!({}), Value::Null, json!("\"\"")]
@@ -83,6 +88,7 @@ fn pl10_arguments_are_understood_in_every_form_that_is_sent() {
     }
 }
 
+/// PL10.
 #[test]
 fn pl10_bad_arguments_are_a_problem_and_are_not_echoed() {
     for bad in [json!("{\"a\":"), json!("[1]"), json!("7"), json!(7), json!("\"\\\"{}\\\"\"")] {
@@ -96,6 +102,7 @@ fn pl10_bad_arguments_are_a_problem_and_are_not_echoed() {
     assert!(huge.len() < 1000, "{}", huge.len());
 }
 
+/// PL10.
 #[test]
 fn pl10_missing_and_repeated_ids_are_made_up_and_unique() {
     let nameless = json!({ "function": { "name": "t" } });
@@ -109,6 +116,7 @@ fn pl10_missing_and_repeated_ids_are_made_up_and_unique() {
     }
 }
 
+/// PL10.
 #[test]
 fn pl10_made_up_ids_go_on_where_the_conversation_left_off() {
     let message = json!({ "tool_calls": [{ "function": { "name": "t", "arguments": "" } }] });
@@ -119,6 +127,7 @@ fn pl10_made_up_ids_go_on_where_the_conversation_left_off() {
     assert_eq!(second.reply.calls[0].call.id, "haft00001");
 }
 
+/// PL11.
 #[test]
 fn pl11_unknown_keys_go_back_and_nulls_do_not() {
     let mut entry = call("c", "t", &json!("{\"a\": 1}"));
@@ -136,6 +145,7 @@ fn pl11_unknown_keys_go_back_and_nulls_do_not() {
     assert_eq!(raw, expected);
 }
 
+/// PL11.
 #[test]
 fn pl11_content_may_be_null_missing_or_an_array() {
     let parts = json!([{ "type": "text", "text": "one " }, { "type": "thinking", "thinking": [] }, "two"]);
@@ -150,6 +160,7 @@ fn pl11_content_may_be_null_missing_or_an_array() {
     }
 }
 
+/// PL11.
 #[test]
 fn pl11_invented_names_are_echoed_in_a_form_that_is_taken_back() {
     for (name, echoed) in [("functions.read", "functions_read"), ("", "unnamed"), ("lés", "l_s")] {
@@ -159,6 +170,7 @@ fn pl11_invented_names_are_echoed_in_a_form_that_is_taken_back() {
     }
 }
 
+/// PL12.
 #[test]
 fn pl12_an_error_in_a_success_is_an_error() {
     let cases = [
@@ -176,6 +188,7 @@ fn pl12_an_error_in_a_success_is_an_error() {
     assert!(decode(&json!({ "error": null, "choices": [{ "message": { "content": "fine" } }] })).is_ok());
 }
 
+/// PL18.
 #[test]
 fn pl18_nothing_said_is_an_empty_response() {
     for body in [
@@ -227,6 +240,7 @@ fn answers_say_that_they_failed_and_what_they_leave_out() {
 }
 
 proptest::proptest! {
+    /// PL11:
     /// Whatever a server sends as its message, reading it does not fail and every call can go back.
     #[test]
     fn pl11_anything_is_read(
