@@ -288,7 +288,7 @@ async fn floods() {
         ("allocate", json!({ "bytes": 4_u64 << 30 })),
         ("flood_result", json!({ "bytes": 20 << 20 })),
         ("flood_pieces", json!({ "count": 2_000_000 })),
-        ("write_many", json!({ "path": long, "count": 1_000_000 })),
+        ("write_many", json!({ "path": long, "count": u32::MAX })),
         ("many_files", json!({ "path": repository().join("Cargo.toml"), "count": 100_000 })),
     ] {
         let end = guest.fails(tool, arguments).await;

@@ -87,3 +87,33 @@ impl Few {
         self.0.iter().map(|text| text.display())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grant::Root;
+
+    #[test]
+    fn notes_are_few_and_short() {
+        let mut few = Few::default();
+        few.note("x".repeat(5000));
+        (0..1_000_000).for_each(|number| few.note(format!("/directory/{number}")));
+        let kept: Vec<_> = few.iter().map(|path| path.to_string()).collect();
+        assert_eq!(kept, ["/directory/0", "/directory/1", "/directory/2", "/directory/3"]);
+    }
+
+    #[test]
+    fn a_refusal_names_the_directory_that_would_have_to_be_granted() {
+        let root = |path: &str| Root::resolve(Path::new("/"), Path::new(path)).unwrap();
+        let grant = Grant::none().with_read(root("/nowhere/docs")).with_write(root("/nowhere/out"));
+        let mut wanted = Wanted::default();
+        wanted.refuse(Path::new("/nowhere/out/../other/file"), Use::Write, &grant);
+        wanted.refuse(Path::new("/nowhere/docs/file"), Use::Write, &grant);
+        wanted.refuse(Path::new("/nowhere/outside/file"), Use::Read, &grant);
+        wanted.refuse(Path::new("/nowhere/out/link/file"), Use::Write, &grant);
+        let shown = |few: &Few| few.iter().map(|path| path.to_string()).collect::<Vec<_>>();
+        assert_eq!(shown(&wanted.writes), ["/nowhere/docs", "/nowhere/other"]);
+        assert_eq!(shown(&wanted.reads), ["/nowhere/outside"]);
+        assert_eq!(shown(&wanted.strays), ["/nowhere/out/link/file"]);
+    }
+}

@@ -47,9 +47,9 @@ impl haft_plugin::Tool for WriteSecretly {
 }
 
 deed! {
-    /// Tries to write one file after the other, named by a path and a number, and gives up at none.
+    /// Tries to write a file in one directory after the other, named by a path and a number.
     WriteMany, "write_many" { path: String, count: u32 } |self, _context| {
-        let refused = (0..self.count).filter(|number| fs::write(format!("{}{number}", self.path), "").is_err());
+        let refused = (0..self.count).filter(|number| fs::write(format!("{}{number}/file", self.path), "").is_err());
         Err(Error::failed(format!("{} of {} were refused", refused.count(), self.count)))
     }
 }

@@ -10,10 +10,10 @@ const LINE: &[u8; 64] = b"all work and no play makes a guest a very dull guest, 
 deed! {
     /// Answers with a text of so many bytes.
     FloodResult, "flood_result" { bytes: usize } |self, _context| {
-        let mut text = String::new();
+        let mut text = Vec::new();
         text.try_reserve_exact(self.bytes)?;
-        text.extend(std::iter::repeat_n('x', self.bytes));
-        Ok(text.into())
+        text.resize(self.bytes, b'x');
+        Ok(String::from_utf8(text)?.into())
     }
 }
 
