@@ -74,8 +74,23 @@ pub struct ToolResult {
 pub struct Attachment {
     /// Media type, as in RFC 6838: `image/png`.
     pub media_type: String,
-    /// The bytes.
+    /// The bytes; base64 (RFC 4648, section 4) in JSON, as in MCP.
+    #[serde(with = "as_base64")]
     pub data: Vec<u8>,
+}
+
+mod as_base64 {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(data: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(data))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        BASE64_STANDARD.decode(String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
 }
 
 impl ToolResult {
@@ -105,5 +120,13 @@ mod tests {
         let value = serde_json::to_value(&def).unwrap();
         let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(keys, ["name", "description", "parameters"]);
+    }
+
+    #[test]
+    fn attachments_are_base64_in_json() {
+        let attachment = Attachment { media_type: "image/png".into(), data: vec![0, 255] };
+        let json = serde_json::to_value(&attachment).unwrap();
+        assert_eq!(json["data"], "AP8=");
+        assert_eq!(serde_json::from_value::<Attachment>(json).unwrap(), attachment);
     }
 }
