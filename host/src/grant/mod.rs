@@ -43,6 +43,23 @@ pub struct Grant {
     workspace: Option<Root>,
     env: BTreeSet<String>,
     hosts: Vec<HostPattern>,
+    children: Children,
+    sealed: Sealed,
+}
+
+/// What a child process may reach besides files. A component never gets any of it: what it may
+/// reach is [`Grant::hosts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Children {
+    network: bool,
+    unix_sockets: bool,
+}
+
+/// What stays closed whatever else a grant allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sealed {
+    hidden: Vec<Root>,
+    fixed: Vec<Root>,
 }
 
 /// One directory a guest gets, under one name.
@@ -65,6 +82,8 @@ impl Grant {
             workspace: None,
             env: BTreeSet::new(),
             hosts: Vec::new(),
+            children: Children::default(),
+            sealed: Sealed::default(),
         }
     }
 
@@ -77,7 +96,9 @@ impl Grant {
                 Reach::Roots(std::iter::once(workspace.clone()).chain(writable).collect())
             }
         };
-        Self { read: Reach::Anywhere, write, workspace: Some(workspace), ..Self::none() }
+        // A process that may write anything may talk to any service of this machine too.
+        let children = Children { network: true, unix_sockets: mode == SandboxMode::Rwx };
+        Self { read: Reach::Anywhere, write, workspace: Some(workspace), children, ..Self::none() }
     }
 
     /// Adds a directory that may be read. Only for building a grant; see the module's rule.
@@ -122,6 +143,36 @@ impl Grant {
         self
     }
 
+    /// Sets whether child processes may use the network.
+    #[must_use]
+    pub fn with_network(mut self, allowed: bool) -> Self {
+        self.children.network = allowed;
+        self
+    }
+
+    /// Sets whether child processes may connect to the sockets of this machine's services, which
+    /// act with rights of their own (Docker, the session bus, an SSH agent).
+    #[must_use]
+    pub fn with_unix_sockets(mut self, allowed: bool) -> Self {
+        self.children.unix_sockets = allowed;
+        self
+    }
+
+    /// Closes a file or a directory and what is below it: it is neither read nor written, even
+    /// where everything else is.
+    #[must_use]
+    pub fn with_hidden(mut self, root: Root) -> Self {
+        push_new(&mut self.sealed.hidden, root);
+        self
+    }
+
+    /// Keeps a file or a directory and what is below it as it is: it may be read, not written.
+    #[must_use]
+    pub fn with_fixed(mut self, root: Root) -> Self {
+        push_new(&mut self.sealed.fixed, root);
+        self
+    }
+
     /// What both allow: asked ∩ given. Never wider than either.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Self {
@@ -136,6 +187,8 @@ impl Grant {
             workspace: self.workspace.clone().or_else(|| other.workspace.clone()),
             env,
             hosts,
+            children: self.children.meet(other.children),
+            sealed: self.sealed.join(&other.sealed),
         }
     }
 
@@ -177,6 +230,26 @@ impl Grant {
         &self.hosts
     }
 
+    /// Whether child processes may use the network.
+    pub fn network(&self) -> bool {
+        self.children.network
+    }
+
+    /// Whether child processes may connect to the sockets of this machine's services.
+    pub fn unix_sockets(&self) -> bool {
+        self.children.unix_sockets
+    }
+
+    /// Files and directories that are neither read nor written, whatever else is allowed.
+    pub fn hidden(&self) -> &[Root] {
+        &self.sealed.hidden
+    }
+
+    /// Files and directories that are not written, whatever else is allowed.
+    pub fn fixed(&self) -> &[Root] {
+        &self.sealed.fixed
+    }
+
     /// Exactly the directories a guest gets, each under its absolute path. The workspace is not
     /// preopened as `.` too: a guest's C library takes such a name for the root of every path, and
     /// `/etc/x` would quietly become `x` in the workspace. A guest asks for its working directory.
@@ -189,6 +262,28 @@ impl Grant {
             push_named(&mut preopens, root, false);
         }
         preopens
+    }
+}
+
+impl Children {
+    fn meet(self, other: Self) -> Self {
+        Self { network: self.network && other.network, unix_sockets: self.unix_sockets && other.unix_sockets }
+    }
+}
+
+impl Sealed {
+    /// What either closes.
+    fn join(&self, other: &Self) -> Self {
+        let mut joined = self.clone();
+        other.hidden.iter().for_each(|root| push_new(&mut joined.hidden, root.clone()));
+        other.fixed.iter().for_each(|root| push_new(&mut joined.fixed, root.clone()));
+        joined
+    }
+}
+
+fn push_new(roots: &mut Vec<Root>, root: Root) {
+    if !roots.contains(&root) {
+        roots.push(root);
     }
 }
 
@@ -222,10 +317,8 @@ impl Reach {
     }
 
     fn add(&mut self, root: Root) {
-        if let Self::Roots(roots) = self
-            && !roots.contains(&root)
-        {
-            roots.push(root);
+        if let Self::Roots(roots) = self {
+            push_new(roots, root);
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-/// A granted directory. It need not exist yet.
+/// A directory that a grant speaks of; among what it closes also a file. It need not exist yet.
 ///
 /// Equality and order are those of the resolved path.
 #[derive(Clone, Debug)]

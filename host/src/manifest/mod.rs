@@ -123,6 +123,23 @@ impl Manifest {
         }
     }
 
+    /// The files in which the secrets of this program are kept, as written.
+    pub fn secret_files(&self) -> Vec<&Path> {
+        let provider = self.provider.iter();
+        let servers = self.mcp_servers.iter().flat_map(|server| match &server.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } => headers,
+        });
+        let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers);
+        let named = texts.filter_map(|(_, value)| match value {
+            TextOrSecret::Secret(source) => Some(source),
+            TextOrSecret::Text(_) => None,
+        });
+        let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).map(|secret| &secret.source);
+        let all = provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named);
+        all.filter_map(SecretSource::file).collect()
+    }
+
     /// A report of something that was found wrong later, with a value of this file as its place.
     pub fn report(&self, problems: Vec<Problem>) -> Report {
         Report::with_source(self.source.clone(), problems)

@@ -2,7 +2,7 @@
 //! the value does not. This module never reads one, and hides what was written in spite of it.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -21,6 +21,16 @@ pub enum SecretSource {
     /// A file, as written: relative to the program's folder, or below `~/`. Its content without
     /// the newlines at its end is the secret.
     File(PathBuf),
+}
+
+impl SecretSource {
+    /// The file, as written, if it is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Env(_) => None,
+        }
+    }
 }
 
 /// A value that may be a secret.

@@ -95,7 +95,27 @@ pub(super) fn sandbox(
     for written in &sandbox.write {
         grant = grant.with_write(written_root(manifest, places, written, problems)?);
     }
-    allowed(grant, allow, None, places)
+    grant = grant.with_network(sandbox.network);
+    if sandbox.unix_sockets {
+        grant = grant.with_unix_sockets(true);
+    }
+    sealed(allowed(grant, allow, None, places)?, manifest, places)
+}
+
+/// Closes haft's own directories and the keys that program.toml names, and keeps program.toml as it
+/// is: a tool that could write it would grant itself what it likes for the next run.
+fn sealed(mut grant: Grant, manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
+    let base = std::env::current_dir()?;
+    for own in places.own()? {
+        grant = grant.with_hidden(root(&base, own)?);
+    }
+    for key in manifest.secret_files() {
+        grant = grant.with_hidden(root(&base, &manifest.resolve(key, &places.home))?);
+    }
+    if !manifest.path.as_os_str().is_empty() {
+        grant = grant.with_fixed(root(&base, &manifest.path)?);
+    }
+    Ok(grant)
 }
 
 /// The same rights, but reading only `read` and what may be written.
@@ -119,7 +139,8 @@ pub(super) fn plugins(
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
-        allowed(grant, allow, Some(plugin.name.as_str()), places)
+        let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
+        sealed(grant, manifest, places)
     };
     manifest.plugins.iter().map(grant).collect()
 }

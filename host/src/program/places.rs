@@ -19,6 +19,10 @@ pub struct Places {
     pub temporary: PathBuf,
     /// What haft can make again: `$XDG_CACHE_HOME/haft`.
     pub cache: PathBuf,
+    /// What haft notes down: `$XDG_STATE_HOME/haft`.
+    pub state: PathBuf,
+    /// What a person sets up for all programs: `$XDG_CONFIG_HOME/haft`.
+    pub config: PathBuf,
 }
 
 impl Places {
@@ -35,6 +39,8 @@ impl Places {
             workspace,
             temporary: std::env::temp_dir(),
             cache: base.cache_dir().join("haft"),
+            state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
+            config: base.config_dir().join("haft"),
             home,
         })
     }
@@ -42,6 +48,14 @@ impl Places {
     /// Makes the directories that tools are granted by default, for this user alone.
     pub fn create(&self) -> io::Result<()> {
         create_private(&self.workspace)
+    }
+
+    /// haft's own directories, which no tool may read or write. They are made, since only what is
+    /// there can be closed.
+    pub fn own(&self) -> io::Result<[&Path; 3]> {
+        let own = [self.cache.as_path(), &self.state, &self.config];
+        own.iter().try_for_each(|directory| create_private(directory))?;
+        Ok(own)
     }
 }
 
