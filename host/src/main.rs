@@ -6,6 +6,10 @@ use clap::Parser;
 use haft::cli::Cli;
 
 fn main() -> ExitCode {
+    // Before there is a second thread, and before anything else costs time.
+    if let Some(code) = haft::backend::confine::entry() {
+        return code;
+    }
     let cli = Cli::parse();
     // One thread is enough for waiting; tools have threads and processes of their own.
     match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::places::Places;
+use crate::backend::confine::Confiner;
 use crate::grant::Grant;
 use crate::manifest::Manifest;
 use crate::plugin::{Engine, EngineOptions};
@@ -26,6 +27,8 @@ pub struct Options {
     pub allow: Vec<Allow>,
     /// Whether many calls will be made: worth preparing for.
     pub many_calls: bool,
+    /// What holds children to their grant; `None` for every layer that the kernel offers.
+    pub confiner: Option<Confiner>,
 }
 
 /// A program, ready to run.
@@ -37,6 +40,8 @@ pub struct Program {
     pub toolbox: Toolbox,
     /// What the built-in tools, `bash` and commands may do.
     pub grant: Grant,
+    /// What holds `bash` and commands to it.
+    pub confiner: Confiner,
     /// What is wrong without keeping the rest from working; already checked by `haft check`.
     pub problems: Vec<Problem>,
 }
@@ -61,13 +66,14 @@ impl Program {
             pooling: options.many_calls,
             ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
         })?;
+        let confiner = options.confiner.clone().unwrap_or_default();
         let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
-        assembly.native(&grant)?;
+        assembly.native(&confiner, &grant)?;
         assembly.plugins(&engine, &places, &grant, declared).await?;
-        assembly.commands(&grant)?;
+        assembly.commands(&confiner, &grant)?;
         assembly.unsupported();
         let Assembly { toolbox, problems, .. } = assembly;
-        Ok(Self { manifest, toolbox, grant, problems })
+        Ok(Self { manifest, toolbox, grant, confiner, problems })
     }
 
     /// The tools that `[agent] tools` allows.

@@ -1,8 +1,10 @@
-//! Where a command runs. [`process`] is the only place of the program that starts a child, and
-//! it takes a grant for every one. It refuses to know what the command is for.
+//! Where a command runs. [`process`] runs one and [`confine`] holds it to its grant; nothing else
+//! in the program starts a child. It refuses to know what the command is for.
 
+pub mod confine;
 pub mod lookup;
 pub mod process;
 
+pub(crate) mod open_files;
+
 mod capture;
-mod tree;

@@ -1,9 +1,8 @@
-//! Runs one program to its end, within bounds, and stops everything that it started. The only
-//! place that starts children, each with the grant that it is confined by; it refuses to give
-//! a child anything that the grant and [`ENVIRONMENT`] do not name.
+//! Runs one program to its end, within bounds, and stops everything that it started. It refuses
+//! to give a child anything that the grant and [`ENVIRONMENT`] do not name.
 //!
-//! **Start:** in the grant's workspace, in a session of its own, with a cleared environment, an
-//! input that is not the host's, and no descriptor that the host opened but 0, 1 and 2.
+//! **Start:** in the grant's workspace, confined by [`super::confine`], with a cleared
+//! environment and an input that is not the host's.
 //! **End:** when the child itself has ended. What it left in the background may still hold the
 //! pipes; it gets a moment to finish writing and is then stopped, so that no process outlives
 //! the call it was started by.
@@ -12,23 +11,19 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Seek, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::capture::{Capture, Listener};
-use super::lookup::{find_on_path, search_path};
-use super::tree::{MARK, Tree};
+use super::confine::{Command, ConfineError, Confiner, News, Session, Streams};
+use super::lookup::search_path;
 use crate::grant::Grant;
 use crate::tool::{Clipper, Context};
 
@@ -42,8 +37,8 @@ pub const MAX_ARGUMENT: usize = (128 << 10) - 1;
 /// How long the pipes are read on after the child has ended, before what holds them is stopped,
 /// and once more after that.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long a stopped child is waited for; one that the kernel cannot end is left to it.
-const REAP: Duration = Duration::from_secs(1);
+/// How long the helper may take to stop everything: a grace for TERM and repeated KILL.
+const STOP: Duration = Duration::from_secs(3);
 
 /// The most time that [`run`] takes beyond [`Job::timeout`]: what stopping takes when processes resist.
 pub const STOP_BOUND: Duration = Duration::from_secs(5);
@@ -85,7 +80,9 @@ pub struct Finished {
     /// Standard error, where it was separate.
     pub stderr: Option<Clipper>,
     /// Processes that had outlived the child and were stopped.
-    pub left_behind: usize,
+    pub left_behind: u32,
+    /// The most memory that one process of it had, bytes.
+    pub peak: u64,
 }
 
 /// Why a [`Job`] ended.
@@ -113,14 +110,12 @@ pub enum ProcessError {
         /// Why not.
         source: io::Error,
     },
+    /// The child cannot be confined as it has to be.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
     /// The program cannot be started.
-    #[error("cannot start `{}`: {source}", program.display())]
-    Start {
-        /// The program.
-        program: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    #[error("{0}")]
+    Start(String),
     /// The system refused what watching a child takes.
     #[error("cannot {action}: {source}")]
     Watch {
@@ -133,119 +128,157 @@ pub enum ProcessError {
 
 /// Runs `job` for the call named `call`, telling its output live. Returns within [`STOP_BOUND`]
 /// of the child's end, of the timeout or of the cancellation.
-pub async fn run(job: &Job, call: &str, context: &Context<'_>) -> Result<Finished, ProcessError> {
-    let mut running = Running::start(job, context.grant)?;
+pub async fn run(
+    confiner: &Confiner,
+    job: &Job,
+    call: &str,
+    context: &Context<'_>,
+) -> Result<Finished, ProcessError> {
+    let mut running = Running::start(confiner, job, context.grant).await?;
     let listener = Listener { call, events: context.events };
     let end = tokio::select! {
         biased;
         () = context.cancel.cancelled() => Some(End::Cancelled),
         () = sleep(job.timeout) => Some(End::TimedOut),
-        ended = running.exit.readable() => ended.map(|_| None).map_err(watch("wait for the child"))?,
+        ended = running.watched.ended() => ended.map(|()| None)?,
         never = running.capture.read_on(listener) => match never {},
     };
     if end.is_none() {
-        let _: Result<(), _> = timeout(DRAIN, running.capture.read_to_end(listener)).await;
+        let quiet = async { tokio::join!(running.capture.read_to_end(listener), running.watched.gone()) };
+        let _: Result<_, _> = timeout(DRAIN, quiet).await;
     }
-    let left_behind = tokio::select! {
-        count = running.tree.stop() => count,
+    tokio::select! {
+        () = running.watched.stop() => {}
         never = running.capture.read_on(listener) => match never {},
-    };
+    }
     let _: Result<(), _> = timeout(DRAIN, running.capture.read_to_end(listener)).await;
-    let end = running.reap(end).await?;
-    let (stdout, stderr) = running.capture.into_parts();
-    Ok(Finished { end, stdout, stderr, left_behind })
+    running.finished(end).await
 }
 
-/// A child under way. Its fields are dropped in this order: the tree is killed while the child
-/// still holds its number.
+/// A child under way. Dropping it ends all that it started.
 struct Running {
-    tree: Tree,
+    watched: Watched,
     capture: Capture,
-    /// Readable once the child has ended, which leaves it to be reaped after its tree is gone.
-    exit: AsyncFd<OwnedFd>,
-    child: Child,
+}
+
+/// What is known of a child's end.
+struct Watched {
+    session: Session,
+    /// How it ended, as `wait` gives it, and its peak of memory.
+    ended: Option<(i32, u64)>,
+    /// Whether nothing of it is left.
+    gone: bool,
+    stopped: u32,
 }
 
 impl Running {
-    fn start(job: &Job, grant: &Grant) -> Result<Self, ProcessError> {
+    async fn start(confiner: &Confiner, job: &Job, grant: &Grant) -> Result<Self, ProcessError> {
+        let command = command(job, grant)?;
         let pipe = || io::pipe().map_err(watch("open a pipe"));
         let (stdout, stdout_writer) = pipe()?;
         let (stderr, stderr_writer) = match job.output {
             Output::Merged => (None, stdout_writer.try_clone().map_err(watch("share a pipe"))?),
             Output::Separate => pipe().map(|(reader, writer)| (Some(reader), writer))?,
         };
-        let mark = new_mark();
         let capture = Capture::new(stdout.into(), stderr.map(OwnedFd::from), job.limit);
         let capture = capture.map_err(watch("read from a pipe"))?;
-        let child = spawn(job, grant, &mark, [stdout_writer.into(), stderr_writer.into()])?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let root = id.ok_or_else(|| watch("find the child")(io::ErrorKind::NotFound.into()))?;
-        let tree = Tree::new(root, mark);
-        let exit = watched(root).map_err(watch("watch the child"))?;
-        Ok(Self { tree, capture, exit, child })
+        let input = input(&job.input).map_err(watch("prepare the child's input"))?;
+        let streams = [input, stdout_writer.into(), stderr_writer.into()];
+        let session = started(confiner, grant, &command, streams).await?;
+        Ok(Self { watched: Watched { session, ended: None, gone: false, stopped: 0 }, capture })
     }
 
-    /// Takes the child's exit status, which is the end where there was no other.
-    async fn reap(&mut self, end: Option<End>) -> Result<End, ProcessError> {
-        let status = timeout(REAP, self.child.wait()).await;
-        if let Some(end) = end {
-            return Ok(end);
+    async fn finished(self, end: Option<End>) -> Result<Finished, ProcessError> {
+        let Watched { session, ended, stopped, .. } = self.watched;
+        if let Some(why) = session.not_started() {
+            return Err(ProcessError::Start(why));
         }
-        let status = status.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        status.map(End::Exited).map_err(watch("take the child's exit status"))
+        session.finish().await;
+        let lost = || watch("take the child's exit status")(io::ErrorKind::TimedOut.into());
+        let end = match (end, ended) {
+            (Some(end), _) => end,
+            (None, Some((status, _))) => End::Exited(ExitStatus::from_raw(status)),
+            (None, None) => return Err(lost()),
+        };
+        let (stdout, stderr) = self.capture.into_parts();
+        let peak = ended.map_or(0, |(_, peak)| peak);
+        Ok(Finished { end, stdout, stderr, left_behind: stopped, peak })
     }
 }
 
-/// A descriptor that becomes readable when the process ends, without reaping it.
-#[expect(
-    deprecated,
-    reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
-)]
-fn watched(process: Pid) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(pidfd_open(process, PidfdFlags::empty())?, Interest::READABLE)
+impl Watched {
+    /// Waits for the child's end, which leaves what it started.
+    async fn ended(&mut self) -> Result<(), ProcessError> {
+        while self.ended.is_none() {
+            self.hear().await.map_err(watch("wait for the child"))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing of the child is left.
+    async fn gone(&mut self) {
+        while !self.gone {
+            if self.hear().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Ends all that is left.
+    async fn stop(&mut self) {
+        if self.gone || self.session.stop().is_err() {
+            return;
+        }
+        // What is not gone by then the kernel cannot end.
+        let _: Result<(), _> = timeout(STOP, self.gone()).await;
+    }
+
+    async fn hear(&mut self) -> io::Result<()> {
+        match self.session.news().await? {
+            News::Ended(ended) => {
+                self.ended = Some((ended.status, ended.peak));
+                self.gone = !ended.left;
+            }
+            News::Gone(stopped) => (self.gone, self.stopped) = (true, stopped),
+        }
+        Ok(())
+    }
 }
 
 fn watch(action: &'static str) -> impl Fn(io::Error) -> ProcessError {
     move |source| ProcessError::Watch { action, source }
 }
 
-fn spawn(job: &Job, grant: &Grant, mark: &str, output: [Stdio; 2]) -> Result<Child, ProcessError> {
-    let root = grant.workspace().ok_or(ProcessError::NoWorkspace)?;
-    let failed = |source| ProcessError::Workspace { path: root.path().to_owned(), source };
-    let workspace = root.open().map_err(failed)?;
-    let input = input(&job.input).map_err(watch("prepare the child's input"))?;
-    let [stdout, stderr] = output;
-    let mut command = confined(&job.program, grant);
-    command
-        .args(&job.arguments)
-        .env("PWD", root.path())
-        .env(MARK, mark)
-        // Through the open directory: its path may have come to lead elsewhere.
-        .current_dir(format!("/proc/self/fd/{}", workspace.as_raw_fd()))
-        .stdin(input)
-        .stdout(stdout)
-        .stderr(stderr)
-        .kill_on_drop(true);
-    command.spawn().map_err(|source| ProcessError::Start { program: job.program.clone(), source })
+/// A helper that is becoming `command`. One in waiting may have ended meanwhile; the next has not.
+async fn started(
+    confiner: &Confiner,
+    grant: &Grant,
+    command: &Command,
+    streams: Streams,
+) -> Result<Session, ProcessError> {
+    let session = confiner.session(grant).await?;
+    if session.become_command(command, &streams).is_ok() {
+        return Ok(session);
+    }
+    let session = confiner.session(grant).await?;
+    session.become_command(command, &streams).map_err(watch("hand over the command"))?;
+    Ok(session)
 }
 
-/// The beginning of every command line: what holds the child to its grant stands here, before
-/// the program. That is its environment and a session of its own, without which it could read
-/// from the terminal and write to it.
-///
-/// `setsid` executes the program in its own place, so the child is the program. Where it is
-/// missing a group of its own has to do: the library's way, `pre_exec`, forks all of the host's memory.
-#[expect(clippy::disallowed_methods, reason = "the one place that starts children")]
-fn confined(program: &Path, grant: &Grant) -> Command {
-    let session = find_on_path("setsid");
-    let mut command = Command::new(session.as_deref().unwrap_or(program));
-    if session.is_some() {
-        command.arg("--").arg(program);
-    } else {
-        command.process_group(0);
-    }
-    command.env_clear().envs(environment(grant));
-    command
+fn command(job: &Job, grant: &Grant) -> Result<Command, ProcessError> {
+    let root = grant.workspace().ok_or(ProcessError::NoWorkspace)?;
+    let failed = |source: io::Error| ProcessError::Workspace { path: root.path().to_owned(), source };
+    let open = root.open().map_err(failed)?;
+    let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;
+    let mut environment = environment(grant);
+    environment.insert("PWD".into(), root.path().into());
+    Ok(Command {
+        program: job.program.clone(),
+        arguments: job.arguments.clone(),
+        environment: environment.into_iter().collect(),
+        directory: root.real().to_owned(),
+        identity: (found.st_dev, found.st_ino),
+    })
 }
 
 /// What a child may see of the host's environment.
@@ -264,18 +297,12 @@ fn environment(grant: &Grant) -> BTreeMap<OsString, OsString> {
 }
 
 /// A file in memory for what is to be read: unlike a pipe it needs nobody to fill it.
-fn input(bytes: &[u8]) -> io::Result<Stdio> {
+fn input(bytes: &[u8]) -> io::Result<OwnedFd> {
     if bytes.is_empty() {
-        return Ok(Stdio::null());
+        return Ok(File::open("/dev/null")?.into());
     }
     let mut file = File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
-}
-
-/// A value for [`MARK`] that no other call has.
-fn new_mark() -> String {
-    let own = RandomState::new().hash_one(std::process::id());
-    std::env::var(MARK).map_or_else(|_| format!("{own:016x}"), |outer| format!("{outer}:{own:016x}"))
 }

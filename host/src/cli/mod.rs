@@ -96,6 +96,6 @@ impl Common {
     }
 
     fn options(&self, many_calls: bool) -> Options {
-        Options { program: self.program.clone(), allow: self.allow.clone(), many_calls }
+        Options { program: self.program.clone(), allow: self.allow.clone(), many_calls, confiner: None }
     }
 }

@@ -100,7 +100,7 @@ mod tests {
 
     fn finished(status: i32, stdout: usize, stderr: usize) -> Finished {
         let end = End::Exited(ExitStatus::from_raw(status));
-        Finished { end, stdout: text(stdout), stderr: Some(text(stderr)), left_behind: 0 }
+        Finished { end, stdout: text(stdout), stderr: Some(text(stderr)), left_behind: 0, peak: 0 }
     }
 
     /// TE12, TE24: whatever the streams hold, the answer stays within its limit and tells the end.

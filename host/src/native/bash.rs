@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::answer::{answer, character_limit, limits};
+use super::answer::{self, answer, character_limit};
+use crate::backend::confine::Confiner;
 use crate::backend::lookup::find_on_path;
 use crate::backend::process::{self, Job, MAX_ARGUMENT, Output};
 use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
@@ -36,21 +37,17 @@ const FROM_INPUT: &str = r#"eval "$(</dev/stdin)" </dev/null"#;
 #[derive(Debug)]
 pub struct Bash {
     def: ToolDef,
+    confiner: Confiner,
     timeout: Duration,
 }
 
 impl Bash {
     /// A `bash` whose commands may take `timeout` where the call does not say.
-    pub fn new(timeout: Duration) -> Self {
+    pub fn new(confiner: Confiner, timeout: Duration) -> Self {
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
         let (name, description) = (NAME.into(), DESCRIPTION.into());
         let def = ToolDef { name, description, parameters: parameters(timeout), hints, output: None };
-        Self { def, timeout }
-    }
-
-    /// What one call may use; its time is that of the longest command and of stopping it.
-    pub fn limits(&self) -> Limits {
-        limits(longest(self.timeout))
+        Self { def, confiner, timeout }
     }
 
     fn timeout(&self, arguments: &Value) -> Result<Duration, ToolError> {
@@ -64,6 +61,12 @@ impl Bash {
             ToolError::InvalidArguments(format!("`timeout`: {expected}, not {asked}"))
         })
     }
+}
+
+/// What one call may use where a command may take `timeout` by default: the time of the longest
+/// command and of stopping it.
+pub fn limits(timeout: Duration) -> Limits {
+    answer::limits(longest(timeout))
 }
 
 /// A program that allows more than [`MAX_TIMEOUT`] by default allows it to be asked for too.
@@ -98,7 +101,7 @@ impl Tool for Bash {
         let command = command(&call.arguments)?;
         let timeout = self.timeout(&call.arguments)?;
         let job = job(command, timeout, character_limit(context.limits))?;
-        let finished = process::run(&job, &call.id, context).await;
+        let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
         Ok(answer(finished, timeout, job.limit))
     }

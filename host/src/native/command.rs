@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::answer::{answer, character_limit, limits};
+use crate::backend::confine::Confiner;
 use crate::backend::lookup::{find_on_path, is_executable};
 use crate::backend::process::{self, Job, Output};
 use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
@@ -65,6 +66,7 @@ pub enum CommandError {
 pub struct CommandTool {
     def: ToolDef,
     spec: CommandSpec,
+    confiner: Confiner,
     binary: Binary,
 }
 
@@ -84,7 +86,7 @@ pub fn exposed_name(program: &str, tool: &str) -> String {
 
 impl CommandTool {
     /// Makes the tool. Whether its binary is there is looked up by every call.
-    pub fn new(spec: CommandSpec) -> Result<Self, CommandError> {
+    pub fn new(confiner: Confiner, spec: CommandSpec) -> Result<Self, CommandError> {
         let binary = Binary::of(&spec)?;
         arguments::check_names(&spec.arguments)?;
         let def = ToolDef {
@@ -95,7 +97,7 @@ impl CommandTool {
             hints: Hints { destructive: true, open_world: true, ..Hints::default() },
             output: None,
         };
-        Ok(Self { def, spec, binary })
+        Ok(Self { def, spec, confiner, binary })
     }
 
     /// What one call may use; its time is that of the command and of stopping it.
@@ -160,7 +162,7 @@ impl Tool for CommandTool {
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let job = self.job(call, character_limit(context.limits))?;
-        let finished = process::run(&job, &call.id, context).await;
+        let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
         Ok(answer(finished, job.timeout, job.limit))
     }

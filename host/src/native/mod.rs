@@ -9,6 +9,7 @@ mod answer;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backend::confine::Confiner;
 use crate::limit::Limits;
 use crate::tool::Tool;
 
@@ -24,23 +25,25 @@ pub struct Native {
 }
 
 /// What a program can say about native tools.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
+    /// What holds commands to their grant.
+    pub confiner: Confiner,
     /// How long a command of `bash` may take where the call does not say.
     pub bash_timeout: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { bash_timeout: bash::DEFAULT_TIMEOUT }
+        Self { confiner: Confiner::new(), bash_timeout: bash::DEFAULT_TIMEOUT }
     }
 }
 
 /// All native tools, in the order in which models see them.
 pub const NATIVE: &[Native] = &[Native {
     name: bash::NAME,
-    build: |settings| Arc::new(bash::Bash::new(settings.bash_timeout)),
-    limits: |settings| bash::Bash::new(settings.bash_timeout).limits(),
+    build: |settings| Arc::new(bash::Bash::new(settings.confiner.clone(), settings.bash_timeout)),
+    limits: |settings| bash::limits(settings.bash_timeout),
 }];
 
 #[cfg(test)]

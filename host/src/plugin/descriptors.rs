@@ -5,6 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::state::MAX_RESOURCES;
 use super::threads::MAX_GUESTS;
+use crate::backend::open_files;
 
 /// What all guests may open together, and as much as one of them for haft itself: a guest that
 /// opens all it may must not keep another, or a child process, from opening one.
@@ -12,6 +13,8 @@ const WANTED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
 
 /// Raises the soft limit of open files as far as it is needed and allowed.
 pub(super) fn make_room() {
+    // Children get it back.
+    open_files::original();
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.map_or(WANTED, |maximum| maximum.min(WANTED));
     if current.is_some_and(|current| current < wanted)

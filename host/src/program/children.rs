@@ -1,10 +1,11 @@
 //! Tools that start processes: `bash` and the commands of program.toml. Where program.toml asks for
-//! more safety than children have, they are left out.
+//! a person's approval they are left out.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Assembly, unsupported};
+use crate::backend::confine::Confiner;
 use crate::grant::Grant;
 use crate::manifest::{CommandTool as Declared, Located, Manifest};
 use crate::native::command::{self, CommandSpec, CommandTool};
@@ -12,36 +13,40 @@ use crate::native::{NATIVE, Settings};
 use crate::report::Problem;
 
 impl Assembly<'_> {
-    pub(super) fn native(&mut self, grant: &Grant) -> anyhow::Result<()> {
+    pub(super) fn native(&mut self, confiner: &Confiner, grant: &Grant) -> anyhow::Result<()> {
         let builtins = &self.manifest.builtins;
-        let settings = Settings { bash_timeout: builtins.shell_timeout };
+        let settings = Settings { confiner: confiner.clone(), bash_timeout: builtins.shell_timeout };
         if builtins.shell && builtins.shell_confirm {
             self.problems.push(unsupported::needs_approval("`bash`"));
             return Ok(());
         }
-        let allowed = builtins.shell && unsupported::no_children(self.manifest).is_none();
-        for native in NATIVE.iter().filter(|_| allowed) {
+        for native in NATIVE.iter().filter(|_| builtins.shell) {
             let (tool, limits) = ((native.build)(&settings), (native.limits)(&settings));
             self.toolbox.insert(tool, grant.clone(), limits, "built in")?;
         }
         Ok(())
     }
 
-    pub(super) fn commands(&mut self, grant: &Grant) -> anyhow::Result<()> {
+    pub(super) fn commands(&mut self, confiner: &Confiner, grant: &Grant) -> anyhow::Result<()> {
         let Some(program) = &self.manifest.program else { return Ok(()) };
-        let allowed = unsupported::no_children(self.manifest).is_none();
-        for tool in self.manifest.tools.iter().filter(|_| allowed) {
+        for tool in &self.manifest.tools {
             if tool.confirm {
                 let problem = unsupported::needs_approval(&format!("command tool `{}`", tool.name.as_str()));
                 self.problems.push(problem.at(tool.name.span, "`confirm = true`"));
             } else {
-                self.command(program.name.as_str(), tool, grant)?;
+                self.command(program.name.as_str(), tool, confiner, grant)?;
             }
         }
         Ok(())
     }
 
-    fn command(&mut self, program: &str, tool: &Declared, grant: &Grant) -> anyhow::Result<()> {
+    fn command(
+        &mut self,
+        program: &str,
+        tool: &Declared,
+        confiner: &Confiner,
+        grant: &Grant,
+    ) -> anyhow::Result<()> {
         let spec = command_spec(self.manifest, program, tool);
         let (exposed, alias) = (
             command::exposed_name(&spec.program, &spec.tool),
@@ -49,7 +54,7 @@ impl Assembly<'_> {
         );
         let origin = format!("`[[tools]]` at {}", self.manifest.source.place(tool.name.span));
         let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
-        match CommandTool::new(spec) {
+        match CommandTool::new(confiner.clone(), spec) {
             Ok(command) => {
                 let limits = command.limits();
                 self.toolbox.insert(Arc::new(command), grant, limits, origin)?;

@@ -2,29 +2,14 @@
 //! than what was asked for, the tools concerned are left out; nothing is passed over in silence.
 
 use super::Assembly;
-use crate::manifest::{Located, Manifest};
+use crate::manifest::Located;
 use crate::report::Problem;
-
-/// Why commands and `bash` may not run under this program.toml; `None` when they may.
-///
-/// Nothing confines child processes yet beyond what every child gets, so a narrower sandbox than
-/// that cannot be promised.
-pub(super) fn no_children(manifest: &Manifest) -> Option<&'static str> {
-    let sandbox = &manifest.sandbox;
-    if !sandbox.network {
-        return Some("`[sandbox] network = false` cannot be enforced for child processes yet");
-    }
-    sandbox.read.as_ref().map(|_| "`[sandbox] read` cannot be enforced for child processes yet")
-}
 
 impl Assembly<'_> {
     /// Notes everything that is declared and not done.
     pub(super) fn unsupported(&mut self) {
         self.servers();
         self.plugin_extras();
-        if let Some(why) = no_children(self.manifest) {
-            self.problems.push(Problem::new(format!("{why}: `bash` and `[[tools]]` are left out")));
-        }
         if self.manifest.agent.tool_budget.is_some() {
             self.problems
                 .push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));

@@ -1,0 +1,123 @@
+//! The layers of the kernel's sandbox: which of them this machine offers, and whether those are
+//! enough. It refuses to settle for less in silence.
+
+use serde::{Deserialize, Serialize};
+
+use super::sys;
+
+/// Layers that confine a child. Every one but these four is always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layers {
+    /// Namespaces of its own for mounts, processes and shared memory: what is not granted is
+    /// mounted read-only, and processes outside cannot be seen.
+    pub namespaces: bool,
+    /// Landlock, with the version of its interface: a second wall around what may be written.
+    pub landlock: Option<u32>,
+    /// A filter of system calls.
+    pub seccomp: bool,
+    /// No capability and no way to get one.
+    pub capabilities: bool,
+}
+
+impl Layers {
+    /// All of them, with the Landlock that the kernel offers. Whether namespaces can be had shows
+    /// when they are first made.
+    pub fn offered() -> Self {
+        let seccomp = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+        Self { namespaces: true, landlock: sys::landlock_version(), seccomp, capabilities: true }
+    }
+
+    /// None: the child is watched over, not confined.
+    pub const NONE: Self = Self { namespaces: false, landlock: None, seccomp: false, capabilities: false };
+
+    /// The first version of Landlock that keeps files from being truncated.
+    pub const MIN_LANDLOCK: u32 = 3;
+    /// The first version of Landlock that keeps processes outside from being signalled.
+    const SIGNALS: u32 = 6;
+
+    /// What these layers cannot keep.
+    pub fn verdict(self) -> Verdict {
+        if self == Self::NONE {
+            return Verdict::Open;
+        }
+        if self.landlock.is_none_or(|version| version < Self::MIN_LANDLOCK) {
+            return Verdict::Refused(refusal(self.landlock));
+        }
+        let mut gaps = Vec::new();
+        if !self.namespaces {
+            gaps.push("modes, owners and times of files outside the sandbox can be changed");
+            gaps.push("names of other processes can be seen");
+            if self.landlock < Some(Self::SIGNALS) {
+                gaps.push("other processes of this user, haft among them, can be signalled");
+            }
+        }
+        if !self.seccomp {
+            gaps.push("services of this machine can be reached through their sockets");
+        }
+        if gaps.is_empty() { Verdict::Full } else { Verdict::Reduced(gaps) }
+    }
+
+    /// The layers as a person and the journal read them.
+    pub fn describe(self) -> String {
+        let landlock = self.landlock.map(|version| format!("landlock {version}"));
+        let names = [
+            self.namespaces.then(|| "namespaces".to_owned()),
+            landlock,
+            self.capabilities.then(|| "no capabilities".to_owned()),
+            self.seccomp.then(|| "seccomp".to_owned()),
+        ];
+        let names: Vec<_> = names.into_iter().flatten().collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+}
+
+/// Whether layers are enough to run a child under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything that is promised is kept.
+    Full,
+    /// Files are safe from being written; these things are not kept.
+    Reduced(Vec<&'static str>),
+    /// Not enough to run anything under.
+    Refused(String),
+    /// Confinement was switched off.
+    Open,
+}
+
+fn refusal(landlock: Option<u32>) -> String {
+    let found = match landlock {
+        None => "this kernel offers no Landlock".to_owned(),
+        Some(version) => format!("the Landlock of this kernel has version {version}"),
+    };
+    format!(
+        "{found}; version {} or later (Linux 6.2) is needed to keep what a command may write. \
+         Boot with `landlock` among `lsm=`, use a newer kernel, or, where everything may be lost, \
+         `--unsafe-no-sandbox`",
+        Layers::MIN_LANDLOCK
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(namespaces: bool, landlock: Option<u32>) -> Verdict {
+        Layers { namespaces, landlock, seccomp: true, capabilities: true }.verdict()
+    }
+
+    /// SB08: the table of fallbacks.
+    #[test]
+    fn sb08_what_is_missing_is_said_or_refused() {
+        assert_eq!(with(true, Some(7)), Verdict::Full);
+        assert_eq!(with(true, Some(3)), Verdict::Full);
+        for landlock in [None, Some(1), Some(2)] {
+            for namespaces in [true, false] {
+                assert!(matches!(with(namespaces, landlock), Verdict::Refused(_)));
+            }
+        }
+        let Verdict::Reduced(new) = with(false, Some(6)) else { panic!() };
+        let Verdict::Reduced(old) = with(false, Some(5)) else { panic!() };
+        assert!(old.len() == new.len() + 1 && old[2].contains("signalled"));
+        assert_eq!(Layers::NONE.verdict(), Verdict::Open);
+    }
+}

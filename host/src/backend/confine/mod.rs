@@ -1,0 +1,236 @@
+//! Holds child processes to their grant with the kernel's help. Every child of haft is started
+//! here, by way of a helper that confines itself before it becomes the command. It refuses to
+//! start anything under less than what is promised, unless it was told to leave children open.
+//!
+//! # Layers, in the order in which they are laid
+//! 1. a cleared environment, a session of its own, no descriptor but three, small limits;
+//! 2. namespaces: everything mounted read-only but what may be written, nothing of haft's own to be
+//!    seen, processes outside invisible;
+//! 3. no new privileges, Landlock, no capabilities, a filter of system calls;
+//! 4. a watcher that ends everything when the command has ended or haft is gone.
+//!
+//! # Host and helper
+//! The host has many threads and much memory, so nothing is done in a copy of it: it starts
+//! itself anew ([`entry`]). A helper serves one command. It may be made ready before there is
+//! one ([`Confiner::prepare`]), so that confinement costs the call next to nothing.
+
+mod helper;
+mod layers;
+mod mounts;
+mod policy;
+mod rules;
+mod seccomp;
+mod session;
+mod sys;
+mod watch;
+mod wire;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use self::helper::entry;
+pub use self::layers::{Layers, Verdict};
+use self::policy::Policy;
+use self::session::Unready;
+pub(super) use self::session::{News, Session};
+pub(super) use self::wire::Command;
+use crate::grant::{Grant, Root};
+
+/// How long a helper that was made ready is kept: longer than a model takes for a turn. It holds
+/// the mounts as they were when it was made.
+const MAX_AGE: Duration = Duration::from_mins(5);
+
+/// Starts confined children. One a process; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Confiner(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    helper: PathBuf,
+    /// Whether to use fewer layers where one cannot be had.
+    strict: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    layers: Layers,
+    /// Why there are no namespaces, where there are none.
+    missing: Option<String>,
+    /// A helper in waiting.
+    ready: Option<Ready>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    session: Session,
+    policy: Policy,
+    identities: Vec<Option<Identity>>,
+    made: Instant,
+}
+
+/// Device and inode.
+pub(super) type Identity = (u64, u64);
+
+/// Why a child cannot be confined.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// The kernel cannot keep what is promised.
+    #[error("refused, since it could not be confined: {0}")]
+    Refused(String),
+    /// A layer that was there has failed.
+    #[error("cannot confine the command: {0}")]
+    Failed(io::Error),
+}
+
+impl Confiner {
+    /// Confines with every layer that this kernel offers, by way of this program, whose `main` must
+    /// ask [`entry`] first.
+    pub fn new() -> Self {
+        Self::with_helper("/proc/self/exe")
+    }
+
+    /// The same by way of another program that asks [`entry`] first.
+    pub fn with_helper(helper: impl Into<PathBuf>) -> Self {
+        Self::of(helper.into(), Layers::offered(), false)
+    }
+
+    /// Uses exactly these layers, whatever is lost. [`Layers::NONE`] watches over children without
+    /// confining them; anything between the two is for finding out what a layer does.
+    pub fn exactly(helper: impl Into<PathBuf>, layers: Layers) -> Self {
+        Self::of(helper.into(), layers, true)
+    }
+
+    /// Watches over children without confining them.
+    pub fn open() -> Self {
+        Self::exactly("/proc/self/exe", Layers::NONE)
+    }
+
+    fn of(helper: PathBuf, layers: Layers, strict: bool) -> Self {
+        let state = Mutex::new(State { layers, missing: None, ready: None });
+        Self(Arc::new(Inner { helper, strict, state }))
+    }
+
+    /// The layers in use, as far as they have been tried.
+    pub fn layers(&self) -> Layers {
+        self.state(|state| state.layers)
+    }
+
+    /// Why a layer that the kernel should have cannot be had.
+    pub fn missing(&self) -> Option<String> {
+        self.state(|state| state.missing.clone())
+    }
+
+    /// Tries the layers with a helper that runs nothing, and says what they are good for.
+    pub async fn probe(&self, grant: &Grant) -> Result<Verdict, ConfineError> {
+        let session = self.started(grant).await?;
+        drop(session);
+        Ok(self.layers().verdict())
+    }
+
+    /// Makes a helper ready for the next child with this grant, in place of one for another.
+    pub async fn prepare(&self, grant: &Grant) -> Result<(), ConfineError> {
+        let policy = self.policy(grant)?;
+        let identities = identities(grant);
+        if self.state(|state| state.ready.as_ref().is_some_and(|ready| ready.is_for(&policy, &identities))) {
+            return Ok(());
+        }
+        let (session, policy) = self.started(grant).await?;
+        let ready = Ready { session, policy, identities, made: Instant::now() };
+        let old = self.state(|state| state.ready.replace(ready));
+        drop(old);
+        Ok(())
+    }
+
+    /// A helper for one child with this grant: the one in waiting, or one that is making itself
+    /// ready.
+    pub(super) async fn session(&self, grant: &Grant) -> Result<Session, ConfineError> {
+        let policy = self.policy(grant)?;
+        let ready = self.state(|state| state.ready.take());
+        if let Some(ready) = ready.filter(|ready| ready.is_for(&policy, &identities(grant))) {
+            return Ok(ready.session);
+        }
+        Ok(self.started(grant).await?.0)
+    }
+
+    /// Starts a helper and waits until all its layers are laid; where namespaces cannot be had,
+    /// does without them from now on, if that is enough.
+    async fn started(&self, grant: &Grant) -> Result<(Session, Policy), ConfineError> {
+        let policy = self.policy(grant)?;
+        match self.start(&policy).await {
+            Ok(session) => Ok((session, policy)),
+            Err(error) if error.lacking && !self.0.strict => {
+                let lesser = Layers { namespaces: false, ..policy.layers };
+                let why = error.why.to_string();
+                self.state(|state| (state.layers, state.missing) = (lesser, Some(why)));
+                let policy = self.policy(grant)?;
+                let session = self.start(&policy).await;
+                Ok((session.map_err(|error| ConfineError::Failed(error.why))?, policy))
+            }
+            Err(error) => Err(ConfineError::Failed(error.why)),
+        }
+    }
+
+    async fn start(&self, policy: &Policy) -> Result<Session, Unready> {
+        let mut session = Session::start(&self.0.helper, policy)?;
+        session.ready().await?;
+        Ok(session)
+    }
+
+    fn policy(&self, grant: &Grant) -> Result<Policy, ConfineError> {
+        let policy = Policy::new(grant, self.layers());
+        if self.0.strict {
+            return Ok(policy);
+        }
+        let verdict = policy.layers.verdict();
+        let refused = match verdict {
+            // Where everything may be written, Landlock has nothing to keep.
+            Verdict::Refused(why) if policy.write.is_some() => Some(why),
+            _ => policy.unenforceable(),
+        };
+        match refused {
+            Some(why) => Err(ConfineError::Refused(match self.missing() {
+                Some(missing) => format!("{why} (namespaces cannot be had: {missing})"),
+                None => why,
+            })),
+            None => Ok(policy),
+        }
+    }
+
+    fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
+        with(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Default for Confiner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ready {
+    /// Whether it is what `policy` asks for, the directories are still the same ones, and it is not
+    /// too old.
+    fn is_for(&self, policy: &Policy, identities: &[Option<Identity>]) -> bool {
+        self.policy == *policy && self.identities == identities && self.made.elapsed() < MAX_AGE
+    }
+}
+
+/// Which directories and files the paths of `grant` mean now.
+fn identities(grant: &Grant) -> Vec<Option<Identity>> {
+    let writable = grant.writable().roots();
+    let all = writable.iter().chain(grant.hidden()).chain(grant.fixed());
+    all.map(identity).collect()
+}
+
+pub(super) fn identity(root: &Root) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(root.real()).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// The three streams of a child.
+pub(super) type Streams = [OwnedFd; 3];
