@@ -8,7 +8,7 @@ use haft::native::command::{CommandError, CommandSpec, CommandTool};
 use haft::tool::{Tool, ToolError};
 use serde_json::{Value, json};
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, confiner};
 
 fn spec(command: &[&str]) -> CommandSpec {
     CommandSpec {
@@ -37,7 +37,7 @@ fn argument(name: &str, flag: Option<&str>, default: Option<Value>) -> Argument 
 }
 
 async fn content(spec: CommandSpec, arguments: Value) -> String {
-    Workspace::new().call(&CommandTool::new(spec).unwrap(), arguments).await.unwrap().content
+    Workspace::new().call(&CommandTool::new(confiner(), spec).unwrap(), arguments).await.unwrap().content
 }
 
 /// Prints every argument it gets on a line of its own.
@@ -46,7 +46,7 @@ const LINES: [&str; 2] = ["printf", "<%s>\n"];
 /// PR02.
 #[test]
 fn pr02_the_name_says_program_and_tool() {
-    let tool = CommandTool::new(spec(&["gh", "pr", "create"])).unwrap();
+    let tool = CommandTool::new(confiner(), spec(&["gh", "pr", "create"])).unwrap();
     assert_eq!(tool.def().name, "program__github__create_pr");
     assert_eq!(tool.def().description, "Create a pull request");
     assert!(tool.def().hints.destructive && !tool.def().hints.read_only);
@@ -75,7 +75,8 @@ async fn pr04_declared_arguments_reach_the_program() {
     let given = json!({"title": "two words", "draft": true, "label": ["a", "b"], "args": ["last"]});
     let expected = "<--title>\n<two words>\n<--draft>\n<-l>\n<a>\n<-l>\n<b>\n<.>\n<last>\n";
     assert_eq!(content(spec.clone(), given).await, expected);
-    let missing = Workspace::new().call(&CommandTool::new(spec).unwrap(), json!({})).await.unwrap_err();
+    let missing =
+        Workspace::new().call(&CommandTool::new(confiner(), spec).unwrap(), json!({})).await.unwrap_err();
     assert_eq!(missing, ToolError::InvalidArguments("`title` is required".into()));
 }
 
@@ -90,13 +91,13 @@ async fn pr05_nothing_is_expanded_by_a_shell() {
 /// PR05.
 #[test]
 fn pr05_only_a_bare_name_is_a_command() {
-    let error = |words: &[&str]| CommandTool::new(spec(words)).unwrap_err();
+    let error = |words: &[&str]| CommandTool::new(confiner(), spec(words)).unwrap_err();
     assert_eq!(error(&[]), CommandError::Empty);
     assert_eq!(error(&["", "x"]), CommandError::Empty);
     assert_eq!(error(&["/usr/bin/env"]), CommandError::NotABareName("/usr/bin/env".into()));
     let mut twice = spec(&["echo"]);
     twice.arguments = vec![argument("a", None, None), argument("a", None, None)];
-    assert_eq!(CommandTool::new(twice).unwrap_err(), CommandError::DuplicateArgument("a".into()));
+    assert_eq!(CommandTool::new(confiner(), twice).unwrap_err(), CommandError::DuplicateArgument("a".into()));
 }
 
 /// PR05.
@@ -108,7 +109,8 @@ async fn pr05_the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
     assert!(!names.contains("CARGO_"), "{names}");
 
     let workspace = Workspace::new();
-    let result = workspace.call(&CommandTool::new(spec(&["pwd"])).unwrap(), json!({})).await.unwrap();
+    let result =
+        workspace.call(&CommandTool::new(confiner(), spec(&["pwd"])).unwrap(), json!({})).await.unwrap();
     assert_eq!(result.content.trim_end(), workspace.path("").canonicalize().unwrap().to_str().unwrap());
 }
 
@@ -118,7 +120,7 @@ async fn pr06_everything_missing_is_named_and_nothing_runs() {
     let mut spec = spec(&["haft-has-no-such-program"]);
     spec.required = vec!["sh".into(), "haft-nor-this".into(), "haft-has-no-such-program".into()];
     spec.optional = vec!["sh".into(), "haft-nor-that".into()];
-    let tool = CommandTool::new(spec.clone()).unwrap();
+    let tool = CommandTool::new(confiner(), spec.clone()).unwrap();
     let expected = "Create a pull request\nOptional programs: `sh` available, `haft-nor-that` not available";
     assert_eq!(tool.def().description, expected);
     let error = Workspace::new().call(&tool, json!({})).await.unwrap_err().to_string();
@@ -129,7 +131,11 @@ async fn pr06_everything_missing_is_named_and_nothing_runs() {
     spec.command = ["touch", "ran"].map(str::to_owned).to_vec();
     spec.required.truncate(2);
     let workspace = Workspace::new();
-    let error = workspace.call(&CommandTool::new(spec).unwrap(), json!({})).await.unwrap_err().to_string();
+    let error = workspace
+        .call(&CommandTool::new(confiner(), spec).unwrap(), json!({}))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("not on PATH: `haft-nor-this`;"), "{error}");
     assert!(!workspace.path("ran").exists());
 }
@@ -137,7 +143,7 @@ async fn pr06_everything_missing_is_named_and_nothing_runs() {
 #[tokio::test]
 async fn a_failure_shows_both_streams_and_the_code() {
     let workspace = Workspace::new();
-    let tool = CommandTool::new(spec(&["sh", "-c", "echo bad >&2; echo good; exit 3"])).unwrap();
+    let tool = CommandTool::new(confiner(), spec(&["sh", "-c", "echo bad >&2; echo good; exit 3"])).unwrap();
     let result = workspace.call(&tool, json!({})).await.unwrap();
     assert_eq!(result.content, "good\nbad\n(exit code: 3)");
     assert!(result.is_error);
@@ -163,7 +169,7 @@ async fn a_timeout_is_told() {
 async fn rg06_each_stream_is_told_as_itself() {
     let workspace = Workspace::new();
     let script = "echo one; sleep 0.3; echo two >&2; sleep 0.3; echo three";
-    let tool = CommandTool::new(spec(&["sh", "-c", script])).unwrap();
+    let tool = CommandTool::new(confiner(), spec(&["sh", "-c", script])).unwrap();
     workspace.call(&tool, json!({})).await.unwrap();
     let heard = workspace.heard.lock().unwrap();
     let told: Vec<_> = heard.iter().map(|(_, event)| told(event)).collect();

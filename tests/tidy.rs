@@ -22,8 +22,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("wasmtime_wasi::", &["plugin"]),
     ("reqwest::", &["provider/remote.rs"]),
     ("rmcp::", &["mcp"]),
-    ("process::Command", &["backend/process.rs"]),
-    ("unsafe {", &["plugin/cache.rs"]),
+    ("process::Command", &["backend/confine/helper.rs", "backend/confine/session.rs"]),
+    ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs"]),
     ("println!", &["cli/terminal.rs", "main.rs"]),
 ];
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use haft::backend::confine::Confiner;
 use haft::call::{ToolCall, ToolResult};
 use haft::event::{Event, Events};
 use haft::grant::{Grant, Root};
@@ -29,6 +30,7 @@ impl Workspace {
         let sink = heard.clone();
         let events = Events::to(move |event| sink.lock().unwrap().push((Instant::now(), event.clone())));
         let grant = Grant::none().with_write(root.clone()).with_workspace(root);
+        let grant = grant.with_read_anywhere().with_network(true);
         Self { directory, grant, cancel: CancellationToken::new(), heard, events }
     }
 
@@ -58,6 +60,11 @@ impl Workspace {
             Context { grant: &self.grant, limits: &limits, events: &self.events, cancel: &self.cancel };
         tool.call(&call, &context).await
     }
+}
+
+/// Confines children by way of the program under test: this one is another.
+pub(crate) fn confiner() -> Confiner {
+    Confiner::with_helper(env!("CARGO_BIN_EXE_haft"))
 }
 
 /// Waits until `condition` holds, for as long as a slow machine may need.

@@ -67,6 +67,13 @@ impl Program {
             ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
         })?;
         let confiner = options.confiner.clone().unwrap_or_default();
+        if manifest.has_children() {
+            match confiner.refusal(&grant) {
+                Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
+                None if options.many_calls => confiner.keep_ready(&grant),
+                None => {}
+            }
+        }
         let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
         assembly.native(&confiner, &grant)?;
         assembly.plugins(&engine, &places, &grant, declared).await?;

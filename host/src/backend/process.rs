@@ -152,7 +152,9 @@ pub async fn run(
         never = running.capture.read_on(listener) => match never {},
     }
     let _: Result<(), _> = timeout(DRAIN, running.capture.read_to_end(listener)).await;
-    running.finished(end).await
+    let finished = running.finished(end).await;
+    confiner.refill(context.grant);
+    finished
 }
 
 /// A child under way. Dropping it ends all that it started.

@@ -16,6 +16,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::backend::confine::Confiner;
 use crate::program::{Allow, Options, Program};
 use crate::report::Report;
 
@@ -41,6 +42,9 @@ struct Common {
     /// `PLUGIN:read=DIR` for a plugin
     #[arg(long, global = true, value_name = "RIGHT")]
     allow: Vec<Allow>,
+    /// Run `bash` and commands without the kernel's sandbox: they may do whatever you may
+    #[arg(long, global = true)]
+    unsafe_no_sandbox: bool,
     /// Say more on standard error: -v what plugins print, -vv what haft does, -vvv everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
@@ -88,6 +92,9 @@ impl Cli {
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
     async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
+        if self.unsafe_no_sandbox {
+            terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
+        }
         let program = Program::load(&self.options(many_calls)).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
@@ -96,6 +103,7 @@ impl Common {
     }
 
     fn options(&self, many_calls: bool) -> Options {
-        Options { program: self.program.clone(), allow: self.allow.clone(), many_calls, confiner: None }
+        let confiner = self.unsafe_no_sandbox.then(Confiner::open);
+        Options { program: self.program.clone(), allow: self.allow.clone(), many_calls, confiner }
     }
 }

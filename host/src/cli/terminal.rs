@@ -74,6 +74,11 @@ impl Terminal {
         }
     }
 
+    /// Says what somebody should know before haft goes on.
+    pub(super) fn warning(self, text: &str) {
+        self.say(format_args!("{WARNING}warning:{WARNING:#} {text}"));
+    }
+
     /// Says what to do about what was said before.
     pub(super) fn hint(self, hint: &str) {
         self.say(format_args!("{HINT}hint:{HINT:#} {hint}"));

@@ -123,6 +123,11 @@ impl Manifest {
         }
     }
 
+    /// Whether this program starts processes.
+    pub fn has_children(&self) -> bool {
+        self.builtins.shell || !self.tools.is_empty()
+    }
+
     /// The files in which the secrets of this program are kept, as written.
     pub fn secret_files(&self) -> Vec<&Path> {
         let provider = self.provider.iter();

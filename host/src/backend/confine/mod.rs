@@ -50,7 +50,7 @@ pub struct Confiner(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     helper: PathBuf,
-    /// Whether to use fewer layers where one cannot be had.
+    /// Whether to use the layers as they are, none less and none judged.
     strict: bool,
     state: Mutex<State>,
 }
@@ -60,7 +60,8 @@ struct State {
     layers: Layers,
     /// Why there are no namespaces, where there are none.
     missing: Option<String>,
-    /// A helper in waiting.
+    /// Whether to keep a helper in waiting.
+    ahead: bool,
     ready: Option<Ready>,
 }
 
@@ -110,7 +111,7 @@ impl Confiner {
     }
 
     fn of(helper: PathBuf, layers: Layers, strict: bool) -> Self {
-        let state = Mutex::new(State { layers, missing: None, ready: None });
+        let state = Mutex::new(State { layers, missing: None, ahead: false, ready: None });
         Self(Arc::new(Inner { helper, strict, state }))
     }
 
@@ -122,6 +123,30 @@ impl Confiner {
     /// Why a layer that the kernel should have cannot be had.
     pub fn missing(&self) -> Option<String> {
         self.state(|state| state.missing.clone())
+    }
+
+    /// Whether nothing may be started with this grant, as far as can be said without trying.
+    pub fn refusal(&self, grant: &Grant) -> Option<ConfineError> {
+        self.policy(grant).err()
+    }
+
+    /// Keeps a helper in waiting from now on, the first one for `grant`. To be called where many
+    /// calls are to come, inside a runtime.
+    pub fn keep_ready(&self, grant: &Grant) {
+        self.state(|state| state.ahead = true);
+        self.refill(grant);
+    }
+
+    /// Makes a helper ready in the background for the next call, if that is wanted.
+    pub(super) fn refill(&self, grant: &Grant) {
+        if self.state(|state| state.ahead) {
+            let (confiner, grant) = (self.clone(), grant.clone());
+            tokio::spawn(async move {
+                if let Err(error) = confiner.prepare(&grant).await {
+                    tracing::debug!(%error, "no helper made ready");
+                }
+            });
+        }
     }
 
     /// Tries the layers with a helper that runs nothing, and says what they are good for.
@@ -165,6 +190,9 @@ impl Confiner {
             Err(error) if error.lacking && !self.0.strict => {
                 let lesser = Layers { namespaces: false, ..policy.layers };
                 let why = error.why.to_string();
+                if let Verdict::Reduced(gaps) = lesser.verdict() {
+                    tracing::warn!("commands are confined by less than usual ({why}): {}", gaps.join("; "));
+                }
                 self.state(|state| (state.layers, state.missing) = (lesser, Some(why)));
                 let policy = self.policy(grant)?;
                 let session = self.start(&policy).await;
