@@ -191,11 +191,13 @@ impl Running {
     }
 
     async fn finished(self, end: Option<End>) -> Result<Finished, ProcessError> {
-        let Watched { session, ended, stopped, .. } = self.watched;
+        let Watched { session, ended, gone, stopped } = self.watched;
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
         }
-        session.finish().await;
+        if !gone {
+            session.finish().await;
+        }
         let lost = || watch("take the child's exit status")(io::ErrorKind::TimedOut.into());
         let end = match (end, ended) {
             (Some(end), _) => end,

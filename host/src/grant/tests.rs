@@ -216,3 +216,16 @@ proptest! {
         prop_assert_eq!(met.readable().covers(&probe), a.readable().covers(&probe));
     }
 }
+
+/// What is closed stays closed, and what children may reach is what both sides allow.
+#[test]
+fn meet_keeps_what_either_closes() {
+    let open = Grant::none().with_network(true).with_unix_sockets(true);
+    let asked = open.clone().with_hidden(root("/nowhere/keys"));
+    let met = asked.meet(&open.with_unix_sockets(false).with_fixed(root("/nowhere/program.toml")));
+    assert_eq!(met.hidden(), [root("/nowhere/keys")]);
+    assert_eq!(met.fixed(), [root("/nowhere/program.toml")]);
+    assert!(met.network() && !met.unix_sockets());
+    assert_eq!(met.read_only().hidden(), met.hidden());
+    assert_eq!(Grant::none().meet(&asked).hidden(), met.hidden());
+}
