@@ -42,8 +42,8 @@ fn of_header(content_type: Option<&str>) -> Option<&'static Encoding> {
 fn of_page(body: &[u8]) -> Option<&'static Encoding> {
     let head: String = body.iter().take(PRESCAN).map(|byte| char::from(*byte).to_ascii_lowercase()).collect();
     let declared = head.trim_start().strip_prefix("<?xml").and_then(|rest| after(tag(rest), "encoding"));
-    let metas = head.split("<meta").skip(1).map(tag);
-    let label = declared.or_else(|| metas.filter_map(|meta| after(meta, "charset")).next())?;
+    let mut metas = head.split("<meta").skip(1).map(tag);
+    let label = declared.or_else(|| metas.find_map(|meta| after(meta, "charset")))?;
     let encoding = Encoding::for_label(label.as_bytes())?;
     // It could not have been read in bytes if it were true.
     Some(if encoding.name().starts_with("UTF-16") { UTF_8 } else { encoding })

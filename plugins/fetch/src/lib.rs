@@ -88,10 +88,8 @@ impl FetchUrl {
     /// The answer to a call, from the answer to the request.
     fn answer(&self, response: Response) -> Result<String, Error> {
         let head = Head::of(&response);
-        if kind::is_never_text(head.content_type.as_deref()) {
-            if let Some(length) = head.length {
-                return Err(self.binary(&head, &format!("{length} bytes")));
-            }
+        if let Some(length) = head.length.filter(|_| kind::is_never_text(head.content_type.as_deref())) {
+            return Err(self.binary(&head, &format!("{length} bytes")));
         }
         let body = response.read(MAX_BODY);
         if let Some(error) = body.broken.as_ref().filter(|_| body.bytes.is_empty()) {
@@ -147,11 +145,11 @@ impl Head {
     /// The lines above the page.
     fn show(&self) -> String {
         let kind = self.content_type.as_deref().unwrap_or("no content type");
-        let mut lines = format!("{}, {kind}\n", status::line(self.status));
-        if self.redirects > 0 {
-            lines.push_str(&format!("Redirected to: {}\n", self.url));
-        }
-        lines
+        let redirected = match self.redirects {
+            0 => String::new(),
+            _ => format!("Redirected to: {}\n", self.url),
+        };
+        format!("{}, {kind}\n{redirected}", status::line(self.status))
     }
 }
 

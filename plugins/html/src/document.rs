@@ -164,8 +164,8 @@ impl<'a> Node<'a> {
 
     /// What comes after `node` and all below it, within this one.
     fn after(self, node: Self) -> Option<Index> {
-        let inside = std::iter::once(node).chain(node.ancestors()).take_while(|node| *node != self);
-        inside.filter_map(|node| node.entry()?.next).next()
+        let mut inside = std::iter::once(node).chain(node.ancestors()).take_while(|node| *node != self);
+        inside.find_map(|node| node.entry()?.next)
     }
 
     /// The text in it, its white space as a page shows it: one space for any of it, none at the ends.

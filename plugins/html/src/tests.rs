@@ -2,7 +2,7 @@ use super::*;
 
 /// The tree as text: elements with what is in them, texts as they are.
 fn drawn(node: Node<'_>) -> String {
-    let inside: String = node.children().map(drawn).collect();
+    let inside = node.children().map(drawn).collect::<Vec<_>>().concat();
     match (node.name(), node.characters()) {
         (Some(name), _) => format!("<{name}>{inside}</{name}>"),
         (None, Some(text)) => text.to_owned(),
@@ -80,7 +80,7 @@ fn a_walk_stays_inside_and_in_order() {
 #[test]
 fn hostile_pages_are_cut() {
     let started = std::time::Instant::now();
-    let numbered: String = (0..20_000).map(|number| format!("<b a={number}>")).collect();
+    let numbered = (0..20_000).map(|number| format!("<b a={number}>")).collect::<Vec<_>>().concat();
     for html in [
         "<div>".repeat(500_000),
         "<b>".repeat(500_000),
@@ -90,8 +90,8 @@ fn hostile_pages_are_cut() {
         "<p>x".repeat(500_000),
     ] {
         let document = parse(&html);
-        assert!(document.is_cut(), "{}", &html[..20]);
-        assert!(document.nodes.len() < 5 * MAX_NODES, "{} {}", &html[..20], document.nodes.len());
+        assert!(document.is_cut(), "{}", html.get(..20).unwrap());
+        assert!(document.nodes.len() < 5 * MAX_NODES, "{} {}", html.get(..20).unwrap(), document.nodes.len());
     }
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
     assert!(!parse(&"<p>word <b>word</b></p>".repeat(10_000)).is_cut());

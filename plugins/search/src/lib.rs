@@ -11,7 +11,7 @@ use haft_plugin::{Context, Error, Hints, Output, Tool};
 
 use self::results::{Found, Hit};
 
-/// The variable that says where to search: a URL that answers as DuckDuckGo's page for browsers
+/// The variable that says where to search: a URL that answers as `DuckDuckGo`'s page for browsers
 /// without scripts does, and takes the query as `q`.
 const ENDPOINT: &str = "SEARCH_URL";
 

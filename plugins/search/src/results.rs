@@ -1,5 +1,5 @@
-//! From a page of DuckDuckGo's to what it found. Knows its two layouts for browsers without
-//! scripts; takes no page for empty that does not say so itself.
+//! From a page of results to what it found. Knows the two layouts that `DuckDuckGo` has
+//! for browsers without scripts; takes no page for empty that does not say so itself.
 
 use haft_html::Node;
 use haft_plugin::http::Url;
@@ -73,10 +73,11 @@ fn hits<'a>(nodes: impl Iterator<Item = Node<'a>>, page: &Url) -> Vec<Hit> {
             let hit = hit(node, page).filter(|hit| hits.iter().all(|other| other.url != hit.url));
             wants_snippet = hit.is_some();
             hits.extend(hit);
-        } else if has_any(node, &SNIPPET) && std::mem::take(&mut wants_snippet) {
-            if let Some(hit) = hits.last_mut() {
-                hit.snippet = node.text();
-            }
+        } else if has_any(node, &SNIPPET)
+            && std::mem::take(&mut wants_snippet)
+            && let Some(hit) = hits.last_mut()
+        {
+            hit.snippet = node.text();
         }
     }
     hits

@@ -242,11 +242,11 @@ pub(super) fn longest_run(text: &str, character: char) -> usize {
 fn language(node: Node<'_>) -> &str {
     let around = node.children().chain([node]).chain(node.parent());
     let classes = around.filter_map(|node| node.attribute("class")).flat_map(str::split_ascii_whitespace);
-    let named = classes.filter_map(|class| {
+    let mut named = classes.filter_map(|class| {
         ["language-", "lang-", "highlight-source-"].iter().find_map(|prefix| class.strip_prefix(prefix))
     });
     let is_name = |name: &&str| name.len() <= MAX_LANGUAGE && !name.contains('`');
-    named.filter(is_name).next().unwrap_or_default()
+    named.find(is_name).unwrap_or_default()
 }
 
 /// Characters of a language's name.

@@ -20,7 +20,7 @@ impl Writer {
             self.flow(caption, place, blocks);
         }
         let rows = rows(node);
-        let columns = rows.iter().map(|row| row.len()).max().unwrap_or_default();
+        let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         let is_data = (2..=MAX_COLUMNS).contains(&columns)
             && node.attribute("role") != Some("presentation")
             && !rows.iter().flatten().any(|cell| has_large(*cell));

@@ -123,8 +123,8 @@ fn wait(what: &Pollable, deadline: Instant) -> Result<(), Error> {
 
 /// The body of an answer. The order of the fields is that in which they must be dropped.
 struct Stream {
-    stream: InputStream,
-    _body: IncomingBody,
+    bytes: InputStream,
+    _incoming: IncomingBody,
     _response: IncomingResponse,
     deadline: Instant,
     rest: io::Cursor<Vec<u8>>,
@@ -134,14 +134,20 @@ impl Stream {
     fn of(response: IncomingResponse, deadline: Instant) -> Result<Self, Error> {
         let body = response.consume().map_err(|()| internal("the answer has no body"))?;
         let stream = body.stream().map_err(|()| internal("the answer's body cannot be read"))?;
-        Ok(Self { stream, _body: body, _response: response, deadline, rest: io::Cursor::default() })
+        Ok(Self {
+            bytes: stream,
+            _incoming: body,
+            _response: response,
+            deadline,
+            rest: io::Cursor::default(),
+        })
     }
 
     /// The next bytes; none at the end.
     fn next(&self) -> Result<Vec<u8>, Error> {
         loop {
-            match self.stream.read(CHUNK) {
-                Ok(bytes) if bytes.is_empty() => wait(&self.stream.subscribe(), self.deadline)?,
+            match self.bytes.read(CHUNK) {
+                Ok(bytes) if bytes.is_empty() => wait(&self.bytes.subscribe(), self.deadline)?,
                 Ok(bytes) if Instant::now() < self.deadline => return Ok(bytes),
                 Ok(_) => return Err(too_late()),
                 Err(StreamError::Closed) => return Ok(Vec::new()),
