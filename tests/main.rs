@@ -21,6 +21,7 @@ mod components;
 mod files;
 mod guest;
 mod hostile;
+mod http;
 mod manifest;
 mod plugin;
 mod rights;

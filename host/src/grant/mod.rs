@@ -3,11 +3,16 @@
 //! path of an individual file: which file a path means is the kernel's business, below a
 //! directory opened from a grant.
 
+mod address;
+mod destination;
 mod host;
 mod root;
 
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
 
+pub use self::address::AddressError;
+pub use self::destination::{Destination, Scheme};
 pub use self::host::{HostPattern, HostPatternError};
 pub use self::root::Root;
 pub(crate) use self::root::normalise;
@@ -228,6 +233,32 @@ impl Grant {
     /// Network destinations that may be reached.
     pub fn hosts(&self) -> &[HostPattern] {
         &self.hosts
+    }
+
+    /// Whether a request to `destination` may be made at all; where it leads is
+    /// [`Self::may_connect`]'s to judge.
+    pub fn may_ask(&self, destination: &Destination) -> bool {
+        self.hosts.iter().any(|host| host.matches(destination))
+    }
+
+    /// Whether `address`, which the host of `destination` stands for, may be connected to.
+    ///
+    /// A name leads to public addresses alone: whoever owns it decides what it resolves to, and
+    /// that must not be this machine or its neighbours. Allowed besides is an address that is
+    /// granted itself, with its port. `localhost` is loopback or nothing, and only where it is
+    /// granted by that name.
+    pub fn may_connect(&self, destination: &Destination, address: IpAddr) -> Result<(), AddressError> {
+        let socket = SocketAddr::new(address, destination.port());
+        if self.hosts.iter().any(|host| host.is_address(socket)) {
+            return Ok(());
+        }
+        let names_it = |host: &HostPattern| host.is_localhost() && host.matches(destination);
+        match (address::local(address), destination.is_localhost()) {
+            (Some(AddressError::Loopback), true) if self.hosts.iter().any(names_it) => Ok(()),
+            (Some(why), _) => Err(why),
+            (None, true) => Err(AddressError::NotLoopback),
+            (None, false) => Ok(()),
+        }
     }
 
     /// Whether child processes may use the network.

@@ -238,8 +238,12 @@ pub(super) static GRANT: Table = Table {
     keys: &[
         Key::new("read", PATHS, "directories it may read").also(&["dirs", "files", "paths", "preopens"]),
         Key::new("write", PATHS, "directories it may read and write"),
-        Key::new("hosts", Kind::List(&HOST), "`host`, `*.suffix` or `http://host:port` it may reach")
-            .also(&["network", "net", "http", "urls"]),
+        Key::new(
+            "hosts",
+            Kind::List(&HOST),
+            "`host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach",
+        )
+        .also(&["network", "net", "http", "urls"]),
         Key::new("env", VARIABLES, "variables of haft's environment that it may see").also(&["environment"]),
     ],
 };

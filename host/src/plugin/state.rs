@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
+use super::http::Http;
 use super::network::{self, Refused};
 use super::output::Captured;
 use super::wanted::Wanted;
@@ -42,6 +44,7 @@ pub(super) struct State {
     pub(super) run: Run,
     pub(super) wanted: Wanted,
     pub(super) refused: Refused,
+    pub(super) http: Http,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
 }
@@ -93,15 +96,16 @@ impl Run {
 }
 
 impl State {
-    /// The state of a guest that may do what `grant` says, within `limits`.
-    pub(super) fn new(grant: Arc<Grant>, limits: &Limits, run: Run) -> Self {
+    /// The state of a guest that may do what `grant` says, within `limits`, with its requests
+    /// going through `http`.
+    pub(super) fn new(grant: Arc<Grant>, limits: &Limits, run: Run, http: Http) -> Self {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
-        let (wanted, refused) = (Wanted::default(), Refused::default());
+        let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
         let wasi = wasi(&grant, &stdout, &stderr, &refused);
         let budget = Budget::new(limits);
-        Self { wasi, table, grant, budget, run, wanted, refused, stdout, stderr }
+        Self { wasi, table, grant, budget, run, wanted, refused, http, stdout, stderr }
     }
 }
 
@@ -129,6 +133,12 @@ fn wasi(grant: &Grant, stdout: &Captured, stderr: &Captured, refused: &Refused) 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.http.view(&mut self.table)
     }
 }
 

@@ -16,12 +16,13 @@ use super::bindings::exports::haft::plugin::tools;
 use super::engine::Engine;
 use super::failure::{End, LoadError};
 use super::hints::Refused;
+use super::http::{Injection, Injections};
 use super::instance::Instance;
 use super::source::{Digest, Source};
 use super::state::{Run, State};
 use super::stock::{IDLE, Stock};
 use crate::call::{ToolCall, ToolDef, ToolResult};
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::tool::{Context, Schema, Tool, ToolError};
@@ -37,6 +38,7 @@ struct Inner {
     digest: Digest,
     tools: Vec<ToolDef>,
     linked: OnceLock<Result<PluginPre<State>, String>>,
+    injections: Injections,
     stock: Stock,
     calls: AtomicU64,
     restocking: AtomicBool,
@@ -127,8 +129,31 @@ impl Plugin {
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        let restocking = AtomicBool::new(false);
-        Self(Arc::new(Inner { name, engine, source, digest, tools, linked, stock, calls, restocking }))
+        let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner {
+            name,
+            engine,
+            source,
+            digest,
+            tools,
+            linked,
+            injections,
+            stock,
+            calls,
+            restocking,
+        }))
+    }
+
+    /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
+    /// They grant nothing: a host must be granted as well.
+    #[must_use]
+    pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
+        let own = &*self.0;
+        let (source, digest) = (own.source.clone(), own.digest.clone());
+        let (tools, linked) = (own.tools.clone(), own.linked.clone());
+        let same = Self::new(&own.engine, &own.name, source, digest, tools, linked);
+        let Some(inner) = Arc::into_inner(same.0) else { return self };
+        Self(Arc::new(Inner { injections: injections.into_iter().collect(), ..inner }))
     }
 
     /// The tools it lists, by the names it gives them.
@@ -212,6 +237,13 @@ fn named(tool: &str, error: ToolError) -> ToolError {
     }
 }
 
+/// Tells what was decided about the guest's network.
+fn tell(state: &State, events: &Events) {
+    for decision in state.http.decisions().list() {
+        events.emit(|| Event::Decided { call: state.run.call.clone(), decision });
+    }
+}
+
 /// Marks a message of haft about a guest, as against one of the guest's own.
 const ENDED: &str = "\u{0}";
 
@@ -226,6 +258,7 @@ impl Inner {
         let used = instance.call(&job.call, self.run(job)).await;
         let state = used.store.data();
         self.log_output(state);
+        tell(state, &job.events);
         let answer = match used.outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
@@ -240,7 +273,17 @@ impl Inner {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;
-        Instance::make(&self.engine, linked, job.grant.clone(), &job.limits, self.run(job)).await
+        self.make(linked, &job.grant, &job.limits, self.run(job)).await
+    }
+
+    async fn make(
+        &self,
+        linked: &PluginPre<State>,
+        grant: &Arc<Grant>,
+        limits: &Limits,
+        run: Run,
+    ) -> Result<Instance, End> {
+        Instance::make(&self.engine, linked, grant.clone(), self.injections.clone(), limits, run).await
     }
 
     fn run(&self, job: &Job) -> Run {
@@ -293,9 +336,9 @@ impl Inner {
         let Ok(linked) = self.linked() else { return };
         while self.stock.has_room(grant, limits) {
             let run = idle_run(&self.name, limits);
-            match Instance::make(&self.engine, linked, grant.clone(), limits, run).await {
-                Ok(instance) if !instance.has_opened_directories() => self.stock.put(instance),
-                // Its directories are those of now; a call must get those of its own time.
+            match self.make(linked, grant, limits, run).await {
+                Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
+                // What it saw is of now; a call must see what there is in its own time.
                 Ok(_) => return,
                 Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
             }
@@ -351,8 +394,9 @@ async fn meet(
     let (component, code) = engine.compile(&bytes)?;
     let linked = engine.link(&component)?;
     let grant = Arc::new(Grant::none());
+    let (injections, run) = (Injections::default(), idle_run(&name, limits));
     let instance =
-        Instance::make(engine, &linked, grant, limits, idle_run(&name, limits)).await.map_err(not_listed)?;
+        Instance::make(engine, &linked, grant, injections, limits, run).await.map_err(not_listed)?;
     let tools = super::listing::check(instance.list().await.outcome.map_err(not_listed)?)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
         cache.learn(digest, code, &tools);

@@ -48,7 +48,7 @@ impl Assembly<'_> {
             }
             for secret in &plugin.secrets {
                 let problem =
-                    Problem::new("`[plugins.secrets]` has no effect yet: plugins make no HTTP requests");
+                    Problem::new("`[plugins.secrets]` has no effect yet: haft does not read the secrets");
                 self.problems.push(problem.at(secret.name.span, "this secret"));
             }
         }
