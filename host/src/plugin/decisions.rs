@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::event::{Event, Events};
 use crate::grant::{AddressError, Destination};
 
 /// Decisions of one call that are kept; a guest in a loop could be refused for ever.
@@ -64,6 +65,13 @@ impl Decisions {
         let kept = self.lock();
         let more = (kept.more > 0).then(|| format!("and {} decisions more", kept.more));
         kept.lines.iter().cloned().chain(more).collect()
+    }
+
+    /// Tells whoever listens to the call.
+    pub(super) fn tell(&self, call: &str, events: &Events) {
+        for decision in self.list() {
+            events.emit(|| Event::Decided { call: call.to_owned(), decision });
+        }
     }
 
     /// The refusals, in order.

@@ -22,7 +22,7 @@ use super::source::{Digest, Source};
 use super::state::{Run, State};
 use super::stock::{IDLE, Stock};
 use crate::call::{ToolCall, ToolDef, ToolResult};
-use crate::event::{Event, Events};
+use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::tool::{Context, Schema, Tool, ToolError};
@@ -241,13 +241,6 @@ fn named(tool: &str, error: ToolError) -> ToolError {
     }
 }
 
-/// Tells what was decided about the guest's network.
-fn tell(state: &State, events: &Events) {
-    for decision in state.http.decisions().list() {
-        events.emit(|| Event::Decided { call: state.run.call.clone(), decision });
-    }
-}
-
 /// Marks a message of haft about a guest, as against one of the guest's own.
 const ENDED: &str = "\u{0}";
 
@@ -262,7 +255,7 @@ impl Inner {
         let used = instance.call(&job.call, self.run(job)).await;
         let state = used.store.data();
         self.log_output(state);
-        tell(state, &job.events);
+        state.http.decisions().tell(&job.call.id, &job.events);
         let answer = match used.outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
