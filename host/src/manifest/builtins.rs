@@ -58,7 +58,7 @@ impl Default for Builtins {
 }
 
 impl Builtins {
-    /// DuckDuckGo's page for browsers without scripts, which needs no key.
+    /// `DuckDuckGo`'s page for browsers without scripts, which needs no key.
     pub const SEARCH_URL: &str = "https://html.duckduckgo.com/html/";
 
     /// The one host that `web_search` may reach.

@@ -19,9 +19,6 @@ const BUILTINS: &[Builtin] = include!("../../../plugins/builtins.rs");
 /// The variable that tells `search` where to ask.
 const SEARCH_URL: &str = "SEARCH_URL";
 
-/// Memory of a call of `fetch`: a page of 4 MiB three times over, and its tree.
-const FETCH_MEMORY: u64 = 128 << 20;
-
 impl Assembly<'_> {
     /// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
     pub(super) fn builtins(&mut self, sandbox: &Grant) -> Vec<Wanted<'static>> {
@@ -43,16 +40,12 @@ fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wan
         "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox),
         _ => (Some(Grant::none()), GrantPlace::Sandbox),
     };
-    let limits = match builtin.name {
-        "fetch" => Limits { memory: FETCH_MEMORY, ..Limits::default() },
-        _ => Limits::default(),
-    };
     Some(Wanted {
         name: builtin.name.to_owned(),
         source: Source::Embedded(builtin.component),
         grant: grant?,
         place,
-        limits,
+        limits: Limits::default(),
         declared: None,
     })
 }

@@ -171,7 +171,9 @@ impl Writer {
         let mut inside = Blocks::default();
         self.flow(node, place.nested(), &mut inside);
         let quoted = inside.finish();
-        if !quoted.is_empty() {
+        if is_too_much(&quoted, 2) {
+            blocks.push(&quoted);
+        } else if !quoted.is_empty() {
             let lines =
                 quoted.lines().map(|line| if line.is_empty() { ">".into() } else { format!("> {line}") });
             blocks.push(&lines.collect::<Vec<String>>().join("\n"));
@@ -191,8 +193,19 @@ impl Writer {
     }
 }
 
+/// Bytes that setting off one block may add. A text of a million lines is shown as it is.
+const MAX_ADDED: usize = 1 << 20;
+
+/// Whether so many bytes more in each line are too many.
+fn is_too_much(text: &str, columns: usize) -> bool {
+    text.lines().count().saturating_mul(columns) > MAX_ADDED
+}
+
 /// All lines but the first moved to the right.
 pub(super) fn hanging(text: &str, columns: usize) -> String {
+    if is_too_much(text, columns) {
+        return text.to_owned();
+    }
     let indent = " ".repeat(columns);
     let mut lines = text.lines();
     let mut moved = lines.next().unwrap_or_default().to_owned();

@@ -212,6 +212,15 @@ fn translate(code: &ErrorCode) -> Error {
         }
         ErrorCode::HttpResponseIncomplete => (ErrorKind::Connection, "the answer broke off"),
         ErrorCode::HttpProtocolError => (ErrorKind::Other, "the answer is not HTTP"),
+        ErrorCode::HttpRequestUriInvalid => (ErrorKind::Invalid, "the URL's host or port is none"),
+        ErrorCode::HttpRequestMethodInvalid => (ErrorKind::Invalid, "no request of this method is made"),
+        ErrorCode::HttpResponseHeaderSectionSize(_) | ErrorCode::HttpResponseHeaderSize(_) => {
+            (ErrorKind::Other, "the headers of the answer are too large")
+        }
+        ErrorCode::HttpResponseBodySize(size) => {
+            let size = size.map(|size| format!(": {size} bytes")).unwrap_or_default();
+            return Error::new(ErrorKind::Other, format!("the answer is too large{size}"));
+        }
         ErrorCode::InternalError(Some(why)) => return Error::new(ErrorKind::Other, why.clone()),
         other => return Error::new(ErrorKind::Other, format!("the request failed: {other:?}")),
     };
