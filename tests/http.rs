@@ -4,7 +4,7 @@
 
 mod namespace;
 mod secrets;
-mod server;
+pub(crate) mod server;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

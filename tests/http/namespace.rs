@@ -19,6 +19,7 @@ use super::server::{Connection, Server, ok, redirect};
 use super::{decisions, hosts};
 use crate::common::{cache, hostile};
 use crate::guest::Guest;
+use crate::web::Web;
 
 /// Where `api.test` is; it was public once.
 const PUBLIC: &str = "93.184.215.14";
@@ -92,6 +93,11 @@ fn certificates_are_for_the_name_and_from_somebody_trusted() {
 #[test]
 fn fu03_haft_itself_says_what_would_allow_a_host() {
     in_a_namespace("inside_haft");
+}
+
+#[test]
+fn fu03_fetch_url_reads_the_public_web_and_no_more() {
+    in_a_namespace("inside_fetch_url");
 }
 
 /// Everything that the guest must not reach, listening all the same.
@@ -191,6 +197,28 @@ async fn inside_every_public_host() {
     }
     let missing = any.fails("http_get", json!({ "url": "http://nowhere.test/" })).await;
     assert!(missing.contains("ErrorCode::DnsError"), "{missing}");
+    world.nobody_else_was_asked();
+}
+
+/// FU02, FU03: the built-in tool, with nothing said of hosts anywhere.
+#[tokio::test]
+#[ignore = "run by its namesake, in a namespace"]
+async fn inside_fetch_url() {
+    let world = World::new();
+    let port = world.api.port();
+    let web = Web::new("");
+    let api = format!("http://api.test:{port}");
+    assert!(web.says("fetch_url", &json!({ "url": api })).ends_with("\n\nthe api"));
+    let other = format!("{api}/to/http://other.test:{port}/x");
+    let answer = web.says("fetch_url", &json!({ "url": other }));
+    assert!(answer.contains(&format!("Redirected to: http://other.test:{port}/x\n")), "{answer}");
+    for host in ["private.test", "loopback.test", "localhost", "127.0.0.1", "[::1]", PRIVATE, METADATA] {
+        let elsewhere = format!("http://{host}:{port}/");
+        for url in [elsewhere.clone(), format!("{api}/to/{elsewhere}")] {
+            let refused = web.fails("fetch_url", &json!({ "url": url }));
+            assert!(refused.contains("access was denied"), "{url}: {refused}");
+        }
+    }
     world.nobody_else_was_asked();
 }
 

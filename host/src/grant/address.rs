@@ -39,6 +39,9 @@ pub enum AddressError {
     /// Whatever else was not handed out to anybody.
     #[error("reserved address")]
     Reserved,
+    /// Closed by the grant.
+    #[error("blocked address")]
+    Blocked,
     /// `localhost` is this machine or nothing.
     #[error("not a loopback address, and `localhost` is nothing else")]
     NotLoopback,

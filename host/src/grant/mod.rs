@@ -4,14 +4,16 @@
 //! directory opened from a grant.
 
 mod address;
+mod blocked;
 mod destination;
 mod host;
 mod root;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 pub use self::address::AddressError;
+pub use self::blocked::{HostName, HostNameError};
 pub use self::destination::{Destination, Scheme};
 pub use self::host::{HostPattern, HostPatternError};
 pub use self::root::Root;
@@ -47,6 +49,7 @@ pub struct Grant {
     write: Reach,
     workspace: Option<Root>,
     env: BTreeSet<String>,
+    values: BTreeMap<String, String>,
     hosts: Vec<HostPattern>,
     children: Children,
     sealed: Sealed,
@@ -65,6 +68,7 @@ struct Children {
 struct Sealed {
     hidden: Vec<Root>,
     fixed: Vec<Root>,
+    hosts: Vec<HostName>,
 }
 
 /// One directory a guest gets, under one name.
@@ -86,6 +90,7 @@ impl Grant {
             write: Reach::Roots(Vec::new()),
             workspace: None,
             env: BTreeSet::new(),
+            values: BTreeMap::new(),
             hosts: Vec::new(),
             children: Children::default(),
             sealed: Sealed::default(),
@@ -141,6 +146,14 @@ impl Grant {
         self
     }
 
+    /// Adds an environment variable that a component sees, with a value of its own instead of the one
+    /// that haft's environment has.
+    #[must_use]
+    pub fn with_value(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.values.insert(name.into(), value.into());
+        self
+    }
+
     /// Adds a network destination that may be reached.
     #[must_use]
     pub fn with_host(mut self, host: HostPattern) -> Self {
@@ -185,12 +198,15 @@ impl Grant {
         let write = self.write.meet(&other.write);
         let read = self.readable().meet(&other.readable());
         let env = self.env.intersection(&other.env).cloned().collect();
+        let is_shared = |(name, value): &(&String, &String)| other.values.get(*name) == Some(*value);
+        let values = self.values.iter().filter(is_shared);
         let hosts = host::meet(&self.hosts, &other.hosts);
         Self {
             read,
             write,
             workspace: self.workspace.clone().or_else(|| other.workspace.clone()),
             env,
+            values: values.map(|(name, value)| (name.clone(), value.clone())).collect(),
             hosts,
             children: self.children.meet(other.children),
             sealed: self.sealed.join(&other.sealed),
@@ -230,6 +246,11 @@ impl Grant {
         &self.env
     }
 
+    /// Environment variables with values of their own.
+    pub fn values(&self) -> &BTreeMap<String, String> {
+        &self.values
+    }
+
     /// Network destinations that may be reached.
     pub fn hosts(&self) -> &[HostPattern] {
         &self.hosts
@@ -238,7 +259,12 @@ impl Grant {
     /// Whether a request to `destination` may be made at all; where it leads is
     /// [`Self::may_connect`]'s to judge.
     pub fn may_ask(&self, destination: &Destination) -> bool {
-        self.hosts.iter().any(|host| host.matches(destination))
+        self.blocks(destination).is_none() && self.hosts.iter().any(|host| host.matches(destination))
+    }
+
+    /// Whether plain TCP may be spoken to `address`: only where it is granted itself.
+    pub fn may_open(&self, address: SocketAddr) -> bool {
+        !self.blocks_address(address.ip()) && self.hosts.iter().any(|host| host.is_address(address))
     }
 
     /// Whether `address`, which the host of `destination` stands for, may be connected to.
@@ -248,8 +274,10 @@ impl Grant {
     /// granted itself, with its port. `localhost` is loopback or nothing, and only where it is
     /// granted by that name.
     pub fn may_connect(&self, destination: &Destination, address: IpAddr) -> Result<(), AddressError> {
-        let socket = SocketAddr::new(address, destination.port());
-        if self.hosts.iter().any(|host| host.is_address(socket)) {
+        if self.blocks_address(address) {
+            return Err(AddressError::Blocked);
+        }
+        if self.may_open(SocketAddr::new(address, destination.port())) {
             return Ok(());
         }
         let names_it = |host: &HostPattern| host.is_localhost() && host.matches(destination);
@@ -308,6 +336,8 @@ impl Sealed {
         let mut joined = self.clone();
         other.hidden.iter().for_each(|root| push_new(&mut joined.hidden, root.clone()));
         other.fixed.iter().for_each(|root| push_new(&mut joined.fixed, root.clone()));
+        let new = other.hosts.iter().filter(|host| !self.hosts.contains(host));
+        joined.hosts.extend(new.cloned());
         joined
     }
 }

@@ -26,6 +26,14 @@ fn nothing_is_granted_to_begin_with() {
 }
 
 #[test]
+fn a_value_is_kept_where_both_sides_have_it() {
+    let one = Grant::none().with_value("A", "1").with_value("B", "2");
+    let other = Grant::none().with_value("A", "1").with_value("B", "3").with_env("C");
+    let met: Vec<_> = one.meet(&other).values().clone().into_iter().collect();
+    assert_eq!(met, [("A".to_owned(), "1".to_owned())]);
+}
+
+#[test]
 fn lookalike_prefixes_are_other_directories() {
     let grant = Grant::none().with_write(root("/nowhere/out"));
     assert!(grant.writable().covers(&root("/nowhere/out/deep")));

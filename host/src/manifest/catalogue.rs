@@ -111,6 +111,8 @@ const TOOL_NAME: Kind = Kind::Pattern(ToolName::PATTERN);
 const VARIABLE: Kind = Kind::Pattern("^[A-Za-z_][A-Za-z0-9_]*$");
 /// A network destination; the parser of [`crate::grant::HostPattern`] decides.
 const HOST: Kind = Kind::Pattern("^(https?://)?[^/?#@]+$");
+/// A host by its name alone; the parser of [`crate::grant::HostName`] decides.
+const HOST_NAME: Kind = Kind::Pattern("^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+\\])$");
 const TOOL_PATTERNS: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+$"));
 const VARIABLES: Kind = Kind::List(&VARIABLE);
 const PATHS: Kind = Kind::List(&Kind::Path);
@@ -455,6 +457,20 @@ pub(super) static BUILTINS: Table = Table {
         Key::new("fetch_confirm", Kind::Flag, "ask a person before every `fetch_url`; default false"),
         Key::new("shell_timeout", Kind::Time, "when a shell command is stopped; default `120s`")
             .also(&["timeout", "bash_timeout"]),
+        Key::new(
+            "fetch_allow",
+            Kind::List(&HOST),
+            "hosts that `fetch_url` may reach besides the public ones, such as `http://127.0.0.1:8080`",
+        )
+        .also(&["allowed_domains", "allow", "hosts"]),
+        Key::new(
+            "fetch_block",
+            Kind::List(&HOST_NAME),
+            "hosts that `fetch_url` may not reach, with the names below them",
+        )
+        .also(&["blocked_domains", "block"]),
+        Key::new("search_url", URL, "where `web_search` asks; default `https://html.duckduckgo.com/html/`")
+            .also(&["search_endpoint", "endpoint", "url"]),
     ],
 };
 
@@ -514,6 +530,7 @@ mod tests {
         assert_eq!(count(&AGENT, "max_turns"), Agent::default().max_turns);
         assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);
         assert_eq!(time(&BUILTINS, "shell_timeout"), Builtins::default().shell_timeout);
+        assert_eq!(documented(&BUILTINS, "search_url"), Builtins::SEARCH_URL);
         let reuse = Reuse::default();
         assert_eq!(count(&REUSE, "max_calls"), reuse.max_calls);
         assert_eq!(time(&REUSE, "max_idle"), reuse.max_idle);

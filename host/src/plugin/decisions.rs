@@ -33,6 +33,8 @@ struct Kept {
 pub(super) enum Refusal {
     /// Its destination is not granted.
     Host(Destination),
+    /// Its destination is closed.
+    Blocked(Destination),
     /// The destination is granted, and leads to an address that is not.
     Address(Destination, IpAddr, AddressError),
     /// Something that no grant would change, in one line.

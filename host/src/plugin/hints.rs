@@ -63,6 +63,8 @@ impl Refused<'_> {
     fn host(&self, destination: &Destination) -> String {
         match self.place {
             GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
+            GrantPlace::FetchAllow => format!("add `fetch_allow = [\"{destination}\"]` to {}", self.table()),
+            GrantPlace::SearchUrl => format!("set `search_url` in {} to a page there", self.table()),
             GrantPlace::Plugin => format!("add `hosts = [\"{destination}\"]` to {}", self.table()),
         }
     }
@@ -71,6 +73,7 @@ impl Refused<'_> {
     fn table(&self) -> String {
         match self.place {
             GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
+            GrantPlace::FetchAllow | GrantPlace::SearchUrl => "`[builtins]`".to_owned(),
             GrantPlace::Plugin => format!("`[plugins.grant]` of `{}`", self.plugin),
         }
     }
@@ -145,11 +148,14 @@ fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
 fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
     match refusal {
         Refusal::Host(destination) => format!("to allow the request, {}", refused.host(destination)),
+        Refusal::Blocked(destination) => {
+            format!("`{destination}` is blocked, by `fetch_block` in `[builtins]`")
+        }
         Refusal::Address(destination, address, why) => {
             let leads = format!("`{destination}` leads to {address}: {why}");
             let granted = match why {
                 // No tool needs what is told there, and it is worth a cloud.
-                AddressError::Metadata | AddressError::NotLoopback => return leads,
+                AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
                 AddressError::Loopback if destination.is_localhost() => destination.clone(),
                 _ => destination.at(*address),
             };

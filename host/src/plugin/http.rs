@@ -89,6 +89,11 @@ impl Outgoing {
         if is_refused(request.method()) {
             return Err(self.refuse(&what, "no such request is made", Error::HttpRequestMethodInvalid));
         }
+        if self.grant.blocks(&destination).is_some() {
+            self.decisions.refuse(&what, "blocked");
+            self.decisions.hint(Refusal::Blocked(destination));
+            return Err(Error::HttpRequestDenied);
+        }
         if !self.grant.may_ask(&destination) {
             self.decisions.refuse(&what, "not granted");
             self.decisions.hint(Refusal::Host(destination));

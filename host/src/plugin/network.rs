@@ -19,7 +19,7 @@ use wasmtime_wasi::sockets::{SocketAddrUse, WasiSocketsCtxView};
 use super::decisions::Decisions;
 use super::state::State;
 use super::wanted::{Few, Wanted};
-use crate::grant::HostPattern;
+use crate::grant::Grant;
 
 /// Addresses a guest was refused. Shared with the check, which wasmtime owns.
 #[derive(Clone, Debug)]
@@ -74,16 +74,16 @@ impl Refused {
     }
 }
 
-/// Allows TCP connections to the addresses that `hosts` name, and notes every other attempt.
-pub(super) fn allow(builder: &mut WasiCtxBuilder, hosts: &[HostPattern], refused: &Refused) {
-    let (hosts, refused) = (hosts.to_vec(), refused.clone());
+/// Allows TCP connections to the addresses that the grant names, and notes every other attempt.
+pub(super) fn allow(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &Refused) {
+    let (grant, refused) = (grant.clone(), refused.clone());
     let check = move |address: SocketAddr, usage: SocketAddrUse| {
         // The local end of an outgoing connection: any address, any port.
         if matches!(usage, SocketAddrUse::TcpBind) && address.ip().is_unspecified() && address.port() == 0 {
             return true;
         }
         let connects = matches!(usage, SocketAddrUse::TcpConnect);
-        let allowed = connects && hosts.iter().any(|host| host.is_address(address));
+        let allowed = connects && grant.may_open(address);
         refused.decide(address, usage, allowed);
         allowed
     };

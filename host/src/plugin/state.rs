@@ -111,18 +111,21 @@ impl State {
 
 /// Nothing but the granted environment variables and network addresses, and somewhere to print.
 /// Directories are handed out by `files`.
-fn wasi(grant: &Grant, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
+fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .allow_blocking_current_thread(true)
         .max_random_size(MAX_RANDOM);
-    network::allow(&mut builder, grant.hosts(), refused);
+    network::allow(&mut builder, grant, refused);
     for name in grant.env() {
         if let Some(value) = std::env::var_os(name) {
             builder.env(name, value.to_string_lossy());
         }
+    }
+    for (name, value) in grant.values() {
+        builder.env(name, value);
     }
     if let Some(workspace) = grant.workspace() {
         builder.initial_cwd(workspace.path().to_string_lossy());

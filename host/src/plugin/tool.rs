@@ -71,6 +71,10 @@ pub enum GrantPlace {
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
+    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
+    FetchAllow,
+    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
+    SearchUrl,
 }
 
 /// One tool of a plugin.
