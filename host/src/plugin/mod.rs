@@ -22,6 +22,7 @@ mod host;
 mod instance;
 mod listing;
 mod network;
+mod noted;
 mod output;
 mod source;
 mod state;
