@@ -107,3 +107,21 @@ fn a_link_or_a_device_is_refused() {
     assert!(place.file().append(b"x\n").is_err());
     assert_eq!(fs::read_to_string(&other).unwrap(), "");
 }
+
+/// A write that the disk cut short: the rest of the line is lost, and the next one begins its own.
+#[test]
+fn a_write_that_was_cut_short_does_not_spoil_the_next() {
+    use std::io::Read;
+    let (mut reader, writer) = io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    let file = fs::File::from(std::os::fd::OwnedFd::from(writer));
+    let mut open = Open { file, device: 0, inode: 0, torn: false };
+    // More than the pipe holds.
+    assert!(open.write(&vec![b'x'; 1 << 20]).is_err());
+    let mut held = vec![0; 1 << 20];
+    assert!(reader.read(&mut held).unwrap() > 0 && open.torn);
+    open.write(b"next\n").unwrap();
+    let count = reader.read(&mut held).unwrap();
+    assert_eq!(held.get(..count).unwrap(), b"\nnext\n");
+    assert!(!open.torn);
+}
