@@ -88,6 +88,11 @@ impl Events {
         Self(Some(Arc::new(sink)))
     }
 
+    /// Whether anybody listens.
+    pub fn are_heard(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Tells whoever listens; `event` is made only if somebody does.
     pub fn emit(&self, event: impl FnOnce() -> Event) {
         if let Some(sink) = &self.0 {

@@ -288,14 +288,18 @@ pub(super) static PLUGIN_SECRET: Table = Table {
         .required(),
         Key::new("env", VARIABLE, "the environment variable that holds the secret"),
         Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
+        Key::new("keyring", KEYRING, KEYRING_DOC).also(&["keychain"]),
         Key::new("prefix", Kind::Text, "written before the secret, such as `Bearer `; default nothing"),
     ],
 };
 
-/// Where a secret is kept; one of both keys.
+const KEYRING: Kind = Kind::Pattern("^.*\\S.*/.*\\S");
+const KEYRING_DOC: &str = "`SERVICE/USER`: the entry of the keyring that holds the secret";
+
+/// Where a secret is kept; one of the keys.
 pub(super) static SECRET: Table = Table {
     header: "",
-    doc: "Where a secret is kept: `env` or `file`.",
+    doc: "Where a secret is kept: `env`, `file` or `keyring`.",
     keys: &[
         Key::new("env", VARIABLE, "the environment variable that holds the secret").also(&[
             "environment",
@@ -303,6 +307,7 @@ pub(super) static SECRET: Table = Table {
             "variable",
         ]),
         Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
+        Key::new("keyring", KEYRING, KEYRING_DOC).also(&["keychain"]),
     ],
 };
 
@@ -364,7 +369,7 @@ pub(super) static PROVIDER: Table = Table {
         Key::new(
             "api_key",
             Kind::Table(&SECRET),
-            "where the key is kept: `{ env = \"…\" }` or `{ file = \"…\" }`",
+            "where the key is kept: `{ env = \"…\" }`, `{ file = \"…\" }` or `{ keyring = \"…\" }`",
         )
         .also(&["key", "token", "apikey"]),
         Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with every request"),

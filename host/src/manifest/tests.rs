@@ -79,8 +79,8 @@ fn pr01_the_example_shows_every_key() {
     let mut missing = missing_keys(&ROOT, &[&as_json(&full)], "");
     // The same table as `mcp_servers`, under its other name.
     missing.retain(|path| !path.starts_with(".mcp."));
-    // `file` of the key is shown with other secrets.
-    assert_eq!(missing, [".provider.api_key.file"]);
+    // `file` and `keyring` of the key are shown with other secrets.
+    assert_eq!(missing, [".provider.api_key.file", ".provider.api_key.keyring"]);
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod http;
 mod instance;
 mod listing;
 mod network;
+mod noted;
 mod output;
 mod source;
 mod state;

@@ -156,6 +156,11 @@ impl Budget {
         let memory = usize::try_from(limits.memory).unwrap_or(usize::MAX);
         Self { memory, used: 0, rest, met: None }
     }
+
+    /// Bytes of all memories together, which is also the most there was: none ever shrinks.
+    pub(super) fn used(&self) -> u64 {
+        self.used as u64
+    }
 }
 
 impl ResourceLimiter for Budget {

@@ -18,6 +18,7 @@ use super::failure::{End, LoadError};
 use super::hints::Refused;
 use super::http::{Injection, Injections};
 use super::instance::Instance;
+use super::noted;
 use super::source::{Digest, Source};
 use super::state::{Run, State};
 use super::stock::{IDLE, Stock};
@@ -25,7 +26,7 @@ use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::tool::{Context, Schema, Tool, ToolError};
+use crate::tool::{Context, Notes, Schema, Tool, ToolError};
 
 /// A component that has been looked at. Clones share everything.
 #[derive(Clone)]
@@ -96,6 +97,7 @@ struct Job {
     limits: Limits,
     events: Events,
     cancel: CancellationToken,
+    notes: Notes,
     place: GrantPlace,
     only_reads: bool,
 }
@@ -192,9 +194,14 @@ impl Tool for PluginTool {
         &self.def
     }
 
+    fn digest(&self) -> Option<&str> {
+        Some(self.plugin.digest())
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         // A tool that says it only reads is held to it.
         let only_reads = self.def.hints.read_only;
+        noted::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
         let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
         let cancel = context.cancel.child_token();
         // Whoever stops waiting stops the guest.
@@ -210,6 +217,7 @@ impl Tool for PluginTool {
             limits: *context.limits,
             events: context.events.clone(),
             cancel,
+            notes: context.notes.clone(),
             place: self.place.clone(),
             only_reads,
         };
@@ -256,6 +264,7 @@ impl Inner {
         let state = used.store.data();
         self.log_output(state);
         state.http.decisions().tell(&job.call.id, &job.events);
+        noted::used(&job.notes, state);
         let answer = match used.outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
@@ -368,6 +377,7 @@ impl Inner {
 
     /// The same of a guest that ended without a word of its own, or whose answer is of no use.
     fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> ToolError {
+        noted::ended(&job.notes, end);
         let refused = self.refused(job);
         let more = end.limit.and_then(|limit| refused.more(limit));
         let mut hints: Vec<String> = more.into_iter().collect();

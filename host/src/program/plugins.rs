@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{Assembly, Places};
+use super::{Assembly, Places, secrets};
 use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::manifest::{Component, Manifest, Plugin as Declared};
 use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source};
 use crate::report::Problem;
+use crate::secret::Secrets;
 use crate::tool::exposed_name;
 
 /// One plugin on its way into the toolbox.
@@ -33,6 +34,7 @@ impl Assembly<'_> {
         places: &Places,
         sandbox: &Grant,
         grants: Vec<Grant>,
+        secrets: Secrets<'_>,
     ) -> anyhow::Result<()> {
         let mut wanted = self.builtins(sandbox);
         for (plugin, grant) in self.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
@@ -44,7 +46,13 @@ impl Assembly<'_> {
         let loaded = load_all(engine, &wanted).await;
         for (wanted, loaded) in wanted.iter().zip(loaded) {
             match loaded {
-                Ok(plugin) => self.add(wanted, &plugin)?,
+                Ok(mut plugin) => {
+                    if let Some(declared) = wanted.declared {
+                        let injections = secrets::of_plugin(declared, secrets, &mut self.problems).await;
+                        plugin = plugin.with_injections(injections);
+                    }
+                    self.add(wanted, &plugin)?;
+                }
                 Err(error) => self.problems.push(unloadable(wanted, &error)),
             }
         }

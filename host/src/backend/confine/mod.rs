@@ -125,6 +125,14 @@ impl Confiner {
         self.state(|state| state.layers)
     }
 
+    /// What holds children, in a few words.
+    pub fn describe(&self) -> String {
+        match self.layers() {
+            Layers::NONE => "UNCONFINED: the sandbox was switched off".to_owned(),
+            layers => format!("confined by {}", layers.describe()),
+        }
+    }
+
     /// Why a layer that the kernel should have cannot be had.
     pub fn missing(&self) -> Option<String> {
         self.state(|state| state.missing.clone())
