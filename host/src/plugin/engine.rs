@@ -14,11 +14,13 @@ use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
 use super::failure::LoadError;
+use super::files::{KnownSeals, Seals};
 use super::source::{Digest, Source};
 use super::state::State;
 use super::threads::Threads;
+use super::wall::WallState;
 use super::{descriptors, environment, files, network};
-use crate::grant::Reach;
+use crate::grant::{Grant, Reach};
 
 /// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
 pub(super) const GUEST_STACK: usize = 1 << 20;
@@ -57,6 +59,7 @@ struct Inner {
     clock: Clock,
     threads: Threads,
     cache: Option<Cache>,
+    seals: KnownSeals,
     ahead: usize,
 }
 
@@ -78,7 +81,14 @@ impl Engine {
                 .ok()
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
-        Ok(Self(Arc::new(Inner { engine, linker, clock, threads: Threads::new()?, cache, ahead })))
+        let (threads, seals) = (Threads::new()?, KnownSeals::default());
+        Ok(Self(Arc::new(Inner { engine, linker, clock, threads, cache, seals, ahead })))
+    }
+
+    /// What the kernel holds of the second wall around guests, should their directories not be all
+    /// they can reach. Starts a thread to find out if no guest has run yet.
+    pub fn second_wall(&self) -> WallState {
+        self.0.threads.wall()
     }
 
     pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -91,6 +101,11 @@ impl Engine {
 
     pub(super) fn threads(&self) -> &Threads {
         &self.0.threads
+    }
+
+    /// What stays closed to a guest with this grant, whatever else it allows.
+    pub(super) fn seals(&self, grant: &Grant) -> Arc<Seals> {
+        self.0.seals.of(grant)
     }
 
     /// Instances of each plugin to be made ahead.

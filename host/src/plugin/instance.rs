@@ -13,6 +13,7 @@ use super::bindings::{Plugin as Bindings, PluginPre};
 use super::engine::Engine;
 use super::failure::{End, Stop, describe};
 use super::state::{Run, State};
+use super::writable::Writable;
 use crate::grant::Grant;
 use crate::limit::Limits;
 
@@ -40,15 +41,18 @@ pub(super) struct Used<T> {
 }
 
 impl Instance {
-    /// Makes an instance that may do what `grant` says.
+    /// Makes an instance that may do what `grant` says. It gets its directories with `writable`, and
+    /// none without: no call has begun then.
     pub(super) async fn make(
         engine: &Engine,
         component: &PluginPre<State>,
         grant: Arc<Grant>,
         limits: &Limits,
-        run: Run,
+        (run, writable): (Run, Option<Writable>),
     ) -> Result<Self, End> {
-        let mut store = Store::new(engine.wasmtime(), State::new(grant, limits, run));
+        let seals = engine.seals(&grant);
+        let mut store = Store::new(engine.wasmtime(), State::new(grant, seals, limits, run));
+        store.data_mut().writable = writable;
         store.limiter(|state| &mut state.budget);
         store.set_hostcall_fuel(
             MAX_TRANSFER.saturating_add(usize::try_from(limits.result).unwrap_or(usize::MAX)),
@@ -87,10 +91,11 @@ impl Instance {
     pub(super) async fn call(
         mut self,
         call: &tools::ToolCall,
-        run: Run,
+        (run, writable): (Run, Writable),
     ) -> Used<Result<tools::ToolOutput, tools::ToolError>> {
         let bound = Bound::of(&run);
-        self.store.data_mut().run = run;
+        let state = self.store.data_mut();
+        (state.run, state.writable) = (run, Some(writable));
         self.store.as_context_mut().set_epoch_deadline(1);
         let called =
             bound.hold(self.bindings.haft_plugin_tools().call_call_tool(&mut self.store, call)).await;
