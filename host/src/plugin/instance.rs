@@ -163,3 +163,6 @@ impl Bound {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

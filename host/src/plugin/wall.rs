@@ -58,7 +58,7 @@ mod platform {
     use landlock::{
         ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath,
         RestrictSelfError, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
-        RulesetError, RulesetStatus, Scope, make_bitflags,
+        RulesetError, RulesetStatus, Scope, make_bitflags, path_beneath_rules,
     };
 
     use super::super::writable::{Extent, Writable};
@@ -124,13 +124,17 @@ mod platform {
     fn ruleset(writable: &Writable) -> Result<RulesetCreated, RulesetError> {
         let written = AccessFs::from_write(MOST);
         let everywhere = writable.extent() == Extent::Everywhere;
-        let handled = if everywhere { DEVICES } else { written };
+        // Whoever is in any wall at all moves files between directories only where that is allowed.
+        let handled = if everywhere { DEVICES | AccessFs::Refer } else { written };
         // For everybody the same question, or the answer would depend on who asks first.
         Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_write(LEAST))?;
         let mut ruleset =
             Ruleset::default().handle_access(handled)?.scope(Scope::from_all(MOST))?.create()?;
+        if everywhere {
+            ruleset = ruleset.add_rules(path_beneath_rules(["/"], AccessFs::Refer))?;
+        }
         for directory in writable.directories() {
             ruleset = ruleset.add_rule(PathBeneath::new(directory, written & !DEVICES))?;
         }
@@ -193,6 +197,3 @@ mod platform {
 pub(super) fn nowhere() -> Writable {
     Writable::default()
 }
-
-#[cfg(test)]
-mod tests;

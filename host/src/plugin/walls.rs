@@ -134,3 +134,6 @@ impl Drop for Pool {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

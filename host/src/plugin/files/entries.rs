@@ -5,12 +5,12 @@
 use std::fs::File;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, linkat, mkdirat, renameat,
-    statat, symlinkat, unlinkat, utimensat,
+    AtFlags, FileType, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, linkat, mkdirat, renameat, statat,
+    symlinkat, unlinkat,
 };
 use wasmtime_wasi::filesystem::Dir;
-use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, NewTimestamp};
+use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::super::wanted::Use;
 use super::look::{Bounds, Links, enter};
@@ -130,7 +130,7 @@ impl Files<'_> {
 /// Sets the times of the very object that was judged.
 #[cfg(target_os = "linux")]
 fn set_times_of(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
-    utimensat(CWD, look::own_link(object), times, AtFlags::empty())
+    rustix::fs::utimensat(rustix::fs::CWD, look::own_link(object), times, AtFlags::empty())
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -171,7 +171,10 @@ fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
-fn errno(errno: rustix::io::Errno) -> wasmtime_wasi::p2::FsError {
-    look::error(errno.into())
+fn errno(errno: rustix::io::Errno) -> FsError {
+    match errno {
+        // Whoever moves a file copies it then.
+        rustix::io::Errno::XDEV => ErrorCode::CrossDevice.into(),
+        errno => look::error(errno.into()),
+    }
 }

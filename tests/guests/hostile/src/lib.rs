@@ -28,6 +28,7 @@ macro_rules! deed {
     };
 }
 
+mod escape;
 mod fall;
 mod files;
 mod flood;
@@ -36,6 +37,7 @@ mod network;
 mod stay;
 mod world;
 
+use self::escape::{Append, Hold, ReadAgain, Resize, Touch, WriteAgain};
 use self::fall::{Exit, Panic, Recurse, TalkAndPanic, Unreachable};
 use self::files::{
     Create, Hardlink, ListDir, ManyFiles, Open, OpenNofollow, ReadLink, Remove, Rename, SetTimes, Stat,
@@ -101,4 +103,10 @@ haft_plugin::export!(
     WriteSecretly,
     WriteMany,
     SetTimes,
+    Append,
+    Resize,
+    ReadAgain,
+    WriteAgain,
+    Hold,
+    Touch,
 );
