@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haft::grant::{Grant, Root, SandboxMode};
 use serde_json::{Value, json};
 
+use crate::cli::Home;
+use crate::common::hostile;
 use crate::guest::Guest;
 use crate::rights::look;
 use crate::workspace::eventually;
@@ -621,4 +623,72 @@ async fn sb05_the_file_tools_say_why() {
     assert!(refused.contains("belongs to haft itself"), "{refused}");
     assert_eq!(names(), before);
     ground.assert_unchanged("file tools");
+}
+
+/// SB05: a program as a person runs it: its own program.toml, the keys it names and haft's own
+/// directories are closed without a word about it in program.toml.
+#[test]
+fn sb05_a_program_closes_what_belongs_to_haft() {
+    let home = Home::new();
+    let key = home.work().join("openai.key");
+    let program = format!(
+        "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n[provider]\nname = \"openai\"\nmodel = \"m\"\napi_key = {{ file = \"{}\" }}\n",
+        key.display()
+    );
+    home.write("program.toml", &program);
+    home.write("openai.key", "sk-hidden");
+    let config = home.work().parent().unwrap().join(".config/haft/config.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    fs::write(&config, "hidden").unwrap();
+    for path in [&key, &config] {
+        let answer = home.haft(&["call", "read", &json!({ "file_path": path }).to_string()]);
+        assert_ne!(answer.code, 0);
+        let told = format!("{}{}", answer.stdout, answer.stderr);
+        let hint = format!("`{}` belongs to haft itself: tools may not read it", path.display());
+        assert!(told.contains(&hint) && !told.contains("sk-hidden"), "{told}");
+    }
+    let own = home.work().join("program.toml");
+    for mode in [&[][..], &["--allow", "write=/"]] {
+        for path in [&own, &key] {
+            let call = json!({ "file_path": path, "content": "escaped" }).to_string();
+            let arguments: Vec<&str> =
+                ["call", "write", &call].into_iter().chain(mode.iter().copied()).collect();
+            let answer = home.haft(&arguments);
+            assert_ne!(answer.code, 0, "{}", answer.stdout);
+        }
+    }
+    assert_eq!(fs::read_to_string(&own).unwrap(), program);
+    assert_eq!(fs::read_to_string(&key).unwrap(), "sk-hidden");
+    assert!(
+        home.haft(&["call", "read", &json!({ "file_path": own }).to_string()]).stdout.contains("workspace")
+    );
+}
+
+/// SB05: haft's own directories cannot be granted, and the refusal shows where it was tried.
+#[test]
+fn sb05_haft_s_own_directories_cannot_be_granted() {
+    let home = Home::new();
+    let state = home.work().parent().unwrap().join(".local/state/haft");
+    home.write(
+        "program.toml",
+        &format!(
+            "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[[plugins]]\nname = \"guest\"\ncomponent = \"{}\"\n[plugins.grant]\nread = [\"~/.local/state/haft/journal\"]\n",
+            hostile().display()
+        ),
+    );
+    let answer = home.haft(&["tools"]);
+    let told = format!(
+        "error: `{}` cannot be granted: `{}` belongs to haft itself",
+        state.join("journal").display(),
+        state.display()
+    );
+    assert_ne!(answer.code, 0);
+    assert!(answer.stderr.contains(&told), "{}", answer.stderr);
+    assert!(answer.stderr.contains("program.toml:8:9"), "{}", answer.stderr);
+    fs::remove_file(home.work().join("program.toml")).unwrap();
+    let answer = home.haft(&["tools", "--allow", "write=~/.local/state/haft"]);
+    assert_ne!(answer.code, 0);
+    assert!(answer.stderr.contains("belongs to haft itself"), "{}", answer.stderr);
+    // What it lies in can be granted.
+    assert_eq!(home.haft(&["tools", "--allow", "write=~/.local"]).code, 0);
 }

@@ -158,12 +158,6 @@ impl HostDescriptor for Files<'_> {
         self.inner.readlink_at(fd, path).await
     }
 
-    async fn read_directory(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {
-        let directory = self.directory(&fd)?;
-        self.refuse_hidden(&directory)?;
-        self.inner.read_directory(fd).await
-    }
-
     async fn rename_at(
         &mut self,
         fd: Resource<Descriptor>,
@@ -292,6 +286,10 @@ impl HostDescriptor for Files<'_> {
 
     async fn write(&mut self, fd: Resource<Descriptor>, bytes: Vec<u8>, at: Filesize) -> FsResult<Filesize> {
         self.inner.write(fd, bytes, at).await
+    }
+
+    async fn read_directory(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {
+        self.inner.read_directory(fd).await
     }
 
     async fn sync(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {

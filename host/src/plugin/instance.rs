@@ -164,5 +164,5 @@ impl Bound {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;

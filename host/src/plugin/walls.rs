@@ -135,5 +135,5 @@ impl Drop for Pool {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;

@@ -16,8 +16,11 @@ pub(super) struct Writable(Arc<Opened>);
 #[derive(Debug, Default)]
 struct Opened {
     everywhere: bool,
-    roots: Vec<(Root, Result<(File, Identity), String>)>,
+    roots: Vec<(Root, Result<Directory, String>)>,
 }
+
+/// An open directory and what it is.
+type Directory = (File, Identity);
 
 /// What a directory is, whatever it is called: device, inode and, where the kernel tells, the mount
 /// it was reached through, since another file system may come to have the same device and inode.
@@ -78,12 +81,12 @@ impl Writable {
         self.opened().map(|(directory, _)| directory)
     }
 
-    fn opened(&self) -> impl Iterator<Item = &(File, Identity)> {
+    fn opened(&self) -> impl Iterator<Item = &Directory> {
         self.0.roots.iter().filter_map(|(_, opened)| opened.as_ref().ok())
     }
 }
 
-fn open(root: &Root) -> io::Result<(File, Identity)> {
+fn open(root: &Root) -> io::Result<Directory> {
     let directory = root.open()?;
     let identity = identity(&directory)?;
     Ok((directory, identity))

@@ -3,7 +3,6 @@
 //! touch anything before it is judged.
 
 use std::fs::File;
-use std::io;
 
 use rustix::fs::{FileType, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
@@ -15,7 +14,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 use super::super::wanted::Use;
 use super::entries::Entry;
 use super::look::{Bounds, Links, Object, look};
-use super::seals::Closed;
+use super::seals::{Closed, Judged};
 use super::{Files, look};
 
 /// How often a path is looked at again: for every link that leads to a file yet to be made, and when
@@ -149,13 +148,13 @@ impl Files<'_> {
         wish: Wish,
     ) -> FsResult<Option<Descriptor>> {
         let what_for = if wish.writes() { Use::Write } else { Use::Read };
-        let Some(seal) = self.seal_on(object)? else { return Ok(None) };
-        let permissions = match seal {
-            Some(seal) if seal.closed == Closed::Hidden || wish.writes() => {
+        let permissions = match self.seals.judge(object).map_err(look::error)? {
+            Judged::Gone => return Ok(None),
+            Judged::Sealed(seal) if seal.closed == Closed::Hidden || wish.writes() => {
                 return Err(self.refuse(seal.closed, look::real_path(&object.file), what_for));
             }
-            Some(_) => FsPerms::ReadOnly,
-            None => permissions,
+            Judged::Sealed(_) => FsPerms::ReadOnly,
+            Judged::Free => permissions,
         };
         if wish.only_new() {
             return Err(ErrorCode::Exist.into());
@@ -211,13 +210,4 @@ fn descriptor(file: File, is_directory: bool, permissions: FsPerms, wish: Wish) 
 /// Whether an error is this one.
 pub(super) fn is(error: &wasmtime_wasi::p2::FsError, code: ErrorCode) -> bool {
     error.downcast_ref().is_some_and(|found| *found == code)
-}
-
-/// What has lost its place is looked for again.
-pub(super) fn or_gone<T>(judged: io::Result<T>) -> FsResult<Option<T>> {
-    match judged {
-        Ok(judged) => Ok(Some(judged)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(look::error(error)),
-    }
 }

@@ -11,8 +11,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::super::wanted::Use;
 use super::look::{Bounds, Links, Object, look};
-use super::open::or_gone;
-use super::seals::{Closed, Seal};
+use super::seals::{Closed, Judged, Seal};
 use super::{Files, look};
 
 /// How often an object is looked for that loses its place while it is judged, as a file that another
@@ -33,8 +32,10 @@ impl Files<'_> {
                 Ok(object) => object,
                 Err(error) => return Err(self.missed(directory, path, bounds, error)),
             };
-            if let Some(seal) = self.seal_on(&object)? {
-                return Ok((object, seal));
+            match self.seals.judge(&object).map_err(look::error)? {
+                Judged::Gone => {}
+                Judged::Free => return Ok((object, None)),
+                Judged::Sealed(seal) => return Ok((object, Some(seal))),
             }
         }
         Err(ErrorCode::NoEntry.into())
@@ -54,22 +55,6 @@ impl Files<'_> {
                 Err(self.refuse(Closed::Hidden, look::real_path(&object.file), Use::Read))
             }
             (object, _) => Ok(object),
-        }
-    }
-
-    /// What keeps an object closed; nothing at all when it has no place any more.
-    pub(super) fn seal_on(&self, object: &Object) -> FsResult<Option<Option<Seal>>> {
-        or_gone(self.seals.on(object))
-    }
-
-    /// Refuses to read the entries of a directory that is hidden, whenever it was opened.
-    pub(super) fn refuse_hidden(&mut self, directory: &Dir) -> FsResult<()> {
-        let object = directory.dir.try_clone().and_then(Object::of).map_err(look::error)?;
-        match self.seals.on(&object).map_err(look::error)? {
-            Some(Seal { closed: Closed::Hidden, .. }) => {
-                Err(self.refuse(Closed::Hidden, look::real_path(&object.file), Use::Read))
-            }
-            _ => Ok(()),
         }
     }
 

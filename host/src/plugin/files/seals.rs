@@ -3,7 +3,7 @@
 //! its identity and that of every directory above it, and by the path the kernel has for it; never
 //! by the path that a guest passed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -16,6 +16,9 @@ use crate::grant::{Grant, Root};
 
 /// Sets of seals that are remembered: the plugins of a program have the same one.
 const MAX_KNOWN: usize = 8;
+
+/// Directories remembered to be free: more than one call looks into, at a few hundred bytes each.
+const MAX_FREE: usize = 1024;
 
 /// Links on one path, as many as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -47,6 +50,15 @@ pub(super) struct Seal {
     pub(super) itself: bool,
 }
 
+/// What is known of an object before anything is done to it.
+pub(super) enum Judged {
+    /// It has lost its place meanwhile; what has it now must be found again.
+    Gone,
+    /// Nothing keeps it closed.
+    Free,
+    Sealed(Seal),
+}
+
 /// Device and inode: what an object is, whatever it is called.
 type Identity = (u64, u64);
 
@@ -58,6 +70,9 @@ pub(in super::super) struct Seals {
     sealed: Vec<Sealed>,
     /// Of `/`.
     top: Option<Identity>,
+    /// Directories that nothing closed lies above, with their places. The same directory in the same
+    /// place is not looked at again: only who may write in closed places could have put it there.
+    free: Mutex<HashSet<(Identity, PathBuf)>>,
     /// Handles of everything in `sealed`: an inode number is not given to another object meanwhile.
     _held: Held,
 }
@@ -106,7 +121,14 @@ impl Seals {
         let fixed = grant.fixed().iter().map(|root| (Closed::Fixed, root));
         let sealed = hidden.chain(fixed).map(|(closed, root)| Sealed::new(closed, root, &mut held)).collect();
         let top = statat(CWD, "/", AtFlags::empty()).ok().map(|stat| identity(&stat));
-        Self { hidden: grant.hidden().into(), fixed: grant.fixed().into(), sealed, top, _held: held }
+        Self {
+            hidden: grant.hidden().into(),
+            fixed: grant.fixed().into(),
+            sealed,
+            top,
+            free: Mutex::default(),
+            _held: held,
+        }
     }
 
     fn is_of(&self, grant: &Grant) -> bool {
@@ -125,16 +147,27 @@ impl Seals {
             return Ok(None);
         }
         let path = real_path(&object.file)?;
-        let parent = match object.kind() {
-            FileType::Directory => None,
-            _ => Some(parent(&path, &object.stat)?),
-        };
         let mut found = Found::default();
         self.by_place(&path, &mut found);
         self.by_identity(identity(&object.stat), true, &mut found);
-        let is_above = parent.is_some();
-        self.above(parent.as_ref().unwrap_or(&object.file), is_above, &mut found)?;
+        if object.kind() == FileType::Directory {
+            self.above(&object.file, &path, &mut found)?;
+        } else {
+            let parent = parent(&path, &object.stat)?;
+            self.by_identity(identity(&fstat(&parent)?), false, &mut found);
+            self.above(&parent, path.parent().unwrap_or(&path), &mut found)?;
+        }
         Ok(found.0)
+    }
+
+    /// The same, where an object may have lost its place.
+    pub(super) fn judge(&self, object: &Object) -> io::Result<Judged> {
+        match self.on(object) {
+            Ok(None) => Ok(Judged::Free),
+            Ok(Some(seal)) => Ok(Judged::Sealed(seal)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Judged::Gone),
+            Err(error) => Err(error),
+        }
     }
 
     /// What keeps the entry `name` of `directory` from being made, replaced, moved or removed.
@@ -145,7 +178,8 @@ impl Seals {
         let mut found = Found::default();
         let place = real_path(directory)?;
         self.by_place(&place, &mut found);
-        self.above(directory, true, &mut found)?;
+        self.by_identity(identity(&fstat(directory)?), false, &mut found);
+        self.above(directory, &place, &mut found)?;
         let (place, inside) = (place.join(name), found.0.map(|seal| seal.closed));
         let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| identity(&stat));
         let is_way = |sealed: &&Sealed| {
@@ -169,13 +203,24 @@ impl Seals {
         }
     }
 
-    /// Looks at every directory above `directory`, and at itself where `included`.
-    fn above(&self, directory: &File, included: bool, found: &mut Found) -> io::Result<()> {
-        let mut last = identity(&fstat(directory)?);
-        if included {
-            self.by_identity(last, false, found);
+    /// Looks at every directory above `directory`, which is at `place`.
+    fn above(&self, directory: &File, place: &Path, found: &mut Found) -> io::Result<()> {
+        let own = identity(&fstat(directory)?);
+        let known = (own, place.to_owned());
+        if self.free.lock().unwrap_or_else(PoisonError::into_inner).contains(&known) {
+            return Ok(());
         }
-        let mut up = String::with_capacity(64);
+        let mut above = Found::default();
+        self.climb(directory, own, &mut above)?;
+        match above.0 {
+            Some(seal) => found.note(seal.closed, seal.itself),
+            None => self.remember(known),
+        }
+        Ok(())
+    }
+
+    fn climb(&self, directory: &File, own: Identity, found: &mut Found) -> io::Result<()> {
+        let (mut last, mut up) = (own, String::with_capacity(64));
         for _ in 0..MAX_DEPTH {
             up.push_str("../");
             let next = identity(&statat(directory, &*up, AtFlags::empty())?);
@@ -186,6 +231,14 @@ impl Seals {
             last = next;
         }
         Err(io::Error::from_raw_os_error(rustix::io::Errno::NAMETOOLONG.raw_os_error()))
+    }
+
+    fn remember(&self, free: (Identity, PathBuf)) {
+        let mut known = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_FREE {
+            known.clear();
+        }
+        known.insert(free);
     }
 }
 
@@ -269,10 +322,15 @@ fn parent(path: &Path, object: &Stat) -> io::Result<File> {
     if identity(&there) == identity(object) { Ok(parent) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
-#[cfg_attr(target_os = "linux", expect(clippy::useless_conversion, reason = "narrower elsewhere"))]
+#[cfg(target_os = "linux")]
 fn identity(stat: &Stat) -> Identity {
-    #[expect(clippy::cast_sign_loss, reason = "a number that stands for something, not a quantity")]
-    (stat.st_dev as u64, u64::from(stat.st_ino))
+    (stat.st_dev, stat.st_ino)
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::cast_sign_loss, reason = "a number that stands for something, not a quantity")]
+fn identity(stat: &Stat) -> Identity {
+    (stat.st_dev as u64, stat.st_ino)
 }
 
 #[cfg(test)]

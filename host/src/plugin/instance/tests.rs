@@ -1,6 +1,8 @@
 //! Guests whose first wall has a hole. Only in here can there be one: outside, the directories of a
 //! guest and those of its thread are made from the same grant.
 
+#![cfg(target_os = "linux")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,8 @@
 //! What a thread inside a wall can do, judged by what is on disk afterwards. Nothing here goes through
 //! a guest's directories: it is as if those let everything through.
 
+#![cfg(target_os = "linux")]
+
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -161,7 +163,7 @@ fn sb01_without_a_limit_only_device_nodes_are_refused() {
     let Some(ground) = Ground::walled() else { return };
     let everywhere = Grant::sandbox(SandboxMode::Rwx, Root::everything(), []);
     let (granted, outside) = (ground.path("granted"), ground.path("outside"));
-    let make = |directory: PathBuf| {
+    let nodes = |directory: PathBuf| {
         move || {
             let device = rustix::fs::makedev(1, 3);
             [("null", FileType::CharacterDevice), ("disk", FileType::BlockDevice)]
@@ -174,7 +176,7 @@ fn sb01_without_a_limit_only_device_nodes_are_refused() {
         assert!(outcome.is_ok(), "{deed}: {outcome:?}");
     }
     for (writable, directory) in [(Writable::open(&everywhere), &outside), (ground.granted(), &granted)] {
-        let made = ground.run(&writable, make(directory.clone())).unwrap();
+        let made = ground.run(&writable, nodes(directory.clone())).unwrap();
         assert!(made.iter().all(Result::is_err), "{made:?}");
         assert!(!directory.join("null").exists() && !directory.join("disk").exists());
     }
@@ -219,6 +221,22 @@ fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
     assert!(!ground.path("was/second").exists());
 }
 
+/// Tries to write in both directories, on one thread after the other, each started by the one before.
+fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>) {
+    let written = |directory: &Path| fs::write(directory.join(left.to_string()), "").is_ok();
+    sender.send((written(&paths.0), written(&paths.1))).unwrap();
+    if left > 0 {
+        let (started, begun) = mpsc::channel();
+        // This thread stays busy until the next has begun, so there is none idle to take it.
+        let task = tokio::task::spawn_blocking(move || {
+            started.send(()).unwrap();
+            next(left - 1, paths, sender);
+        });
+        begun.recv().unwrap();
+        drop(task);
+    }
+}
+
 /// WA02: what a thread starts is inside too, however long the chain.
 #[test]
 fn wa02_threads_of_threads_are_inside() {
@@ -227,25 +245,24 @@ fn wa02_threads_of_threads_are_inside() {
     let Some(ground) = Ground::walled() else { return };
     let (granted, outside) = (ground.path("granted"), ground.path("outside"));
     let (sender, receiver) = mpsc::channel();
-    fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>) {
-        let written = |directory: &Path| fs::write(directory.join(left.to_string()), "").is_ok();
-        sender.send((written(&paths.0), written(&paths.1))).unwrap();
-        if left > 0 {
-            let (started, begun) = mpsc::channel();
-            // This thread stays busy until the next has begun, so there is none idle to take it.
-            let task = tokio::task::spawn_blocking(move || {
-                started.send(()).unwrap();
-                next(left - 1, paths, sender);
-            });
-            begun.recv().unwrap();
-            drop(task);
-        }
-    }
     let paths = (granted, outside.clone());
     ground.run(&ground.granted(), move || next(CHAIN, paths, sender)).unwrap();
     let seen: Vec<_> = receiver.iter().collect();
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
     assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
+}
+
+/// WA02: what a guest leaves to run beside it is inside as well.
+#[test]
+fn wa02_tasks_of_guests_are_inside() {
+    let Some(ground) = Ground::walled() else { return };
+    let (granted, outside) = (ground.path("granted/new"), ground.path("outside/new"));
+    let written = ground.run(&ground.granted(), move || {
+        let task = async move { (fs::write(granted, "").is_ok(), fs::write(outside, "").is_ok()) };
+        Handle::current().block_on(tokio::spawn(task)).unwrap()
+    });
+    assert_eq!(written.unwrap(), (true, false));
+    assert!(!ground.path("outside/new").exists());
 }
 
 /// Walls that nobody is inside of are given up; the others stay, however many there are.
@@ -255,7 +272,9 @@ fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
     let walls = Walls::new(4);
     let directories: Vec<PathBuf> =
         (0..3 * MAX_WALLS).map(|number| ground.path(&number.to_string())).collect();
-    directories.iter().for_each(|directory| fs::create_dir(directory).unwrap());
+    for directory in &directories {
+        fs::create_dir(directory).unwrap();
+    }
     let (stop, stopped) = mpsc::channel::<()>();
     let (answer, answers) = mpsc::channel();
     let first = directories[0].clone();
