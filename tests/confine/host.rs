@@ -105,19 +105,30 @@ pub(super) enum User {
     Other(u32),
 }
 
+impl User {
+    /// Everyone that can be had.
+    pub(super) fn all(number: u32) -> Vec<Self> {
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root { vec![Self::Root, Self::Other(number)] } else { vec![Self::Own] }
+    }
+}
+
 /// Runs the test of this name once more in a process of its own as `user`, and returns what it says.
 pub(super) fn alone(test: &str, user: User, about: (&str, &str)) -> String {
     let place = tempfile::Builder::new().prefix("haft-suite-").tempdir().unwrap();
+    let temporary = place.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
     let mut files = [std::env::current_exe().unwrap(), env!("CARGO_BIN_EXE_haft").into()];
     let mut starter = if user == User::Root { contained() } else { command("env") };
     if let User::Other(number) = user {
         let id = NOBODY - number;
         chown(place.path(), Some(id), Some(id)).unwrap();
-        starter.uid(id).gid(id);
+        chown(&temporary, Some(id), Some(id)).unwrap();
+        starter.uid(id).gid(id).env("HOME", place.path());
         files = files.map(|file| reachable(file, place.path()));
     }
     let secret = format!("secret-{}", place.path().file_name().unwrap().to_str().unwrap());
-    starter.env("TMPDIR", place.path()).env("HOME", place.path()).current_dir("/");
+    starter.env("TMPDIR", &temporary).current_dir("/");
     starter.env(SECRET, secret).env(HELPER, &files[1]).env(about.0, about.1);
     starter.arg(&files[0]).args(["--exact", "--nocapture", "--test-threads=1", test]);
     let output = starter.output().unwrap();

@@ -71,6 +71,20 @@ const DENIED: &[i64] = &[
     libc::SYS_name_to_handle_at,
 ];
 
+/// What root's programs take for granted (`tar`, `cp -a`, package managers), and end without. Root
+/// in the sandbox has no right to give files away, and an ordinary user's programs do not try.
+const PRETENDED: &[i64] = &[
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+];
+
+/// The error number of a call that has done nothing and says that all is well.
+const SUCCESS: i32 = 0;
+
 /// What C libraries ask for first and do without: an answer of "not there" makes them go on.
 const MISSING: &[i64] = &[
     // Its flags lie in memory, where no filter sees them; `clone` is used instead.
@@ -136,6 +150,9 @@ const X32: u32 = 0x4000_0000;
 pub(super) fn apply(policy: &Policy) -> Result<(), seccompiler::Error> {
     let missing = without_second_table(program(listed(MISSING), libc::ENOSYS)?);
     apply_filter(&program(denied(policy)?, libc::EPERM)?)?;
+    if rustix::process::geteuid().is_root() {
+        apply_filter(&program(listed(PRETENDED), SUCCESS)?)?;
+    }
     if !policy.layers.namespaces {
         apply_filter(&program(unsupported()?, libc::ENOTSUP)?)?;
     }
