@@ -2,6 +2,7 @@
 //! layer of the sandbox and without each. Judged by what happened outside, never by exit codes.
 //! Each case gets out when what holds it is switched off; otherwise it would show nothing.
 
+mod bounds;
 mod cases;
 mod honest;
 mod host;

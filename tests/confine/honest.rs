@@ -90,7 +90,7 @@ async fn run_all(confiner: &Confiner, has_namespaces: bool) -> Vec<String> {
     let outside = repository();
     for honest in HONEST.iter().filter(|honest| has_namespaces || !honest.needs_namespaces) {
         if let Some(missing) = honest.programs.iter().find(|program| !is_there(program)) {
-            println!("SKIPPED {}: no `{missing}` here", honest.name);
+            println!("\nSKIPPED {}: no `{missing}` here", honest.name);
             continue;
         }
         let mut workspace = Workspace::unheard();
