@@ -18,6 +18,7 @@ mod cli;
 mod command;
 mod common;
 mod components;
+mod confine;
 mod escape;
 mod fetch;
 mod files;

@@ -148,12 +148,7 @@ fn hygiene(policy: &Policy) -> Result<()> {
     // One byte: no file is written, and no program that collects them is started either.
     limit(Resource::Core, Some(1), Some(1))?;
     let files = getrlimit(Resource::Nofile);
-    limit(Resource::Nofile, policy.open_files.or(files.maximum), files.maximum)?;
-    // Counted by user; in a namespace of its own that is the call.
-    if policy.layers.namespaces {
-        limit(Resource::Nproc, Some(MAX_PROCESSES), Some(MAX_PROCESSES))?;
-    }
-    Ok(())
+    limit(Resource::Nofile, policy.open_files.or(files.maximum), files.maximum)
 }
 
 fn limit(resource: Resource, current: Option<u64>, maximum: Option<u64>) -> Result<()> {
@@ -174,6 +169,9 @@ fn enter_namespaces(policy: &Policy) -> Result<()> {
         map("/proc/self/setgroups", "deny")?;
         map("/proc/self/uid_map", format_args!("{0} {0} 1", user.0.as_raw()))?;
         map("/proc/self/gid_map", format_args!("{0} {0} 1", user.1.as_raw()))?;
+        // Counted by user, and in a namespace of its own that is the call. Not set before: there
+        // everything counts that the user runs, and a desktop alone is more.
+        limit(Resource::Nproc, Some(MAX_PROCESSES), Some(MAX_PROCESSES))?;
     }
     if !policy.network {
         sys::loopback_up().context("cannot turn the loopback interface on")?;

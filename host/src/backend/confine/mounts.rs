@@ -2,8 +2,9 @@
 //! hidden covered, devices and process table of its own. It refuses to follow a link on the way
 //! to any place that it changes: tools may have put it there.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -41,8 +42,9 @@ pub(super) fn arrange(policy: &Policy) -> Result<()> {
     writable.into_iter().try_for_each(Copy::put)?;
     processes()?;
     let covers = devices()?;
-    policy.hidden.iter().try_for_each(|path| covers.hide(policy, path))?;
-    policy.fixed.iter().try_for_each(|path| fix(policy, path))?;
+    pin(policy)?;
+    policy.hidden.iter().try_for_each(|path| covers.hide(path))?;
+    policy.fixed.iter().filter(|path| policy.may_write(path)).try_for_each(|path| fix(path))?;
     covers.finish()
 }
 
@@ -184,8 +186,7 @@ impl Covers {
         Ok(Self { devices })
     }
 
-    fn hide(&self, policy: &Policy, path: &Path) -> Result<()> {
-        pin(policy, path)?;
+    fn hide(&self, path: &Path) -> Result<()> {
         let Some(place) = open(path)? else { return Ok(()) };
         let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
         let cover = if kind == rustix::fs::FileType::Directory { COVER_DIRECTORY } else { COVER_FILE };
@@ -203,27 +204,30 @@ impl Covers {
     }
 }
 
-/// Mounts a file or directory over itself, read-only. Only needed where it could be written.
-fn fix(policy: &Policy, path: &Path) -> Result<()> {
-    if !policy.may_write(path) {
-        return Ok(());
-    }
-    pin(policy, path)?;
+/// Mounts a file or directory over itself, read-only.
+fn fix(path: &Path) -> Result<()> {
     let Some(copy) = Copy::of(path)? else { return Ok(()) };
     sys::set_read_only(copy.mount.as_fd(), true, true).context("cannot make a copy read-only")?;
     copy.put().with_context(|| format!("cannot fix `{}`", path.display()))
 }
 
-/// Mounts every directory between the writable one and `path` over itself: a mount point cannot
-/// be moved away, so nobody can put another one in its place.
-fn pin(policy: &Policy, path: &Path) -> Result<()> {
-    let Some(root) = policy.write_root(path) else { return Ok(()) };
-    let mut between: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_owned).collect();
-    between.retain(|directory| directory != root && directory.starts_with(root));
-    for directory in between.iter().rev() {
+/// Mounts every directory between a writable one and what is hidden or fixed in it over itself: a
+/// mount point cannot be moved away, so nobody can put another one in its place. Each once, from
+/// the outside in: a copy holds what is mounted inside, so copies of copies would double it.
+fn pin(policy: &Policy) -> Result<()> {
+    let sealed = policy.hidden.iter().chain(&policy.fixed);
+    let between: BTreeSet<&Path> = sealed.flat_map(|path| between(policy, path)).collect();
+    for directory in between {
         if let Some(copy) = Copy::of(directory)? {
             copy.put().with_context(|| format!("cannot pin `{}`", directory.display()))?;
         }
     }
     Ok(())
+}
+
+/// The directories above `path` that lie in the one that may be written.
+fn between<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a Path> {
+    let root = policy.write_root(path);
+    let above = path.ancestors().skip(1);
+    above.take_while(move |directory| root.is_some_and(|root| *directory != root))
 }

@@ -71,6 +71,20 @@ const DENIED: &[i64] = &[
     libc::SYS_name_to_handle_at,
 ];
 
+/// What root's programs take for granted (`tar`, `cp -a`, package managers), and end without. Root
+/// in the sandbox has no right to give files away, and an ordinary user's programs do not try.
+const PRETENDED: &[i64] = &[
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+];
+
+/// The error number of a call that has done nothing and says that all is well.
+const SUCCESS: i32 = 0;
+
 /// What C libraries ask for first and do without: an answer of "not there" makes them go on.
 const MISSING: &[i64] = &[
     // Its flags lie in memory, where no filter sees them; `clone` is used instead.
@@ -84,16 +98,25 @@ const MISSING: &[i64] = &[
 
 /// What is denied in addition where mounts do not keep files outside from it.
 const DENIED_WITHOUT_MOUNTS: &[i64] = &[
-    libc::SYS_setpriority,
-    libc::SYS_sched_setaffinity,
-    libc::SYS_sched_setscheduler,
-    libc::SYS_sched_setparam,
-    libc::SYS_sched_setattr,
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_msgget,
     libc::SYS_semget,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
 ];
+
+/// What acts on the process that an argument names, and which argument that is; 0 is the caller.
+const OF_PROCESSES: &[(i64, u8)] = &[
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+];
+
+/// The same, where the argument before says whether it names a process, a group or a user.
+const OF_SEVERAL: &[(i64, u8)] = &[(libc::SYS_setpriority, 1), (libc::SYS_ioprio_set, 1)];
 
 /// The same, where tools shrug at a file system that has no such thing.
 const UNSUPPORTED_WITHOUT_MOUNTS: &[i64] = &[
@@ -127,6 +150,9 @@ const X32: u32 = 0x4000_0000;
 pub(super) fn apply(policy: &Policy) -> Result<(), seccompiler::Error> {
     let missing = without_second_table(program(listed(MISSING), libc::ENOSYS)?);
     apply_filter(&program(denied(policy)?, libc::EPERM)?)?;
+    if rustix::process::geteuid().is_root() {
+        apply_filter(&program(listed(PRETENDED), SUCCESS)?)?;
+    }
     if !policy.layers.namespaces {
         apply_filter(&program(unsupported()?, libc::ENOTSUP)?)?;
     }
@@ -189,13 +215,26 @@ fn denied(policy: &Policy) -> Result<Rules, seccompiler::Error> {
         rules.insert(*call, making.map(rule).collect::<Result<_, _>>()?);
     }
     rules.insert(libc::SYS_socket, vec![other_families(policy)?]);
+    if !policy.unix_sockets {
+        // One of a pair that takes datagrams can be turned to any other socket.
+        let pairs = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(|kind| all(&[kind_of_socket(1, kind)]));
+        rules.insert(libc::SYS_socketpair, pairs.into_iter().collect::<Result<_, _>>()?);
+    }
     if !policy.layers.namespaces {
         rules.extend(listed(DENIED_WITHOUT_MOUNTS));
-        // Limits of other processes; 0 is the caller itself.
-        rules.insert(libc::SYS_prlimit64, vec![all(&[(0, Is::Ne, 0)])?]);
+        for (call, argument) in OF_PROCESSES {
+            rules.insert(*call, vec![all(&[(*argument, Is::Ne, 0)])?]);
+        }
+        for (call, argument) in OF_SEVERAL {
+            let others = [all(&[(*argument, Is::Ne, 0)])?, all(&[(argument - 1, Is::Gt, ONE_PROCESS)])?];
+            rules.insert(*call, others.into());
+        }
     }
     Ok(rules)
 }
+
+/// `PRIO_PROCESS` and `IOPRIO_WHO_PROCESS`, the greater of the two; groups and users come after.
+const ONE_PROCESS: u64 = 1;
 
 /// Calls that give a file its mode, and which argument that is.
 const MODES: &[(i64, u8)] = &[
@@ -247,6 +286,11 @@ type Comparison = (u8, Is, u64);
 
 fn set(argument: u8, bit: u64) -> Comparison {
     (argument, Is::MaskedEq(bit), bit)
+}
+
+/// The kind stands in the lower bits, beside flags.
+fn kind_of_socket(argument: u8, kind: libc::c_int) -> Comparison {
+    (argument, Is::MaskedEq(0xf), u64::from(kind.cast_unsigned()))
 }
 
 fn equal(argument: u8, value: u64) -> Comparison {

@@ -1,0 +1,154 @@
+//! What hostile children try, as root and as an ordinary user, and what becomes of it with every
+//! layer of the sandbox and without each. Judged by what happened outside, never by exit codes.
+//! Each case gets out when what holds it is switched off; otherwise it would show nothing.
+
+mod bounds;
+mod cases;
+mod honest;
+mod host;
+mod stage;
+mod traces;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use haft::grant::SandboxMode;
+use haft::native::bash::Bash;
+use serde_json::{Value, json};
+
+use self::cases::{Case, Needs, Off};
+use self::host::{Host, User, alone, confiner, is_inner};
+use self::stage::{Scene, Stage};
+use crate::workspace::Workspace;
+
+/// How long the host waits before it looks for what came late: the longest that a case waits.
+const LATE: Duration = Duration::from_secs(4);
+/// How long all cases of a scene may take.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// SB02, SB04, SB05, SB06, SB07:
+/// Nothing gets out of the whole sandbox, neither of root's nor of an ordinary user's.
+#[tokio::test(flavor = "multi_thread")]
+async fn sb04_no_case_escapes() {
+    if is_inner() {
+        return play().await;
+    }
+    judge("confine::sb04_no_case_escapes", &[Off::NOTHING]);
+}
+
+/// Without a layer exactly those get out that nothing else holds; without any, all.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_layer_is_needed() {
+    if is_inner() {
+        return play().await;
+    }
+    let columns = [Off::NAMESPACES, Off::LANDLOCK, Off::SECCOMP, Off::CAPABILITIES, Off::ALL];
+    judge("confine::each_layer_is_needed", &columns);
+}
+
+/// Tells the process that plays the host which layers to leave off.
+const OFF: &str = "HAFT_SUITE_OFF";
+/// What begins every line in which it tells of a case.
+const MARK: &str = "outcome: ";
+
+/// Plays all scenes as the host, and tells what became of each case.
+async fn play() {
+    let host = Host::new();
+    let off = Off::parse(&std::env::var(OFF).unwrap());
+    let mut played = Vec::new();
+    for scene in Scene::ALL {
+        let stage = Stage::new(*scene, off, &host);
+        let mut workspace = Workspace::unheard();
+        workspace.grant = stage.grant.clone();
+        let command = format!("exec {} hostile.py plan.json", host.python.display());
+        let result = workspace.call(&Bash::new(confiner(off), PATIENCE), json!({"command": command})).await;
+        // Whoever ends the watcher ends the call with it.
+        let ended = result.as_ref().is_ok_and(|result| !result.is_error);
+        assert!(ended || matches!(scene, Scene::Alone(_)), "{scene:?}: {result:?}");
+        played.push((stage, host.struck()));
+    }
+    tokio::time::sleep(LATE).await;
+    for (mut stage, struck) in played {
+        for outcome in stage.outcomes(&host, &struck) {
+            println!("\n{MARK}{outcome}");
+        }
+    }
+}
+
+/// How many hosts play at the same time: each mostly waits.
+const AT_ONCE: usize = 3;
+
+/// Has every case played without each of `columns`, by every user that can be had, and compares
+/// what came of it with what the table of cases says.
+fn judge(test: &str, columns: &[Off]) {
+    let is_root = User::all(0).contains(&User::Root);
+    let plays: Vec<_> = columns
+        .iter()
+        .zip(0..)
+        .flat_map(|(off, number)| User::all(number).into_iter().map(move |user| (user, *off)))
+        .collect();
+    let said = Mutex::new(BTreeMap::new());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let play_next = || {
+            while let Some((user, off)) = plays.get(next.fetch_add(1, Ordering::SeqCst)) {
+                let told = alone(test, *user, (OFF, &off.to_string()));
+                said.lock().unwrap().insert((*user == User::Root, off.to_string()), told);
+            }
+        };
+        // Two of the same user would be struck by each other's signals.
+        (0..if is_root { AT_ONCE } else { 1 }).for_each(|_| drop(scope.spawn(play_next)));
+    });
+    let said = said.into_inner().unwrap();
+    let mut wrong = Vec::new();
+    for root in [true, false].into_iter().filter(|root| *root == is_root || !root) {
+        let told = columns.iter().map(|off| (*off, outcomes(&said[&(root, off.to_string())])));
+        wrong.extend(table(root, &told.collect::<Vec<_>>()));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn outcomes(said: &str) -> Vec<Value> {
+    let lines = said.lines().filter_map(|line| line.strip_prefix(MARK));
+    lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Shows what became of every case, and returns what should not have.
+fn table(root: bool, columns: &[(Off, Vec<Value>)]) -> Vec<String> {
+    let user = if root { "as root" } else { "as an ordinary user" };
+    let names: String = columns.iter().map(|(off, _)| format!("{:>14}", off.to_string())).collect();
+    println!("\n{user:<44}{names}");
+    let (mut wrong, mut row) = (Vec::new(), 0);
+    for (scene, case) in Scene::ALL.iter().flat_map(|scene| scene.cases().iter().map(move |case| (*scene, case))) {
+        let mut cells = String::new();
+        for (off, outcomes) in columns {
+            let outcome = &outcomes[row];
+            assert_eq!(outcome["case"], case.name);
+            let (escape, expected) = (outcome["escape"].as_str(), expected(scene, case, *off, root));
+            if expected.is_some_and(|expected| expected != escape.is_some()) {
+                wrong.push(format!("{user}, {off}, {scene}, {}: {outcome}", case.name));
+            }
+            cells += &format!("{:>14}", if escape.is_some() { "out" } else { "." });
+        }
+        println!("{:<44}{cells}", format!("{scene} {}", case.name));
+        row += 1;
+    }
+    wrong
+}
+
+/// Whether the case gets out; `None` where that depends on the kernel.
+fn expected(scene: Scene, case: &Case, off: Off, root: bool) -> Option<bool> {
+    let without = if scene == Scene::Sealed(SandboxMode::Rwx) { case.without_in_rwx } else { case.without };
+    // Ordinary users have no capabilities to begin with.
+    let has_to_be_root = off == Off::CAPABILITIES && !root;
+    if case.needs == Needs::Never || has_to_be_root || !(off == Off::ALL || off.has(without)) {
+        return Some(false);
+    }
+    match case.needs {
+        Needs::Kernel | Needs::RootAndKernel => None,
+        Needs::Root if !root => None,
+        _ => Some(true),
+    }
+}

@@ -1,0 +1,272 @@
+//! Everything that hostile programs try, and which layer alone keeps each from it. A case without
+//! such a layer is kept by several; every one gets out when there are none at all.
+
+use std::fmt;
+
+/// One thing that is tried.
+pub(super) struct Case {
+    /// Also the name of its function in `hostile.py`.
+    pub(super) name: &'static str,
+    /// A script for `bash`; without one a function of `hostile.py`.
+    pub(super) script: Option<&'static str>,
+    /// Switching off any one of these is enough to get out.
+    pub(super) without: Off,
+    /// The same in `rwx`, where there are fewer layers.
+    pub(super) without_in_rwx: Off,
+    pub(super) needs: Needs,
+}
+
+/// What getting out takes, besides that nothing is in the way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    Nothing,
+    /// To be root.
+    Root,
+    /// Root, and a kernel that has such a thing and does not refuse it by itself.
+    RootAndKernel,
+    /// A kernel that has such a thing and does not refuse it by itself.
+    Kernel,
+    /// No layer to be off: what every child gets is in the way.
+    Never,
+}
+
+/// Layers that are switched off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Off(u8);
+
+impl Off {
+    pub(super) const NOTHING: Self = Self(0);
+    pub(super) const NAMESPACES: Self = Self(1);
+    pub(super) const LANDLOCK: Self = Self(2);
+    pub(super) const SECCOMP: Self = Self(4);
+    pub(super) const CAPABILITIES: Self = Self(8);
+    pub(super) const ALL: Self = Self(15);
+
+    pub(super) fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// What [`Self::fmt`] wrote.
+    pub(super) fn parse(text: &str) -> Self {
+        NAMES.iter().find(|(_, name)| *name == text).unwrap().0
+    }
+}
+
+const NAMES: [(Off, &str); 6] = [
+    (Off::NOTHING, "all"),
+    (NAMESPACES, "-namespaces"),
+    (LANDLOCK, "-landlock"),
+    (SECCOMP, "-seccomp"),
+    (CAPABILITIES, "-capabilities"),
+    (Off::ALL, "none"),
+];
+
+impl fmt::Display for Off {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(NAMES.iter().find(|(off, _)| off == self).unwrap().1)
+    }
+}
+
+const NOTHING: Off = Off::NOTHING;
+const NAMESPACES: Off = Off::NAMESPACES;
+const LANDLOCK: Off = Off::LANDLOCK;
+const SECCOMP: Off = Off::SECCOMP;
+const CAPABILITIES: Off = Off::CAPABILITIES;
+const BOTH: Off = Off(Off::NAMESPACES.0 | Off::CAPABILITIES.0);
+
+/// A script.
+const fn sh(name: &'static str, script: &'static str) -> Case {
+    Case { name, script: Some(script), without: NOTHING, without_in_rwx: NOTHING, needs: Needs::Nothing }
+}
+
+/// A function.
+const fn py(name: &'static str) -> Case {
+    Case { name, script: None, without: NOTHING, without_in_rwx: NOTHING, needs: Needs::Nothing }
+}
+
+/// A script about what is hidden or fixed, which only mounts can keep.
+const fn sealed_sh(name: &'static str, script: &'static str) -> Case {
+    sh(name, script).without(NAMESPACES).in_rwx(NAMESPACES)
+}
+
+/// The same, a function.
+const fn sealed_py(name: &'static str) -> Case {
+    py(name).without(NAMESPACES).in_rwx(NAMESPACES)
+}
+
+impl Case {
+    const fn without(self, without: Off) -> Self {
+        Self { without, ..self }
+    }
+
+    const fn in_rwx(self, without_in_rwx: Off) -> Self {
+        Self { without_in_rwx, ..self }
+    }
+
+    const fn needs(self, needs: Needs) -> Self {
+        Self { needs, ..self }
+    }
+}
+
+/// `sandbox`: only the workspace may be written, everything may be read.
+pub(super) const SANDBOX: &[Case] = &[
+    // Files outside, by every way that leads there.
+    sh("absolute_path", "echo x > $O/new"),
+    sh("appended", "echo x >> $O/kept"),
+    sh("overwritten", "echo x > $O/kept"),
+    sh("dots", "echo x > ../../${O#${W%/*}/}/new"),
+    sh("dots_through_a_writable_directory", "echo x > $W/../${O#${W%/*}/}/new"),
+    sh("linked_leaf", "ln -s $O/kept leaf; echo x > leaf"),
+    sh("linked_parent_and_missing_leaf", "ln -s $O parent; echo x > parent/new"),
+    sh("dangling_link", "ln -s $O/new dangling; echo x > dangling"),
+    sh("chain_of_links", "ln -s $O one; ln -s one two; ln -s two/new three; echo x > three"),
+    sh("lookalike", "echo x > ${W}-outside/${O##*/}/new"),
+    sh("hard_link", "ln $O/kept mine && echo x >> mine"),
+    sh("hard_link_of_a_link", "ln -s $O/kept leaf; ln -L leaf mine && echo x >> mine"),
+    sh("copied_over", "echo x > mine; cp -f mine $O/kept"),
+    sh("moved_out", "echo x > mine; mv mine $O/new"),
+    sh("own_root", "echo x > /proc/self/root$O/new"),
+    sh("own_directory", "cd $O; echo x > /proc/self/cwd/new"),
+    sh("own_descriptor", "exec 7< $O/kept; echo x > /proc/self/fd/7"),
+    sh("sed_in_place", "sed -i s/a/b/ $O/kept"),
+    sh("tar_with_dots", "echo x > f; tar cPf t.tar --transform s,f,$O/new, f; tar xPf t.tar"),
+    sh("perl", "perl -e 'open(F, \">\", $ENV{O}.\"/new\") or die $!'"),
+    sh("git_hook", "git init -q . && mkdir -p .git/hooks && printf '#!/bin/sh\\necho x > %s/new' $O > .git/hooks/post-commit \
+        && chmod +x .git/hooks/post-commit && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && test -e $O/new"),
+    py("swapped_link"),
+    py("rename_out"),
+    py("rename_in"),
+    py("rename_exchange"),
+    py("rename_workspace"),
+    py("reopened_descriptor"),
+    py("host_root"),
+    py("host_descriptor"),
+    py("host_directory"),
+    py("parents_root").needs(Needs::Root),
+    py("inherited_descriptor").needs(Needs::Never),
+    py("truncate"),
+    py("open_truncating"),
+    py("changed_mode").without(NAMESPACES),
+    py("changed_mode_of_descriptor").without(NAMESPACES),
+    py("changed_mode_anew").without(NAMESPACES).needs(Needs::Kernel),
+    py("changed_owner").needs(Needs::Root),
+    py("changed_times").without(NAMESPACES),
+    py("extended_attribute").needs(Needs::Kernel),
+    py("file_flags").needs(Needs::Kernel),
+    py("made_nodes"),
+    py("removed_nodes"),
+    py("bound_socket"),
+    py("unnamed_file").needs(Needs::Kernel),
+    py("by_handle").needs(Needs::Root),
+    py("io_uring").needs(Needs::Kernel),
+    py("fifo").without(LANDLOCK),
+    py("shared_memory_file").without(NAMESPACES),
+    // Devices and the kernel's own files.
+    py("device_node").without(LANDLOCK).needs(Needs::Root),
+    py("block_device").needs(Needs::RootAndKernel),
+    py("made_block_device").needs(Needs::RootAndKernel),
+    py("core_pattern").needs(Needs::Root),
+    py("system_files").needs(Needs::RootAndKernel),
+    py("spared_by_the_kernel"),
+    py("terminal"),
+    // Mounts and namespaces.
+    py("mounted_outside").needs(Needs::Root),
+    py("remounted").needs(Needs::Nothing),
+    py("uncovered").needs(Needs::Nothing),
+    py("new_user_namespace").without(SECCOMP).needs(Needs::Kernel),
+    py("new_user_namespace_by_clone").without(SECCOMP).needs(Needs::Kernel),
+    py("other_namespace").needs(Needs::Root),
+    py("changed_root").needs(Needs::Root),
+    // Processes outside.
+    py("killed"),
+    py("killed_by_handle"),
+    py("signalled_host"),
+    py("signalled_group").needs(Needs::Never),
+    py("signalled_everybody"),
+    py("traced").needs(Needs::Kernel),
+    py("written_memory").needs(Needs::Kernel),
+    py("written_memory_file").needs(Needs::Kernel),
+    py("changed_limits"),
+    py("changed_priority"),
+    py("changed_affinity"),
+    py("changed_scheduler"),
+    py("changed_input_priority"),
+    py("read_environments"),
+    py("many_processes").without(NAMESPACES).needs(Needs::Kernel),
+    // Services and the kernel.
+    py("unix_socket").without(SECCOMP),
+    py("abstract_socket"),
+    py("datagram_socket").without(SECCOMP),
+    py("datagram_pair").without(SECCOMP),
+    py("old_system_call").without(SECCOMP).needs(Needs::Kernel),
+    py("second_table").without(SECCOMP).needs(Needs::Kernel),
+    py("machine_socket").without(SECCOMP).needs(Needs::Kernel),
+    py("packet_socket").needs(Needs::RootAndKernel),
+    py("kernel_key").without(SECCOMP).needs(Needs::Kernel),
+    py("kernel_program").needs(Needs::Kernel),
+    py("kernel_events").without(SECCOMP).needs(Needs::Kernel),
+    py("page_faults").needs(Needs::Kernel),
+    py("machine_calls").needs(Needs::Root),
+    py("shared_memory"),
+    py("message_queue").needs(Needs::Kernel),
+    py("set_user_id").without(SECCOMP),
+    py("file_capabilities").without(CAPABILITIES).needs(Needs::RootAndKernel),
+    // After the call.
+    py("daemon").needs(Needs::Never),
+    py("daemon_outside"),
+];
+
+/// Those that end what they run in, each in a call of its own; otherwise like [`SANDBOX`].
+pub(super) const ALONE: &[Case] = &[py("watcher_killed"), py("chain").needs(Needs::Never)];
+
+/// `sandbox`, where things in the workspace are hidden or fixed. Without mounts nothing is, and
+/// then nothing is run.
+pub(super) const SEALED: &[Case] = &[
+    sealed_sh("hidden_read", "cat state/secret secret.txt > loot"),
+    sealed_sh("hidden_listed", "ls state > loot"),
+    sealed_sh("hidden_written", "echo x >> secret.txt; echo x > state/new"),
+    sealed_sh("hidden_removed", "rm -rf state secret.txt"),
+    sealed_sh("hidden_moved", "mv state moved; mv secret.txt moved.txt; cat moved.txt moved/secret > loot"),
+    sealed_sh("hidden_parent_moved", "mv $PWD $PWD-moved; cat $PWD-moved/secret.txt > loot; mv $PWD-moved $PWD"),
+    sealed_sh("hidden_replaced", "echo x > mine; mv -f mine secret.txt; mkdir d; mv -T d state"),
+    sealed_sh("hidden_hard_linked", "ln secret.txt mine; ln state/secret other; cat mine other > loot"),
+    sealed_sh("hidden_by_link", "ln -s secret.txt mine; cat mine > loot"),
+    sealed_py("hidden_by_roots"),
+    sealed_sh("fixed_written", "echo x >> fixed.toml; echo x >> fixed/file; echo x > fixed/new"),
+    sealed_sh("fixed_removed", "rm -rf fixed fixed.toml"),
+    sealed_sh("fixed_replaced", "echo x > mine; mv -f mine fixed.toml; mv fixed other; mkdir fixed"),
+    sealed_sh("fixed_hard_linked", "ln fixed.toml mine; echo x >> mine"),
+    sealed_sh("fixed_mode", "chmod 777 fixed fixed.toml"),
+    sealed_py("hidden_uncovered").in_rwx(BOTH),
+    sealed_py("hidden_uncovered_as_root_elsewhere"),
+    py("hidden_bound_elsewhere").in_rwx(CAPABILITIES).needs(Needs::Root),
+    py("hidden_copied_mount").in_rwx(CAPABILITIES).needs(Needs::Root),
+    py("hidden_by_handle").in_rwx(CAPABILITIES).needs(Needs::Root),
+    py("hidden_on_disk").in_rwx(BOTH).needs(Needs::RootAndKernel),
+    sealed_py("fixed_remounted").in_rwx(BOTH),
+];
+
+/// Only some directories may be read.
+pub(super) const UNREADABLE: &[Case] = &[
+    sh("unread", "cat $O/secret > loot").without(LANDLOCK),
+    sh("unread_through_a_link", "ln -s $O/secret leaf; cat leaf > loot").without(LANDLOCK),
+    sh("unread_through_a_root", "cat /proc/self/root$O/secret > loot").without(LANDLOCK),
+    sh("unread_through_dots", "cat ../../${O#${W%/*}/}/secret > loot").without(LANDLOCK),
+    // What cannot be moved is copied.
+    sh("unread_moved", "mv $O/secret mine; cat mine > loot").without(LANDLOCK),
+    sh("unread_hard_linked", "ln $O/secret mine; cat mine > loot"),
+    py("listed").without(LANDLOCK),
+    py("executed").without(LANDLOCK),
+    py("mapped").without(LANDLOCK),
+    py("read_host_descriptor"),
+];
+
+/// The network is cut.
+pub(super) const CUT_OFF: &[Case] = &[
+    py("tcp"),
+    py("tcp_at_once").needs(Needs::Kernel),
+    py("multipath_tcp").needs(Needs::Kernel),
+    py("udp"),
+    sh("shell_tcp", "exec 3<>/dev/tcp/127.0.0.1/$PORT"),
+    py("abstract_socket"),
+];

@@ -1,0 +1,177 @@
+//! The process that hostile programs come from, as something to aim at: its signals, its memory,
+//! its environment. It plays the host in a process of its own, which may be lost.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use haft::backend::confine::{Confiner, Layers};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::cases::Off;
+
+/// Set, and a secret, in the environment of the process that plays the host.
+pub(super) const SECRET: &str = "HAFT_SUITE_SECRET";
+/// The first of the users whom root becomes to see how ordinary ones fare.
+const NOBODY: u32 = 65534;
+
+/// What nobody but the host writes.
+static BUFFERS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Signals that mean something only here, and the case that sends each.
+const SIGNALS: [(&str, i32); 3] = [("signalled_host", 10), ("signalled_group", 12), ("signalled_everybody", 23)];
+
+pub(super) struct Host {
+    pub(super) python: PathBuf,
+    pub(super) secret: String,
+    pub(super) is_root: bool,
+    heard: [Arc<AtomicUsize>; 3],
+}
+
+impl Host {
+    /// To be made once, in a process that was started by [`alone`].
+    pub(super) fn new() -> Self {
+        let heard = SIGNALS.map(|(_, number)| {
+            let count = Arc::new(AtomicUsize::new(0));
+            let (counter, mut signals) = (count.clone(), signal(SignalKind::from_raw(number)).unwrap());
+            tokio::spawn(async move {
+                while signals.recv().await.is_some() {
+                    counter.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            count
+        });
+        let is_root = rustix::process::geteuid().is_root();
+        Self { python: python(), secret: std::env::var(SECRET).unwrap(), is_root, heard }
+    }
+
+    /// Cases whose signals or writes have arrived since the last look.
+    pub(super) fn struck(&self) -> Vec<&'static str> {
+        let signalled = SIGNALS.iter().zip(&self.heard);
+        let signalled = signalled.filter(|(_, heard)| heard.swap(0, Ordering::SeqCst) > 0).map(|((case, _), _)| *case);
+        let written = ["written_memory", "written_memory_file"].into_iter().zip(&BUFFERS);
+        let written = written.filter(|(_, buffer)| buffer.swap(0, Ordering::SeqCst) != 0).map(|(case, _)| case);
+        signalled.chain(written).collect()
+    }
+
+    pub(super) fn buffers(&self) -> [usize; 2] {
+        [0, 1].map(|index| (&raw const BUFFERS[index]).addr())
+    }
+}
+
+/// Where the interpreter itself is: what is on `PATH` may be a script that looks for it.
+fn python() -> PathBuf {
+    let output = command("python3").args(["-c", "import sys; print(sys.executable)"]).output().expect("`python3` is needed");
+    String::from_utf8(output.stdout).unwrap().trim().into()
+}
+
+/// Every layer but those that are `off`.
+pub(super) fn confiner(off: Off) -> Confiner {
+    let helper = std::env::var_os(HELPER).unwrap();
+    if off == Off::NOTHING {
+        return Confiner::with_helper(helper);
+    }
+    let all = Layers::offered();
+    let kept = |layer| !off.has(layer);
+    let layers = Layers {
+        namespaces: kept(Off::NAMESPACES),
+        landlock: all.landlock.filter(|_| kept(Off::LANDLOCK)),
+        seccomp: kept(Off::SECCOMP),
+        capabilities: kept(Off::CAPABILITIES),
+    };
+    Confiner::exactly(helper, layers)
+}
+
+/// Where the helper is that the process of [`alone`] is to use.
+const HELPER: &str = "HAFT_SUITE_HELPER";
+
+/// Whether this is a process of [`alone`].
+pub(super) fn is_inner() -> bool {
+    std::env::var_os(SECRET).is_some()
+}
+
+/// Who runs hostile programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum User {
+    /// Whoever runs the tests, and is not root.
+    Own,
+    Root,
+    /// An ordinary user that root becomes; a different one for every number, since one case
+    /// signals all that its user has.
+    Other(u32),
+}
+
+impl User {
+    /// Everyone that can be had.
+    pub(super) fn all(number: u32) -> Vec<Self> {
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root { vec![Self::Root, Self::Other(number)] } else { vec![Self::Own] }
+    }
+}
+
+/// Runs the test of this name once more in a process of its own as `user`, and returns what it says.
+pub(super) fn alone(test: &str, user: User, about: (&str, &str)) -> String {
+    let place = tempfile::Builder::new().prefix("haft-suite-").tempdir().unwrap();
+    let temporary = place.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let mut files = [std::env::current_exe().unwrap(), env!("CARGO_BIN_EXE_haft").into()];
+    let mut starter = if user == User::Root { contained() } else { command("env") };
+    if let User::Other(number) = user {
+        let id = NOBODY - number;
+        chown(place.path(), Some(id), Some(id)).unwrap();
+        chown(&temporary, Some(id), Some(id)).unwrap();
+        starter.uid(id).gid(id).env("HOME", place.path());
+        files = files.map(|file| reachable(file, place.path()));
+    }
+    let secret = format!("secret-{}", place.path().file_name().unwrap().to_str().unwrap());
+    starter.env("TMPDIR", &temporary).current_dir("/");
+    starter.env(SECRET, secret).env(HELPER, &files[1]).env(about.0, about.1);
+    starter.arg(&files[0]).args(["--exact", "--nocapture", "--test-threads=1", test]);
+    let output = starter.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let passed = output.status.success() && said.contains("1 passed");
+    assert!(passed, "{user:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// What root runs hostile programs in: namespaces that can be thrown away, since without layers
+/// they do mount things and signal everybody. Not a part of what is tried: they leave root all it
+/// has. Where they cannot be had, root has little that could do harm.
+fn contained() -> Command {
+    const FLAGS: [&str; 7] =
+        ["--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--propagation=private"];
+    if !command("unshare").args(FLAGS).arg("true").status().is_ok_and(|status| status.success()) {
+        return command("env");
+    }
+    let mut unshare = command("unshare");
+    unshare.args(FLAGS).args(["sh", "-c", SECOND, "sh"]);
+    unshare
+}
+
+/// The first process of a namespace takes no signals; so the host is a later one. Its number is
+/// one that no process of a child's own namespace has, or it would be taken for the other.
+const SECOND: &str = r#"
+    echo 5000 2>/dev/null >/proc/sys/kernel/ns_last_pid || while sh -c 'test $$ -lt 1000'; do :; done
+    "$@"
+    exit $?
+"#;
+
+/// `file`, or a copy of it, where everybody may run it.
+fn reachable(file: PathBuf, place: &Path) -> PathBuf {
+    let everybody = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
+    if file.ancestors().all(everybody) {
+        return file;
+    }
+    let copy = place.join(file.file_name().unwrap());
+    fs::copy(&file, &copy).unwrap();
+    copy
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test runs itself, and what stands beside it")]
+pub(super) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    Command::new(program)
+}
