@@ -23,7 +23,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("reqwest::", &["provider/remote.rs"]),
     ("rmcp::", &["mcp"]),
     ("process::Command", &["backend/confine/helper.rs", "backend/confine/session.rs"]),
-    ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs"]),
+    ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs", "backend/confine/selftest/raw.rs"]),
     ("println!", &["cli/terminal.rs", "main.rs"]),
 ];
 

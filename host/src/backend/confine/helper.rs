@@ -40,9 +40,9 @@ const EXPENDABLE: &str = "1000";
 /// How a shell says that something could not be run.
 const CANNOT: u8 = 125;
 
-/// Runs the helper if that is what this process was started as; to be asked first thing in
-/// `main`, before there is a second thread. `None` where it is an ordinary start.
-pub fn entry() -> Option<ExitCode> {
+/// Runs the helper if that is what this process was started as; to be asked where there is a
+/// single thread.
+pub(super) fn entry() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     let is_helper = words.next().is_some_and(|word| word == VERB) && words.next().is_none();
     is_helper.then(|| {
@@ -192,6 +192,8 @@ fn command(policy: &Policy, job: &OwnedFd) -> Result<std::convert::Infallible> {
     let text = wire::content(message.descriptors.remove(0)).context("cannot read the command")?;
     let command = Command::decode(&text).context("cannot understand the command")?;
     enter(&command)?;
+    #[cfg(target_os = "macos")]
+    let command = super::seatbelt::wrapped(policy, command);
     sys::default_signals();
     let error = process(&command, message.descriptors)?.exec();
     Err(error).with_context(|| format!("cannot start `{}`", command.program.display()))

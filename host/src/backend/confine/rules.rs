@@ -97,13 +97,16 @@ fn readable(policy: &Policy) -> Vec<Rule> {
         let own = policy.layers.namespaces.then(|| Path::new("/proc").to_owned());
         return roots.iter().cloned().chain(own).map(|root| (root, reading)).collect();
     }
-    if policy.layers.namespaces || policy.hidden.is_empty() {
+    if policy.layers.namespaces {
         return vec![("/".into(), reading)];
     }
     // Nothing covers what is hidden, and nothing can be taken from a rule again: names may be
-    // seen everywhere, and contents of everything beside the way to what is hidden.
+    // seen everywhere, and contents of everything beside the way to what is hidden. Devices count
+    // as hidden: a disk holds every file, and root may open it.
+    let mut hidden = policy.hidden.clone();
+    hidden.push("/dev".into());
     let mut rules = vec![("/".into(), AccessFs::ReadDir | AccessFs::Execute)];
-    rules.extend(beside(&policy.hidden).into_iter().map(|path| (path, AccessFs::ReadFile.into())));
+    rules.extend(beside(&hidden).into_iter().map(|path| (path, AccessFs::ReadFile.into())));
     rules
 }
 
