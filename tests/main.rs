@@ -18,6 +18,7 @@ mod cli;
 mod command;
 mod common;
 mod components;
+mod doctor;
 mod files;
 mod guest;
 mod hostile;

@@ -3,6 +3,7 @@
 
 mod call;
 mod check;
+mod doctor;
 mod exit;
 mod init;
 mod run;
@@ -63,6 +64,8 @@ enum Verb {
     Tools(tools::Tools),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
     Check(check::Check),
+    /// Try the sandbox, and look at everything on this machine that haft works with
+    Doctor(doctor::Doctor),
     /// Write a program.toml to start from
     Init(init::Init),
     /// Print the JSON Schema of program.toml, for editors
@@ -79,6 +82,7 @@ impl Cli {
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
             Verb::Schema(verb) => verb.execute(terminal),
         };
