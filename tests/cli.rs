@@ -146,7 +146,7 @@ fn te01_te06_tools_are_listed_in_a_stable_order() {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
     let tools = names(home.haft(&["tools", "--json"]));
-    assert_eq!(tools, ["bash", "read", "write", "edit", "time"]);
+    assert_eq!(tools, ["bash", "read", "write", "edit", "time", "fetch_url", "web_search"]);
     home.write("program.toml", &program(""));
     let first = names(home.haft(&["tools", "--json"]));
     assert_eq!(first, names(home.haft(&["tools", "--json"])));

@@ -43,7 +43,7 @@ struct Diagnosis {
 
 impl Doctor {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let diagnosis = Diagnosis::make(common.options(false)).await?;
+        let diagnosis = Diagnosis::make(common.options(terminal, false)?).await?;
         if terminal.json {
             terminal.json(&diagnosis)?;
         } else {
@@ -60,12 +60,12 @@ impl Diagnosis {
         let confiner = options.confiner.clone().unwrap_or_default();
         let loaded = Program::load(&Options { confiner: Some(confiner.clone()), ..options }).await;
         let machine = Machine::look();
-        let grant = loaded.as_ref().ok().map(|program| &program.grant);
+        let program = loaded.as_ref().ok();
+        let grant = program.map(|program| &program.grant);
         let sandbox = Sandbox::test(&confiner, grant, &places, machine.container).await;
-        let provider = loaded.as_ref().ok().map(|program| &program.manifest);
         Ok(Self {
             tools: tools::look(&confiner, &places, sandbox.is_refused()).await,
-            providers: Providers::look(provider, &places).await,
+            providers: Providers::look(program).await,
             places: places::look(&places),
             program: Found::new(&loaded),
             machine,

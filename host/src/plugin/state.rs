@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
+use super::http::Http;
 use super::network::{self, Refused};
 use super::output::Captured;
 use super::wanted::Wanted;
@@ -42,6 +44,7 @@ pub(super) struct State {
     pub(super) run: Run,
     pub(super) wanted: Wanted,
     pub(super) refused: Refused,
+    pub(super) http: Http,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
 }
@@ -93,32 +96,36 @@ impl Run {
 }
 
 impl State {
-    /// The state of a guest that may do what `grant` says, within `limits`.
-    pub(super) fn new(grant: Arc<Grant>, limits: &Limits, run: Run) -> Self {
+    /// The state of a guest that may do what `grant` says, within `limits`, with its requests
+    /// going through `http`.
+    pub(super) fn new(grant: Arc<Grant>, limits: &Limits, run: Run, http: Http) -> Self {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
-        let (wanted, refused) = (Wanted::default(), Refused::default());
+        let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
         let wasi = wasi(&grant, &stdout, &stderr, &refused);
         let budget = Budget::new(limits);
-        Self { wasi, table, grant, budget, run, wanted, refused, stdout, stderr }
+        Self { wasi, table, grant, budget, run, wanted, refused, http, stdout, stderr }
     }
 }
 
 /// Nothing but the granted environment variables and network addresses, and somewhere to print.
 /// Directories are handed out by `files`.
-fn wasi(grant: &Grant, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
+fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .allow_blocking_current_thread(true)
         .max_random_size(MAX_RANDOM);
-    network::allow(&mut builder, grant.hosts(), refused);
+    network::allow(&mut builder, grant, refused);
     for name in grant.env() {
         if let Some(value) = std::env::var_os(name) {
             builder.env(name, value.to_string_lossy());
         }
+    }
+    for (name, value) in grant.values() {
+        builder.env(name, value);
     }
     if let Some(workspace) = grant.workspace() {
         builder.initial_cwd(workspace.path().to_string_lossy());
@@ -132,6 +139,12 @@ impl WasiView for State {
     }
 }
 
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.http.view(&mut self.table)
+    }
+}
+
 impl Budget {
     fn new(limits: &Limits) -> Self {
         let rest = StoreLimitsBuilder::new()
@@ -142,6 +155,11 @@ impl Budget {
             .build();
         let memory = usize::try_from(limits.memory).unwrap_or(usize::MAX);
         Self { memory, used: 0, rest, met: None }
+    }
+
+    /// Bytes of all memories together, which is also the most there was: none ever shrinks.
+    pub(super) fn used(&self) -> u64 {
+        self.used as u64
     }
 }
 

@@ -13,8 +13,9 @@ use tokio::sync::{Semaphore, oneshot};
 /// own and a few file descriptors.
 pub(super) const MAX_GUESTS: usize = 64;
 
-/// Threads beyond the guests': for preparing instances and for guests stuck in the kernel.
-const SPARE_THREADS: usize = 16;
+/// Threads beyond the guests': for preparing instances, for looking names up and for guests stuck
+/// in the kernel.
+const SPARE_THREADS: usize = 24;
 
 /// How long an idle thread waits for the next guest.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);

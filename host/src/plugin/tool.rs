@@ -16,7 +16,9 @@ use super::bindings::exports::haft::plugin::tools;
 use super::engine::Engine;
 use super::failure::{End, LoadError};
 use super::hints::Refused;
+use super::http::{Injection, Injections};
 use super::instance::Instance;
+use super::noted;
 use super::source::{Digest, Source};
 use super::state::{Run, State};
 use super::stock::{IDLE, Stock};
@@ -24,7 +26,7 @@ use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::tool::{Context, Schema, Tool, ToolError};
+use crate::tool::{Context, Notes, Schema, Tool, ToolError};
 
 /// A component that has been looked at. Clones share everything.
 #[derive(Clone)]
@@ -37,6 +39,7 @@ struct Inner {
     digest: Digest,
     tools: Vec<ToolDef>,
     linked: OnceLock<Result<PluginPre<State>, String>>,
+    injections: Injections,
     stock: Stock,
     calls: AtomicU64,
     restocking: AtomicBool,
@@ -69,6 +72,10 @@ pub enum GrantPlace {
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
+    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
+    FetchAllow,
+    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
+    SearchUrl,
 }
 
 /// One tool of a plugin.
@@ -90,6 +97,7 @@ struct Job {
     limits: Limits,
     events: Events,
     cancel: CancellationToken,
+    notes: Notes,
     place: GrantPlace,
     only_reads: bool,
 }
@@ -127,8 +135,31 @@ impl Plugin {
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        let restocking = AtomicBool::new(false);
-        Self(Arc::new(Inner { name, engine, source, digest, tools, linked, stock, calls, restocking }))
+        let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner {
+            name,
+            engine,
+            source,
+            digest,
+            tools,
+            linked,
+            injections,
+            stock,
+            calls,
+            restocking,
+        }))
+    }
+
+    /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
+    /// They grant nothing: a host must be granted as well.
+    #[must_use]
+    pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
+        let own = &*self.0;
+        let (source, digest) = (own.source.clone(), own.digest.clone());
+        let (tools, linked) = (own.tools.clone(), own.linked.clone());
+        let same = Self::new(&own.engine, &own.name, source, digest, tools, linked);
+        let Some(inner) = Arc::into_inner(same.0) else { return self };
+        Self(Arc::new(Inner { injections: injections.into_iter().collect(), ..inner }))
     }
 
     /// The tools it lists, by the names it gives them.
@@ -163,9 +194,14 @@ impl Tool for PluginTool {
         &self.def
     }
 
+    fn digest(&self) -> Option<&str> {
+        Some(self.plugin.digest())
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         // A tool that says it only reads is held to it.
         let only_reads = self.def.hints.read_only;
+        noted::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
         let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
         let cancel = context.cancel.child_token();
         // Whoever stops waiting stops the guest.
@@ -181,6 +217,7 @@ impl Tool for PluginTool {
             limits: *context.limits,
             events: context.events.clone(),
             cancel,
+            notes: context.notes.clone(),
             place: self.place.clone(),
             only_reads,
         };
@@ -226,6 +263,8 @@ impl Inner {
         let used = instance.call(&job.call, self.run(job)).await;
         let state = used.store.data();
         self.log_output(state);
+        state.http.decisions().tell(&job.call.id, &job.events);
+        noted::used(&job.notes, state);
         let answer = match used.outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
@@ -240,7 +279,17 @@ impl Inner {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;
-        Instance::make(&self.engine, linked, job.grant.clone(), &job.limits, self.run(job)).await
+        self.make(linked, &job.grant, &job.limits, self.run(job)).await
+    }
+
+    async fn make(
+        &self,
+        linked: &PluginPre<State>,
+        grant: &Arc<Grant>,
+        limits: &Limits,
+        run: Run,
+    ) -> Result<Instance, End> {
+        Instance::make(&self.engine, linked, grant.clone(), self.injections.clone(), limits, run).await
     }
 
     fn run(&self, job: &Job) -> Run {
@@ -293,9 +342,9 @@ impl Inner {
         let Ok(linked) = self.linked() else { return };
         while self.stock.has_room(grant, limits) {
             let run = idle_run(&self.name, limits);
-            match Instance::make(&self.engine, linked, grant.clone(), limits, run).await {
-                Ok(instance) if !instance.has_opened_directories() => self.stock.put(instance),
-                // Its directories are those of now; a call must get those of its own time.
+            match self.make(linked, grant, limits, run).await {
+                Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
+                // What it saw is of now; a call must see what there is in its own time.
                 Ok(_) => return,
                 Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
             }
@@ -328,6 +377,7 @@ impl Inner {
 
     /// The same of a guest that ended without a word of its own, or whose answer is of no use.
     fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> ToolError {
+        noted::ended(&job.notes, end);
         let refused = self.refused(job);
         let more = end.limit.and_then(|limit| refused.more(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
@@ -351,8 +401,9 @@ async fn meet(
     let (component, code) = engine.compile(&bytes)?;
     let linked = engine.link(&component)?;
     let grant = Arc::new(Grant::none());
+    let (injections, run) = (Injections::default(), idle_run(&name, limits));
     let instance =
-        Instance::make(engine, &linked, grant, limits, idle_run(&name, limits)).await.map_err(not_listed)?;
+        Instance::make(engine, &linked, grant, injections, limits, run).await.map_err(not_listed)?;
     let tools = super::listing::check(instance.list().await.outcome.map_err(not_listed)?)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
         cache.learn(digest, code, &tools);

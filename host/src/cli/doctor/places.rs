@@ -39,7 +39,13 @@ enum State {
 
 /// What is haft's alone, and the directories that tools may write.
 pub(super) fn look(places: &Places) -> Vec<Place> {
-    let own = [("state", &places.state), ("cache", &places.cache), ("config", &places.config)];
+    let journal = places.journal();
+    let own = [
+        ("state", &places.state),
+        ("journal", &journal),
+        ("cache", &places.cache),
+        ("config", &places.config),
+    ];
     let tools = [("data", &places.data), ("workspace", &places.workspace), ("temporary", &places.temporary)];
     let place = |is_own: bool| {
         move |(name, path): (&'static str, &PathBuf)| Place {

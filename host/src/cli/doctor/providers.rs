@@ -1,5 +1,5 @@
-//! Who could answer, and whether there is a key for them. It says where a key is, and refuses to look
-//! at what it is.
+//! Who could answer, and whether there is a key for them. It says where a key is, and refuses to say
+//! what it is.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::page::{Line, Mark};
-use crate::manifest::{Manifest, Provider, SecretSource};
-use crate::program::Places;
+use crate::manifest::{Provider, SecretSource};
+use crate::program::Program;
 use crate::provider::PROVIDERS;
 
 /// Where Ollama listens unless `OLLAMA_HOST` says otherwise.
@@ -48,24 +48,38 @@ struct Named {
     name: &'static str,
     model: Option<String>,
     base_url: Option<String>,
-    /// Where the key is looked for.
-    key: Option<String>,
-    has_key: bool,
+    key: Key,
+}
+
+/// The key of a provider.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Key {
+    /// It is there.
+    In(String),
+    /// It could be asked for, and might have to be unlocked.
+    NotAskedFor(String),
+    /// It is not there, and why.
+    Missing(String),
 }
 
 impl Providers {
-    pub(super) async fn look(manifest: Option<&Manifest>, places: &Places) -> Self {
+    pub(super) async fn look(program: Option<&Program>) -> Self {
         let known = PROVIDERS.iter().map(|kind| Known {
             name: kind.name,
             base_url: kind.base_url,
             key_variable: kind.key_variable,
             has_key: is_set(kind.key_variable),
         });
-        let program = manifest.and_then(|manifest| Some((manifest, manifest.provider.as_ref()?)));
+        let named = program.and_then(|program| Some((program, program.manifest.provider.as_ref()?)));
+        let named = match named {
+            Some((program, provider)) => Some(Named::look(provider, program).await),
+            None => None,
+        };
         Self {
             known: known.collect(),
             ollama: Local::look(std::env::var(OLLAMA_VARIABLE).ok().as_deref()).await,
-            program: program.map(|(manifest, provider)| Named::new(provider, manifest, places)),
+            program: named,
         }
     }
 
@@ -130,45 +144,50 @@ fn address(told: &str) -> (String, u16) {
 }
 
 impl Named {
-    fn new(provider: &Provider, manifest: &Manifest, places: &Places) -> Self {
-        let name = provider.name.value.as_str();
-        let usual = PROVIDERS.iter().find(|kind| kind.name == name).map(|kind| kind.key_variable);
-        let (key, has_key) = match &provider.api_key {
-            Some(SecretSource::Env(variable)) => (Some(variable.as_str()), is_set(variable.as_str())),
-            Some(SecretSource::File(path)) => {
-                let file = manifest.resolve(path, &places.home);
-                let is_there = file.metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
-                return Self::with(provider, Some(format!("the file `{}`", file.display())), is_there);
-            }
-            None => (usual, usual.is_some_and(is_set)),
-        };
-        Self::with(provider, key.map(|variable| format!("`{variable}`")), has_key)
-    }
-
-    fn with(provider: &Provider, key: Option<String>, has_key: bool) -> Self {
+    async fn look(provider: &Provider, program: &Program) -> Self {
         Self {
             name: provider.name.value.as_str(),
             model: provider.model_complex.clone().or_else(|| provider.model.clone()),
             base_url: provider.base_url.as_ref().map(|url| url.value.clone()),
-            key,
-            has_key,
+            key: Key::look(provider, program).await,
         }
     }
 
     fn line(&self) -> Line {
         let model = self.model.as_deref().unwrap_or("no model named");
-        let mut text = format!("`{}`, {model}", self.name);
-        if let Some(url) = &self.base_url {
-            text = format!("{text}, {url}");
-        }
-        let (mark, key) = match (&self.key, self.has_key) {
-            (Some(key), true) => (Mark::Good, format!("key in {key}")),
-            // A server of one's own may not ask for any.
-            (Some(key), false) if self.base_url.is_some() => (Mark::Good, format!("no key in {key}")),
-            (Some(key), false) => (Mark::Warning, format!("no key in {key}")),
-            (None, _) => (Mark::Warning, "not known to this version".to_owned()),
+        let url = self.base_url.iter().map(|url| format!(", {url}")).collect::<String>();
+        let (mark, key) = match &self.key {
+            Key::In(place) => (Mark::Good, format!("key in {place}")),
+            Key::NotAskedFor(place) => (Mark::Good, format!("key in {place}, which was not asked")),
+            // A server of one's own may want none.
+            Key::Missing(why) if self.base_url.is_some() => (Mark::Good, format!("no key: {why}")),
+            Key::Missing(why) => (Mark::Warning, format!("no key: {why}")),
         };
-        Line::new(mark, "in use", format!("{text}, {key}"))
+        Line::new(mark, "in use", format!("`{}`, {model}{url}, {key}", self.name))
+    }
+}
+
+impl Key {
+    async fn look(provider: &Provider, program: &Program) -> Self {
+        let Some(source) = &provider.api_key else { return Self::usual(provider.name.value.as_str()) };
+        let place = match source {
+            SecretSource::Keyring(entry) => return Self::NotAskedFor(format!("the keyring as `{entry}`")),
+            SecretSource::Env(variable) => format!("`{variable}`"),
+            SecretSource::File(path) => format!("`{}`", path.display()),
+        };
+        match program.secrets().read(source).await {
+            Ok(_) => Self::In(place),
+            Err(error) => Self::Missing(error.to_string()),
+        }
+    }
+
+    /// Where the vendor's own tools look for it.
+    fn usual(provider: &str) -> Self {
+        match PROVIDERS.iter().find(|kind| kind.name == provider).map(|kind| kind.key_variable) {
+            Some(variable) if is_set(variable) => Self::In(format!("`{variable}`")),
+            Some(variable) => Self::Missing(format!("`{variable}` is not set")),
+            None => Self::Missing("this version does not know this provider".to_owned()),
+        }
     }
 }
 

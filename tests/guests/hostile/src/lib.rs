@@ -32,6 +32,7 @@ mod fall;
 mod files;
 mod flood;
 mod grow;
+mod http;
 mod network;
 mod stay;
 mod world;
@@ -43,6 +44,7 @@ use self::files::{
 };
 use self::flood::{BadStructured, FloodHost, FloodPieces, FloodResult, FloodStderr, FloodStdout, Log, Print};
 use self::grow::{Allocate, CountCalls, Fill, Leak};
+use self::http::{HttpDrain, HttpGet, HttpHold, HttpMany, HttpPost};
 use self::network::{Connect, Listen, LookUp, Udp};
 use self::stay::{Linger, Progress, Sleep, SleepForever, Spin, SpinCalling, WaitCancel};
 use self::world::{Args, Argument, Binary, Echo, Env, Paths, SetDir, Stdin, Structured, Variable};
@@ -101,4 +103,9 @@ haft_plugin::export!(
     WriteSecretly,
     WriteMany,
     SetTimes,
+    HttpGet,
+    HttpDrain,
+    HttpPost,
+    HttpMany,
+    HttpHold,
 );

@@ -25,7 +25,7 @@ use super::{Confiner, Layers};
 use crate::backend::process::{self, ENVIRONMENT, End, Finished, Job, Output, ProcessError};
 use crate::event::Events;
 use crate::limit::Limits;
-use crate::tool::Context;
+use crate::tool::{Context, Notes};
 
 /// How long all attempts may take; they need some milliseconds.
 const BOUND: Duration = Duration::from_secs(5);
@@ -140,7 +140,9 @@ async fn answers(confiner: &Confiner, ground: &Ground) -> Result<Vec<Answer>, Se
         timeout: BOUND,
     };
     let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
-    let context = Context { grant: ground.grant(), limits: &limits, events: &events, cancel: &cancel };
+    let notes = Notes::default();
+    let context =
+        Context { grant: ground.grant(), limits: &limits, events: &events, cancel: &cancel, notes: &notes };
     let mut finished = process::run(confiner, &job, "self-test", &context).await?;
     let text = finished.stdout.render(MAX_ANSWER);
     let answers: Vec<Answer> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
