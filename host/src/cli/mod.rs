@@ -3,6 +3,7 @@
 
 mod call;
 mod check;
+mod doctor;
 mod exit;
 mod init;
 mod log;
@@ -67,6 +68,8 @@ enum Verb {
     Tools(tools::Tools),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
     Check(check::Check),
+    /// Try the sandbox, and look at everything on this machine that haft works with
+    Doctor(doctor::Doctor),
     /// Show what was called, by whose leave, and what came of it
     Log(log::Log),
     /// Write a program.toml to start from
@@ -85,6 +88,7 @@ impl Cli {
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
             Verb::Schema(verb) => verb.execute(terminal),

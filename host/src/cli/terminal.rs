@@ -25,10 +25,12 @@ pub(super) struct Terminal {
 /// What this process leaves out of all it prints: one for both streams and the log, as they are.
 static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
 
-const ERROR: Style = AnsiColor::Red.on_default().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-const HINT: Style = AnsiColor::Cyan.on_default().bold();
-const DIM: Style = Style::new().dimmed();
+pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const HINT: Style = AnsiColor::Cyan.on_default().bold();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(super) const HEAD: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
 
 /// Characters of a call's arguments in its line.
 const MAX_ARGUMENTS: usize = 100;

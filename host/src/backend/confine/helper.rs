@@ -42,9 +42,9 @@ const EXPENDABLE: &str = "1000";
 /// How a shell says that something could not be run.
 const CANNOT: u8 = 125;
 
-/// Runs the helper if that is what this process was started as; to be asked first thing in
-/// `main`, before there is a second thread. `None` where it is an ordinary start.
-pub fn entry() -> Option<ExitCode> {
+/// Runs the helper if that is what this process was started as; to be asked where there is a
+/// single thread.
+pub(super) fn entry() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != VERB {
         return None;
@@ -198,6 +198,8 @@ fn command(policy: &Policy, job: &OwnedFd) -> Result<std::convert::Infallible> {
     let (text, streams) = message.text().context("cannot read the command")?;
     let command = Command::decode(&text).context("cannot understand the command")?;
     enter(&command)?;
+    #[cfg(target_os = "macos")]
+    let command = super::seatbelt::wrapped(policy, command);
     sys::default_signals();
     let error = process(&command, streams)?.exec();
     Err(error).with_context(|| format!("cannot start `{}`", command.program.display()))

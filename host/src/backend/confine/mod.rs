@@ -20,7 +20,10 @@ mod mounts;
 mod policy;
 mod program;
 mod rules;
+#[cfg(any(test, target_os = "macos"))]
+mod seatbelt;
 mod seccomp;
+pub mod selftest;
 mod session;
 mod sys;
 mod watch;
@@ -29,10 +32,10 @@ mod wire;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use self::helper::entry;
 pub use self::layers::{Layers, Verdict};
 use self::policy::Policy;
 use self::program::Programs;
@@ -44,6 +47,13 @@ use crate::grant::{Grant, Root};
 /// How long a helper that was made ready is kept: longer than a model takes for a turn. It holds
 /// the mounts as they were when it was made.
 const MAX_AGE: Duration = Duration::from_mins(5);
+
+/// Runs what this process was started as, if that is a part of the sandbox: the helper, or the one
+/// who tries to get out of it. To be asked first thing in `main`, before there is a second thread;
+/// `None` where it is an ordinary start.
+pub fn entry() -> Option<ExitCode> {
+    helper::entry().or_else(selftest::entry)
+}
 
 /// Starts confined children. One a process; cheap to clone.
 #[derive(Clone, Debug)]
