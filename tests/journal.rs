@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::agent::fake::{Fake, calls, says};
 use crate::common::{cache, hostile};
+use crate::workspace::confiner;
 
 struct Home {
     directory: tempfile::TempDir,
@@ -363,7 +364,7 @@ async fn a_dropped_call_is_noted_as_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let journal =
         haft::journal::Journal::new(&folder.path().join("journal"), haft::journal::Program::default());
-    let options = Options { no_journal: true, ..Options::default() };
+    let options = Options { no_journal: true, confiner: Some(confiner()), ..Options::default() };
     let program = Program::load(&options).await.unwrap();
     let session = haft::tool::Session { journal, ..haft::tool::Session::default() };
     let call = haft::call::ToolCall {

@@ -19,6 +19,7 @@ mod command;
 mod common;
 mod components;
 mod doctor;
+mod escape;
 mod fetch;
 mod files;
 mod guest;

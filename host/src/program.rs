@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::places::Places;
-use crate::backend::confine::Confiner;
+use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
-use crate::grant::Grant;
+use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
 use crate::manifest::Manifest;
 use crate::plugin::{Engine, EngineOptions};
@@ -75,15 +75,8 @@ impl Program {
         let mut problems = Vec::new();
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
-        let writable =
-            std::iter::once(&grant).chain(&declared).map(|grant| grant.writable().clone()).collect();
-        let engine = Engine::new(&EngineOptions {
-            cache: Some(places.cache.join("components")),
-            writable,
-            pooling: options.many_calls,
-            ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
-        })?;
         let confiner = options.confiner.clone().unwrap_or_default();
+        let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
         if manifest.has_children() {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
@@ -124,6 +117,25 @@ impl Program {
     pub fn report(&self) -> Option<Report> {
         (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
     }
+}
+
+/// The engine of plugins with the grants `grants`.
+fn engine<'g>(
+    options: &Options,
+    places: &Places,
+    confiner: &Confiner,
+    grants: impl Iterator<Item = &'g Grant>,
+) -> anyhow::Result<Engine> {
+    let cache = Root::resolve(Path::new("/"), &places.cache)?;
+    // Where nothing is covered for children, a directory that they may write is not haft's alone.
+    let is_open = confiner.layers() == Layers::NONE;
+    let exposed = grants.filter(|grant| is_open || !grant.hides(&cache));
+    Engine::new(&EngineOptions {
+        cache: Some(places.cache.join("components")),
+        writable: exposed.map(|grant| grant.writable().clone()).collect(),
+        pooling: options.many_calls,
+        ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+    })
 }
 
 /// The program.toml that was named, or the one that is here, or none.

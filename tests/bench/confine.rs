@@ -21,7 +21,7 @@ use haft::backend::process::{ENVIRONMENT, End, Job, Output, run};
 use haft::event::Events;
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::limit::Limits;
-use haft::tool::Context;
+use haft::tool::{Context, Notes};
 use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 200;
@@ -139,7 +139,8 @@ async fn timed(confiner: &Confiner, grant: &Grant) -> Duration {
         timeout: Duration::from_secs(10),
     };
     let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
-    let context = Context { grant, limits: &limits, events: &events, cancel: &cancel };
+    let notes = Notes::default();
+    let context = Context { grant, limits: &limits, events: &events, cancel: &cancel, notes: &notes };
     settle().await;
     let started = Instant::now();
     let finished = run(confiner, &job, "bench", &context).await.unwrap();

@@ -304,6 +304,11 @@ impl Grant {
         &self.sealed.hidden
     }
 
+    /// Whether `root` is hidden, or lies in something that is.
+    pub fn hides(&self, root: &Root) -> bool {
+        self.sealed.hidden.iter().any(|hidden| hidden.contains(root))
+    }
+
     /// Files and directories that are not written, whatever else is allowed.
     pub fn fixed(&self) -> &[Root] {
         &self.sealed.fixed

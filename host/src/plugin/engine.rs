@@ -14,12 +14,14 @@ use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
 use super::failure::LoadError;
+use super::files::{KnownSeals, Seals};
 use super::http::Client;
 use super::source::{Digest, Source};
 use super::state::State;
 use super::threads::Threads;
+use super::wall::WallState;
 use super::{descriptors, environment, files, network};
-use crate::grant::Reach;
+use crate::grant::{Grant, Reach};
 
 /// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
 pub(super) const GUEST_STACK: usize = 1 << 20;
@@ -59,6 +61,7 @@ struct Inner {
     threads: Threads,
     client: Arc<Client>,
     cache: Option<Cache>,
+    seals: KnownSeals,
     ahead: usize,
 }
 
@@ -80,8 +83,14 @@ impl Engine {
                 .ok()
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
-        let (threads, client) = (Threads::new()?, Arc::default());
-        Ok(Self(Arc::new(Inner { engine, linker, clock, threads, client, cache, ahead })))
+        let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
+        Ok(Self(Arc::new(Inner { engine, linker, clock, threads, client, cache, seals, ahead })))
+    }
+
+    /// What the kernel holds of the second wall around guests, should their directories not be all
+    /// they can reach. Starts a thread to find out if no guest has run yet.
+    pub fn second_wall(&self) -> WallState {
+        self.0.threads.wall()
     }
 
     pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -99,6 +108,11 @@ impl Engine {
     /// What makes the guests' connections.
     pub(super) fn client(&self) -> &Arc<Client> {
         &self.0.client
+    }
+
+    /// What stays closed to a guest with this grant, whatever else it allows.
+    pub(super) fn seals(&self, grant: &Grant) -> Arc<Seals> {
+        self.0.seals.of(grant)
     }
 
     /// Instances of each plugin to be made ahead.

@@ -1,10 +1,14 @@
 //! The lines of program.toml that would have allowed what a guest was refused. A hint is a line
 //! to paste, or says that there is none; nothing here decides anything.
 
+use std::path::PathBuf;
+
 use super::decisions::Refusal;
 use super::failure::Limit;
+use super::files::Closed;
 use super::state::{Met, State};
 use super::tool::GrantPlace;
+use super::wanted::Use;
 use crate::grant::{AddressError, Destination, Reach};
 use crate::limit::Limits;
 
@@ -81,7 +85,7 @@ impl Refused<'_> {
 
 fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
     let (wanted, table) = (&state.wanted, refused.table());
-    let mut hints: Vec<String> = Vec::new();
+    let mut hints: Vec<String> = wanted.sealed.iter().map(sealed).collect();
     if refused.only_reads && wanted.writes.iter().next().is_some() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
@@ -110,6 +114,16 @@ fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
         wanted.unopened.iter().map(|problem| format!("a granted directory cannot be opened: {problem}")),
     );
     hints
+}
+
+/// What no line of program.toml allows.
+fn sealed((closed, what_for, path): &(Closed, Use, PathBuf)) -> String {
+    let path = path.display();
+    match (closed, what_for) {
+        (Closed::Hidden, Use::Read) => format!("`{path}` belongs to haft itself: tools may not read it"),
+        (Closed::Hidden, Use::Write) => format!("`{path}` belongs to haft itself: tools may not change it"),
+        (Closed::Fixed, _) => format!("`{path}` says what tools may do: tools may not change it"),
+    }
 }
 
 /// A path below no granted directory is none to a guest's C library, which does not ask haft then.

@@ -11,10 +11,12 @@ use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
+use super::files::Seals;
 use super::http::Http;
 use super::network::{self, Refused};
 use super::output::Captured;
 use super::wanted::Wanted;
+use super::writable::Writable;
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -40,6 +42,9 @@ pub(super) struct State {
     pub(super) wasi: WasiCtx,
     pub(super) table: ResourceTable,
     pub(super) grant: Arc<Grant>,
+    pub(super) seals: Arc<Seals>,
+    /// The directories that the call may write; none while there is no call.
+    pub(super) writable: Option<Writable>,
     pub(super) budget: Budget,
     pub(super) run: Run,
     pub(super) wanted: Wanted,
@@ -93,19 +98,24 @@ impl Run {
         let deadline = Instant::now() + limits.time;
         Self { plugin, call, events, cancel, deadline, told: Arc::default(), cancelled: None, logged: 0 }
     }
+
+    /// No call: what an instance of `plugin` is told before there is one.
+    pub(super) fn idle(plugin: &Arc<str>, limits: &Limits) -> Self {
+        Self::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
+    }
 }
 
 impl State {
     /// The state of a guest that may do what `grant` says, within `limits`, with its requests
     /// going through `http`.
-    pub(super) fn new(grant: Arc<Grant>, limits: &Limits, run: Run, http: Http) -> Self {
+    pub(super) fn new(grant: Arc<Grant>, seals: Arc<Seals>, limits: &Limits, run: Run, http: Http) -> Self {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
         let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
         let wasi = wasi(&grant, &stdout, &stderr, &refused);
         let budget = Budget::new(limits);
-        Self { wasi, table, grant, budget, run, wanted, refused, http, stdout, stderr }
+        Self { wasi, table, grant, seals, writable: None, budget, run, wanted, refused, http, stdout, stderr }
     }
 }
 

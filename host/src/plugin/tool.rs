@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use wasmtime::component::Component;
 
 use super::answer;
 use super::bindings::PluginPre;
@@ -22,6 +21,9 @@ use super::noted;
 use super::source::{Digest, Source};
 use super::state::{Run, State};
 use super::stock::{IDLE, Stock};
+use super::threads::Lost;
+use super::writable::Writable;
+use super::{meet, wall};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
@@ -60,11 +62,6 @@ async fn quiet(plugin: &Weak<Inner>) -> Option<Arc<Inner>> {
     }
 }
 
-/// What an instance that works for no call is told.
-fn idle_run(plugin: &Arc<str>, limits: &Limits) -> Run {
-    Run::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
-}
-
 /// Where in program.toml a person would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantPlace {
@@ -94,6 +91,7 @@ struct Job {
     call: tools::ToolCall,
     output: Option<Arc<Schema>>,
     grant: Arc<Grant>,
+    writable: Writable,
     limits: Limits,
     events: Events,
     cancel: CancellationToken,
@@ -110,18 +108,12 @@ impl Plugin {
         source: Source,
         limits: &Limits,
     ) -> Result<Self, LoadError> {
-        let digest = engine.digest(&source).map_err(|error| unreadable(&source, error))?;
+        let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
         if let Some(known) = engine.cache().and_then(|cache| cache.known(&digest)) {
             let tools = known.tools.into_iter().map(ToolDef::from).collect();
             return Ok(Self::new(engine, name, source, digest, tools, OnceLock::new()));
         }
-        let (own, own_name, own_digest, limits) = (engine.clone(), Arc::from(name), digest.clone(), *limits);
-        let own_source = source.clone();
-        let met = engine.threads().run(move |handle, sender| {
-            // Nobody waiting any more is no reason to fail.
-            let _ = sender.send(handle.block_on(meet(&own, own_name, &own_source, &own_digest, &limits)));
-        });
-        let (tools, linked) = met.await.ok_or_else(|| LoadError::Internal("compiling panicked".into()))??;
+        let (tools, linked) = meet::meet(engine, name, &source, &digest, limits).await?;
         Ok(Self::new(engine, name, source, digest, tools, OnceLock::from(Ok(linked))))
     }
 
@@ -206,6 +198,10 @@ impl Tool for PluginTool {
         let cancel = context.cancel.child_token();
         // Whoever stops waiting stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
+        let grant = Arc::new(grant);
+        let plugin = self.plugin.0.clone();
+        let ready = plugin.prepare(&grant).await;
+        let writable = ready.map_err(|lost| named(&self.def.name, lost_error(&lost)))?;
         let job = Job {
             call: tools::ToolCall {
                 id: call.id.clone(),
@@ -213,7 +209,8 @@ impl Tool for PluginTool {
                 arguments: call.arguments.to_string(),
             },
             output: self.output(),
-            grant: Arc::new(grant),
+            grant,
+            writable,
             limits: *context.limits,
             events: context.events.clone(),
             cancel,
@@ -221,8 +218,8 @@ impl Tool for PluginTool {
             place: self.place.clone(),
             only_reads,
         };
-        let plugin = self.plugin.0.clone();
-        let answered = self.plugin.0.engine.threads().run(move |handle, sender| {
+        let own = self.plugin.0.clone();
+        let answered = own.engine.threads().run(job.writable.clone(), move |handle, sender| {
             let _ticking = plugin.engine.clock().run();
             let (answer, remains) = handle.block_on(plugin.answer(&job));
             if sender.send(answer).is_ok() {
@@ -230,12 +227,14 @@ impl Tool for PluginTool {
             }
             drop(remains);
         });
-        let panicked = || {
-            Err(ToolError::ExecutionFailed("the guest's thread panicked; this is a defect of haft".into()))
-        };
-        let answer = answered.await.unwrap_or_else(panicked);
+        let answer = answered.await.unwrap_or_else(|lost| Err(lost_error(&lost)));
         answer.map_err(|error| named(&self.def.name, error))
     }
+}
+
+/// What became of a call whose guest was never heard of.
+fn lost_error(lost: &Lost) -> ToolError {
+    ToolError::ExecutionFailed(format!("{ENDED}did not run: {lost}"))
 }
 
 /// An error of a guest's end starts with whose end it was.
@@ -260,7 +259,7 @@ impl Inner {
             Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let used = instance.call(&job.call, self.run(job)).await;
+        let used = instance.call(&job.call, (self.run(job), job.writable.clone())).await;
         let state = used.store.data();
         self.log_output(state);
         state.http.decisions().tell(&job.call.id, &job.events);
@@ -279,17 +278,24 @@ impl Inner {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;
-        self.make(linked, &job.grant, &job.limits, self.run(job)).await
+        let call = (self.run(job), Some(job.writable.clone()));
+        let injections = self.injections.clone();
+        Instance::make(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
     }
 
-    async fn make(
-        &self,
-        linked: &PluginPre<State>,
-        grant: &Arc<Grant>,
-        limits: &Limits,
-        run: Run,
-    ) -> Result<Instance, End> {
-        Instance::make(&self.engine, linked, grant.clone(), self.injections.clone(), limits, run).await
+    /// Does what a call needs and its guest's thread has no right to, or no business with: loading the
+    /// component, which may have to be compiled and kept, and opening what the call may write.
+    async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, Lost> {
+        if self.linked.get().is_some() && !Writable::needs_opening(grant) {
+            return Ok(Writable::open(grant));
+        }
+        let (plugin, grant) = (self.clone(), grant.clone());
+        let prepared = self.engine.threads().own(move || {
+            // What went wrong with it is told by the call.
+            let _ = plugin.linked();
+            Writable::open(&grant)
+        });
+        prepared.await
     }
 
     fn run(&self, job: &Job) -> Run {
@@ -307,7 +313,7 @@ impl Inner {
         let kept = known.and_then(|(cache, known)| cache.load(self.engine.wasmtime(), &known.code));
         let component = match kept {
             Some(component) => component,
-            None => recompile(&self.engine, &self.source, &self.digest, &self.tools)?,
+            None => meet::recompile(&self.engine, &self.source, &self.digest, &self.tools)?,
         };
         self.engine.link(&component)
     }
@@ -326,7 +332,8 @@ impl Inner {
         plugin.engine.threads().spawn(async move {
             let Some(plugin) = quiet(&weak).await else { return };
             let engine = plugin.engine.clone();
-            engine.threads().start(move |handle| {
+            // Nobody has called: whatever a guest does before, it does without a directory.
+            engine.threads().start(&wall::nowhere(), move |handle| {
                 handle.block_on(plugin.restock(&grant, &limits));
                 plugin.restocking.store(false, Ordering::Relaxed);
             });
@@ -341,10 +348,11 @@ impl Inner {
         let _ticking = self.engine.clock().run();
         let Ok(linked) = self.linked() else { return };
         while self.stock.has_room(grant, limits) {
-            let run = idle_run(&self.name, limits);
-            match self.make(linked, grant, limits, run).await {
+            let call = (Run::idle(&self.name, limits), None);
+            let injections = self.injections.clone();
+            match Instance::make(&self.engine, linked, grant.clone(), injections, limits, call).await {
                 Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
-                // What it saw is of now; a call must see what there is in its own time.
+                // It was given no directory, and what it asked of the network was for nobody.
                 Ok(_) => return,
                 Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
             }
@@ -386,59 +394,6 @@ impl Inner {
         }
         ToolError::ExecutionFailed(with_hints(format!("{ENDED}{}", end.line), hints))
     }
-}
-
-/// Compiles a component seen for the first time and asks it for its tools, granting nothing.
-async fn meet(
-    engine: &Engine,
-    name: Arc<str>,
-    source: &Source,
-    digest: &Digest,
-    limits: &Limits,
-) -> Result<(Vec<ToolDef>, PluginPre<State>), LoadError> {
-    let _ticking = engine.clock().run();
-    let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    let (component, code) = engine.compile(&bytes)?;
-    let linked = engine.link(&component)?;
-    let grant = Arc::new(Grant::none());
-    let (injections, run) = (Injections::default(), idle_run(&name, limits));
-    let instance =
-        Instance::make(engine, &linked, grant, injections, limits, run).await.map_err(not_listed)?;
-    let tools = super::listing::check(instance.list().await.outcome.map_err(not_listed)?)?;
-    if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.learn(digest, code, &tools);
-    }
-    Ok((tools, linked))
-}
-
-/// Compiles a component again whose compiled code was lost, unless it has become another one.
-fn recompile(
-    engine: &Engine,
-    source: &Source,
-    digest: &Digest,
-    tools: &[ToolDef],
-) -> Result<Component, LoadError> {
-    let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    if Digest::of(&bytes) != *digest {
-        return Err(LoadError::Changed);
-    }
-    let (component, code) = engine.compile(&bytes)?;
-    if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.learn(digest, code, tools);
-    }
-    Ok(component)
-}
-
-fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
-    let path = match source {
-        Source::Embedded(_) => "built in".to_owned(),
-        Source::File(path) => path.display().to_string(),
-    };
-    LoadError::Read { path, error }
-}
-
-fn not_listed(end: End) -> LoadError {
-    LoadError::Listing(end.line)
 }
 
 /// A message, and below it the hints, one a line.

@@ -28,6 +28,7 @@ macro_rules! deed {
     };
 }
 
+mod escape;
 mod fall;
 mod files;
 mod flood;
@@ -37,6 +38,7 @@ mod network;
 mod stay;
 mod world;
 
+use self::escape::{Append, Hold, ReadAgain, Resize, Touch, WriteAgain};
 use self::fall::{Exit, Panic, Recurse, TalkAndPanic, Unreachable};
 use self::files::{
     Create, Hardlink, ListDir, ManyFiles, Open, OpenNofollow, ReadLink, Remove, Rename, SetTimes, Stat,
@@ -108,4 +110,10 @@ haft_plugin::export!(
     HttpPost,
     HttpMany,
     HttpHold,
+    Append,
+    Resize,
+    ReadAgain,
+    WriteAgain,
+    Hold,
+    Touch,
 );
