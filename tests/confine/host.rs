@@ -71,7 +71,11 @@ fn python() -> PathBuf {
 
 /// Every layer but those that are `off`.
 pub(super) fn confiner(off: Off) -> Confiner {
-    let helper = std::env::var_os(HELPER).unwrap();
+    confiner_by(std::env::var_os(HELPER).unwrap(), off)
+}
+
+/// The same by way of this helper.
+pub(super) fn confiner_by(helper: impl Into<PathBuf>, off: Off) -> Confiner {
     if off == Off::NOTHING {
         return Confiner::with_helper(helper);
     }

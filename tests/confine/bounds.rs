@@ -1,0 +1,69 @@
+//! What holds whatever a command does: when it ends, when haft ends, and when there is a lot of it.
+
+use std::time::Duration;
+
+use haft::native::bash::Bash;
+use serde_json::json;
+
+use super::cases::Off;
+use super::host::{User, alone, command, confiner, confiner_by, is_inner};
+use crate::workspace::Workspace;
+
+/// A desktop has more threads than a call may; they are no reason to refuse the call its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_user_can_still_run_commands() {
+    const THREADS: usize = 700;
+    if !is_inner() {
+        let test = "confine::bounds::a_busy_user_can_still_run_commands";
+        return User::all(9).into_iter().for_each(|user| drop(alone(test, user, ("HAFT_SUITE", ""))));
+    }
+    let _busy: Vec<_> = (0..THREADS)
+        .map(|_| std::thread::Builder::new().stack_size(64 << 10).spawn(std::thread::park).unwrap())
+        .collect();
+    let workspace = Workspace::unheard();
+    let bash = Bash::new(confiner(Off::NOTHING), Duration::from_secs(30));
+    let result = workspace.call(&bash, json!({"command": "seq 9 | sort | cat"})).await.unwrap();
+    assert!(!result.is_error, "{result:?}");
+}
+
+/// A process that makes the next and ends, and so on: gone whenever somebody looks for it.
+const CHAIN: &str = r#"
+    #define _GNU_SOURCE
+    #include <fcntl.h>
+    #include <sys/syscall.h>
+    #include <time.h>
+    #include <unistd.h>
+    int main() {
+        if (syscall(SYS_clone, 17, 0, 0, 0, 0)) return 0;
+        setsid(); close(0); close(1); close(2);
+        time_t end = time(0) + 4;
+        while (time(0) < end) if (syscall(SYS_clone, 0, 0, 0, 0, 0)) _exit(0);
+        open("late", O_CREAT | O_WRONLY, 0600);
+    }
+"#;
+
+/// TE14, TE15:
+/// Also without namespaces, and where many other processes are to be looked through.
+#[tokio::test(flavor = "multi_thread")]
+async fn te14_a_chain_of_processes_is_stopped() {
+    let workspace = Workspace::unheard();
+    std::fs::write(workspace.path("chain.c"), CHAIN).unwrap();
+    let mut compiler = command("cc");
+    compiler.arg("-o").args([workspace.path("chain"), workspace.path("chain.c")]);
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        println!("SKIPPED: no C compiler here");
+        return;
+    }
+    let crowd: Vec<_> = (0..400).map(|_| command("sleep").arg("100").spawn().unwrap()).collect();
+    for off in [Off::NAMESPACES, Off::ALL] {
+        let bash = Bash::new(confiner_by(env!("CARGO_BIN_EXE_haft"), off), Duration::from_secs(30));
+        let command = json!({"command": "./chain; ./chain; sleep 0.2"});
+        assert!(!workspace.call(&bash, command).await.unwrap().is_error);
+    }
+    for mut idler in crowd {
+        idler.kill().unwrap();
+        idler.wait().unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(workspace.files("late"), [""; 0]);
+}
