@@ -192,7 +192,12 @@ fn command(policy: &Policy, job: &OwnedFd) -> Result<std::convert::Infallible> {
     enter(&command)?;
     sys::default_signals();
     let error = process(&command, message.descriptors)?.exec();
-    Err(error).with_context(|| format!("cannot start `{}`", command.program.display()))
+    let hint = if policy.read.is_some() && error.kind() == io::ErrorKind::PermissionDenied {
+        " (`[sandbox] read` has to name where it, its loader and its libraries lie)"
+    } else {
+        ""
+    };
+    Err(error).with_context(|| format!("cannot start `{}`{hint}", command.program.display()))
 }
 
 fn confine(policy: &Policy) -> Result<()> {

@@ -165,8 +165,11 @@ impl Watch<'_> {
         }
         // Whoever is ended leaves its children here; so they come next. Looking for all of them takes
         // longer than a process takes that makes another one and ends.
-        if signal == Signal::KILL && let Ok(children) = fs::read_to_string(CHILDREN) {
-            let children = children.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?));
+        if signal == Signal::KILL
+            && let Ok(children) = fs::read_to_string(CHILDREN)
+        {
+            let children =
+                children.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?));
             for child in children {
                 // It may have ended. Until it is reaped, here, its number is no other's.
                 let _ = kill_process(child, signal);
