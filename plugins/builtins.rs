@@ -10,4 +10,12 @@
         name: "time",
         component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/time.wasm")),
     },
+    Builtin {
+        name: "fetch",
+        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/fetch.wasm")),
+    },
+    Builtin {
+        name: "search",
+        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/search.wasm")),
+    },
 ]

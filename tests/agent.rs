@@ -2,7 +2,7 @@
 
 mod chat_format;
 mod failures;
-mod fake;
+pub(crate) mod fake;
 mod turns;
 
 use std::sync::{Arc, Mutex};

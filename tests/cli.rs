@@ -15,18 +15,18 @@ use crate::common::{cache, hostile, repository};
 /// A home directory and a folder to work in, both gone at the end, with a directory for temporary
 /// files of its own: tools may write there, so nothing else of the test may lie in it, wherever
 /// the repository is.
-struct Home {
+pub(crate) struct Home {
     directory: tempfile::TempDir,
 }
 
-struct Answer {
-    stdout: String,
-    stderr: String,
-    code: i32,
+pub(crate) struct Answer {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: i32,
 }
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for folder in ["work", "tmp"] {
             fs::create_dir(directory.path().join(folder)).unwrap();
@@ -34,11 +34,11 @@ impl Home {
         Self { directory }
     }
 
-    fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.directory.path().join("work")
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.work().join(name), text).unwrap();
     }
 
@@ -57,7 +57,7 @@ impl Home {
         command
     }
 
-    fn haft(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn haft(&self, arguments: &[&str]) -> Answer {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
@@ -146,7 +146,7 @@ fn te01_te06_tools_are_listed_in_a_stable_order() {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
     let tools = names(home.haft(&["tools", "--json"]));
-    assert_eq!(tools, ["bash", "read", "write", "edit", "time"]);
+    assert_eq!(tools, ["bash", "read", "write", "edit", "time", "fetch_url", "web_search"]);
     home.write("program.toml", &program(""));
     let first = names(home.haft(&["tools", "--json"]));
     assert_eq!(first, names(home.haft(&["tools", "--json"])));

@@ -8,7 +8,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::{Event, Events};
 use haft::grant::Grant;
 use haft::limit::Limits;
-use haft::plugin::{GrantPlace, Plugin, PluginTool, Source};
+use haft::plugin::{GrantPlace, Injection, Plugin, PluginTool, Source};
 use haft::tool::{Session, Toolbox};
 use serde_json::Value;
 
@@ -52,6 +52,19 @@ impl Guest {
         for def in plugin.tools() {
             let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Sandbox);
             toolbox.insert(Arc::new(tool), grant.clone(), limits, "built in").unwrap();
+        }
+        Self::with(toolbox)
+    }
+
+    /// The hostile guest, with headers that it never sees.
+    pub(crate) async fn injecting(grant: Grant, injections: Vec<Injection>) -> Self {
+        let limits = Limits::default();
+        let plugin = Plugin::load(engine(), "guest", Source::File(hostile()), &limits).await.unwrap();
+        let plugin = plugin.with_injections(injections);
+        let mut toolbox = Toolbox::default();
+        for def in plugin.tools() {
+            let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+            toolbox.insert(Arc::new(tool), grant.clone(), limits, "the test").unwrap();
         }
         Self::with(toolbox)
     }

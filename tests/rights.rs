@@ -62,7 +62,8 @@ impl Ground {
     }
 }
 
-fn look(path: &Path, seen: &mut Vec<String>) {
+/// All there is at a path and below: names, kinds, links, times and contents.
+pub(crate) fn look(path: &Path, seen: &mut Vec<String>) {
     let metadata = fs::symlink_metadata(path).unwrap();
     let content = if metadata.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
     let facts = (metadata.mode(), metadata.nlink(), metadata.mtime(), metadata.mtime_nsec());

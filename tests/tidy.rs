@@ -21,9 +21,16 @@ const HOMES: &[(&str, &[&str])] = &[
     ("wasmtime::", &["plugin"]),
     ("wasmtime_wasi::", &["plugin"]),
     ("reqwest::", &["provider/remote.rs"]),
+    ("wasmtime_wasi_http::", &["plugin"]),
+    ("hyper::", &["plugin/http.rs", "plugin/http"]),
+    ("tokio_rustls::", &["plugin/http"]),
+    ("to_socket_addrs", &["plugin/http/client.rs"]),
     ("rmcp::", &["mcp"]),
+    ("zbus::", &["secret/keyring"]),
+    ("linux_keyutils::", &["secret/keyring"]),
+    ("jiff::", &["journal", "cli/log"]),
     ("process::Command", &["backend/confine/helper.rs", "backend/confine/session.rs"]),
-    ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs"]),
+    ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs", "backend/confine/selftest/raw.rs"]),
     ("println!", &["cli/terminal.rs", "main.rs"]),
 ];
 
@@ -98,7 +105,8 @@ fn a_module_uses_only_modules_above_it() {
 #[test]
 fn every_dependency_stays_at_home() {
     let mut wrong = Vec::new();
-    for (file, text) in sources() {
+    // A test says on standard error what this machine has not got to test it with.
+    for (file, text) in sources().into_iter().filter(|(file, _)| !file.ends_with("tests.rs")) {
         for (name, homes) in
             HOMES.iter().filter(|(_, homes)| !homes.iter().any(|home| file.starts_with(home)))
         {

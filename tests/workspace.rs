@@ -9,7 +9,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::{Event, Events};
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
-use haft::tool::{Context, Tool, ToolError};
+use haft::tool::{Context, Notes, Tool, ToolError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -56,8 +56,8 @@ impl Workspace {
     pub(crate) async fn call(&self, tool: &dyn Tool, arguments: Value) -> Result<ToolResult, ToolError> {
         let call = ToolCall { id: "call-1".into(), tool: tool.def().name.clone(), arguments };
         let limits = Limits::default();
-        let context =
-            Context { grant: &self.grant, limits: &limits, events: &self.events, cancel: &self.cancel };
+        let (events, cancel, notes) = (&self.events, &self.cancel, &Notes::default());
+        let context = Context { grant: &self.grant, limits: &limits, events, cancel, notes };
         tool.call(&call, &context).await
     }
 }

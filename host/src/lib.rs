@@ -25,6 +25,10 @@ pub mod event;
 
 pub mod manifest;
 
+pub mod secret;
+
+pub mod journal;
+
 pub mod tool;
 
 pub mod provider;

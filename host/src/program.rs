@@ -1,22 +1,27 @@
 //! Assembly: a program.toml, the places of this machine and what the command line adds become a
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
+mod builtins;
 mod children;
 mod grants;
 mod places;
 mod plugins;
+mod secrets;
 mod unsupported;
 
 use std::path::{Path, PathBuf};
 
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::places::Places;
-use crate::backend::confine::Confiner;
-use crate::grant::Grant;
+use crate::backend::confine::{Confiner, Layers};
+use crate::event::Events;
+use crate::grant::{Grant, Root};
+use crate::journal::{self, Journal};
 use crate::manifest::Manifest;
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
-use crate::tool::Toolbox;
+use crate::secret::{Redactor, Secrets};
+use crate::tool::{Session, Toolbox};
 
 /// What somebody who runs a program can say about it.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +34,10 @@ pub struct Options {
     pub many_calls: bool,
     /// What holds children to their grant; `None` for every layer that the kernel offers.
     pub confiner: Option<Confiner>,
+    /// What is left out of everything; it learns the secrets of the program.
+    pub redactor: Redactor,
+    /// Whether calls are not to be noted in the journal.
+    pub no_journal: bool,
 }
 
 /// A program, ready to run.
@@ -44,6 +53,11 @@ pub struct Program {
     pub confiner: Confiner,
     /// What is wrong without keeping the rest from working; already checked by `haft check`.
     pub problems: Vec<Problem>,
+    /// What is left out of answers, events and the journal: the secrets that program.toml names.
+    pub redactor: Redactor,
+    /// Where calls are noted down.
+    pub journal: Journal,
+    places: Places,
 }
 
 /// The name of a program file.
@@ -55,18 +69,14 @@ impl Program {
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
         let places = Places::of_this_machine()?;
         let manifest = manifest(options.program.as_deref())?;
+        let redactor = options.redactor.clone();
+        let secrets = Secrets::new(&manifest, &places.home, &redactor);
+        secrets.learn();
         let mut problems = Vec::new();
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
-        let writable =
-            std::iter::once(&grant).chain(&declared).map(|grant| grant.writable().clone()).collect();
-        let engine = Engine::new(&EngineOptions {
-            cache: Some(places.cache.join("components")),
-            writable,
-            pooling: options.many_calls,
-            ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
-        })?;
         let confiner = options.confiner.clone().unwrap_or_default();
+        let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
         if manifest.has_children() {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
@@ -76,11 +86,23 @@ impl Program {
         }
         let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
         assembly.native(&confiner, &grant)?;
-        assembly.plugins(&engine, &places, &grant, declared).await?;
+        assembly.plugins(&engine, &places, &grant, declared, secrets).await?;
         assembly.commands(&confiner, &grant)?;
         assembly.unsupported();
         let Assembly { toolbox, problems, .. } = assembly;
-        Ok(Self { manifest, toolbox, grant, confiner, problems })
+        let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
+        Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, places })
+    }
+
+    /// A session whose calls are journalled and whose answers and events hold no secret.
+    pub fn session(&self, events: Events) -> Session {
+        let (redactor, journal) = (self.redactor.clone(), self.journal.clone());
+        Session { events, redactor, journal, ..Session::default() }
+    }
+
+    /// Reads the secrets of this program.
+    pub fn secrets(&self) -> Secrets<'_> {
+        Secrets::new(&self.manifest, &self.places.home, &self.redactor)
     }
 
     /// The tools that `[agent] tools` allows.
@@ -97,6 +119,25 @@ impl Program {
     }
 }
 
+/// The engine of plugins with the grants `grants`.
+fn engine<'g>(
+    options: &Options,
+    places: &Places,
+    confiner: &Confiner,
+    grants: impl Iterator<Item = &'g Grant>,
+) -> anyhow::Result<Engine> {
+    let cache = Root::resolve(Path::new("/"), &places.cache)?;
+    // Where nothing is covered for children, a directory that they may write is not haft's alone.
+    let is_open = confiner.layers() == Layers::NONE;
+    let exposed = grants.filter(|grant| is_open || !grant.hides(&cache));
+    Engine::new(&EngineOptions {
+        cache: Some(places.cache.join("components")),
+        writable: exposed.map(|grant| grant.writable().clone()).collect(),
+        pooling: options.many_calls,
+        ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+    })
+}
+
 /// The program.toml that was named, or the one that is here, or none.
 fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
     match named {
@@ -104,6 +145,13 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
         None if Path::new(FILE_NAME).exists() => Manifest::load(Path::new(FILE_NAME)),
         None => Ok(Manifest::default()),
     }
+}
+
+/// The journal of this machine, with the program's name.
+fn journal(manifest: &Manifest, places: &Places) -> Journal {
+    let name = manifest.program.as_ref().map(|program| program.name.as_str());
+    let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+    Journal::new(&places.journal(), journal::Program::new(name, path))
 }
 
 /// A toolbox being filled, in the order in which models see the tools.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::chat_format;
 
 /// How one request is answered.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// With this status, these further headers and this body.
     Http(u16, &'static [(&'static str, &'static str)], Vec<u8>),
     /// With half of a body, and the connection closed.
@@ -28,12 +28,12 @@ pub(super) enum Answer {
 }
 
 /// A success with `body`.
-pub(super) fn json(body: &Value) -> Answer {
+pub(crate) fn json(body: &Value) -> Answer {
     Answer::Http(200, &[], body.to_string().into_bytes())
 }
 
 /// A completion with `message`.
-pub(super) fn completion(message: &Value, finish: &str) -> Answer {
+pub(crate) fn completion(message: &Value, finish: &str) -> Answer {
     json(&json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "fake-model-1",
         "choices": [{ "index": 0, "message": message, "finish_reason": finish }],
@@ -42,12 +42,12 @@ pub(super) fn completion(message: &Value, finish: &str) -> Answer {
 }
 
 /// A completion that says `text`.
-pub(super) fn says(text: &str) -> Answer {
+pub(crate) fn says(text: &str) -> Answer {
     completion(&json!({ "role": "assistant", "content": text, "refusal": null, "annotations": [] }), "stop")
 }
 
 /// A completion that makes calls: id, tool and arguments as sent.
-pub(super) fn calls(calls: &[(&str, &str, &str)]) -> Answer {
+pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Answer {
     let calls: Vec<_> = calls
         .iter()
         .map(|(id, tool, arguments)| {
@@ -66,14 +66,14 @@ struct State {
 }
 
 /// The endpoint; gone when dropped.
-pub(super) struct Fake {
+pub(crate) struct Fake {
     address: SocketAddr,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
 
 impl Fake {
-    pub(super) async fn start(script: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) async fn start(script: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State { script: Mutex::new(script.into_iter().collect()), ..State::default() });
@@ -86,22 +86,22 @@ impl Fake {
         Self { address, state, task }
     }
 
-    pub(super) fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
     /// The bodies of the requests for a completion so far.
-    pub(super) fn requests(&self) -> Vec<Value> {
+    pub(crate) fn requests(&self) -> Vec<Value> {
         self.state.requests.lock().unwrap().iter().map(|(body, _)| body.clone()).collect()
     }
 
     /// A header of the last request for a completion.
-    pub(super) fn header(&self, name: &str) -> Option<String> {
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
         self.state.requests.lock().unwrap().last()?.1.get(name).cloned()
     }
 
     /// Every request was in order and every answer was asked for.
-    pub(super) fn assert_done(&self) {
+    pub(crate) fn assert_done(&self) {
         assert_eq!(*self.state.violations.lock().unwrap(), Vec::<String>::new());
         assert_eq!(self.state.script.lock().unwrap().len(), 0, "answers that nobody asked for");
     }

@@ -244,7 +244,8 @@ async fn pl20_cancelled_while_a_tool_works() {
         }
     });
     let mut history = History::default();
-    let outcome = agent.run(&mut history, "one", &Session { events, cancel }).await.unwrap();
+    let outcome =
+        agent.run(&mut history, "one", &Session { events, cancel, ..Session::default() }).await.unwrap();
     assert_eq!((outcome.end, outcome.turns), (End::Cancelled, 1));
     assert!(stopped.is_cancelled());
     assert_eq!(log.lock().unwrap().len(), 1, "what comes after a cancellation is not run");
@@ -276,7 +277,7 @@ async fn pl20_a_dropped_run_leaves_a_valid_history() {
             trigger.cancel();
         }
     });
-    let session = Session { events, cancel: CancellationToken::new() };
+    let session = Session { events, ..Session::default() };
     tokio::select! {
         _ = agent.run(&mut history, "one", &session) => panic!("the tool never ends"),
         () = started.cancelled() => {}
@@ -315,7 +316,7 @@ async fn events_tell_what_happens_in_order() {
         };
         sink.lock().unwrap().push(line);
     });
-    let session = Session { events, cancel: CancellationToken::new() };
+    let session = Session { events, ..Session::default() };
     let agent = agent(&fake, toolbox(&[ECHO]).0);
     agent.run(&mut History::default(), "do it", &session).await.unwrap();
     let expected = [

@@ -23,17 +23,25 @@ use std::time::{Duration, Instant};
 
 use haft::call::ToolCall;
 use haft::grant::{Grant, Root};
+use haft::journal::{Journal, Program};
 use haft::limit::Limits;
 use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source};
+use haft::secret::Redactor;
 use haft::tool::{Session, Toolbox};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::table::Table;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let tables: [(&str, fn()); 4] =
-        [("dispatch", dispatch), ("read", read), ("load", load), ("spinning", spinning)];
+    let tables: [(&str, fn()); 5] = [
+        ("dispatch", dispatch),
+        ("journal", journal),
+        ("read", read),
+        ("load", load),
+        ("spinning", spinning),
+    ];
     for (_, run) in tables.iter().filter(|(name, _)| name.contains(&wanted)) {
         run();
     }
@@ -67,9 +75,39 @@ fn toolbox_of(runtime: &tokio::runtime::Runtime, engine: &Engine, source: Source
 }
 
 fn call(toolbox: &Toolbox, runtime: &tokio::runtime::Runtime, tool: &str, arguments: &Value) {
+    call_in(&Session::default(), toolbox, runtime, tool, arguments);
+}
+
+fn call_in(
+    session: &Session,
+    toolbox: &Toolbox,
+    runtime: &tokio::runtime::Runtime,
+    tool: &str,
+    arguments: &Value,
+) {
     let call = ToolCall { id: "1".into(), tool: tool.into(), arguments: arguments.clone() };
-    let result = runtime.block_on(toolbox.dispatch(call, &Session::default()));
+    let result = runtime.block_on(toolbox.dispatch(call, session));
     assert!(!result.is_error, "{}", result.content);
+}
+
+/// One call, with what a program adds to it: five secrets to leave out, and the journal.
+fn journal() {
+    let (runtime, directory) = (runtime(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let toolbox = toolbox(&runtime, &engine(EngineOptions::DEFAULT_AHEAD, true), "hello", &Grant::none());
+    let redactor = Redactor::default();
+    redactor.add(&[1, 2, 3, 4, 5].map(|n| SecretString::from(format!("sk-{n}{}", "Ab9_x".repeat(18)))));
+    let journal = Journal::new(directory.path(), Program::default());
+    let bare = Session::default();
+    let redacted = Session { redactor: redactor.clone(), ..Session::default() };
+    let journalled = Session { redactor, journal, ..Session::default() };
+    let arguments = json!({ "name": "you" });
+    let mut table = Table::new("one call of `hello`, left out and noted down");
+    for (name, session) in [("nothing", &bare), ("secrets", &redacted), ("secrets and journal", &journalled)]
+    {
+        let (toolbox, runtime, arguments) = (&toolbox, &runtime, &arguments);
+        table.row(name, move || call_in(session, toolbox, runtime, "hello", arguments));
+    }
+    table.print();
 }
 
 /// One call of the smallest plugin.

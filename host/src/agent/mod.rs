@@ -18,6 +18,7 @@ pub use self::prompt::system_prompt;
 use self::work::Work;
 use crate::event::Event;
 use crate::provider::{Ask, Exchange, Provider, ProviderError, Stop, Turn, Usage};
+use crate::secret::Telling;
 use crate::tool::{Session, Toolbox};
 
 /// How an agent goes about it.
@@ -107,8 +108,11 @@ impl Agent {
         if session.cancel.is_cancelled() {
             return None;
         }
-        session.events.emit(|| Event::Asked { model: model.to_owned() });
-        session.cancel.run_until_cancelled(self.provider.turn(&ask, &session.events)).await
+        let telling = Telling::new(&session.redactor, &session.events);
+        telling.events().emit(|| Event::Asked { model: model.to_owned() });
+        let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, telling.events())).await;
+        telling.finish("");
+        turn
     }
 
     fn model(&self) -> &str {

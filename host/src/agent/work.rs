@@ -1,11 +1,8 @@
 //! Runs the calls of a turn, in the order in which the model made them, and gives every one an
 //! answer: also those that cannot be run and those that a cancellation overtakes.
 
-use std::time::Duration;
-
 use super::brake::Brake;
 use crate::call::{ToolCall, ToolResult};
-use crate::event::Event;
 use crate::provider::Wanted;
 use crate::tool::{Session, Toolbox};
 
@@ -28,7 +25,7 @@ impl<'a> Work<'a> {
         let mut answers = Vec::with_capacity(calls.len());
         for (index, wanted) in calls.iter().enumerate() {
             let answer = match self.refuse(index, wanted) {
-                Some(refusal) => self.tell(&wanted.call, refusal),
+                Some(refusal) => self.toolbox.refuse(&wanted.call, refusal, self.session),
                 None => self.dispatch(&wanted.call).await,
             };
             answers.push(answer);
@@ -48,14 +45,6 @@ impl<'a> Work<'a> {
         }
         let problem = wanted.problem.as_deref().map(ToolResult::error);
         problem.or_else(|| self.brake.refuse(&wanted.call))
-    }
-
-    /// Whoever watches learns of the calls that the toolbox never sees as of any other.
-    fn tell(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
-        let (told, duration) = (&result, Duration::ZERO);
-        self.session.events.emit(|| Event::Started(call.clone()));
-        self.session.events.emit(|| Event::Completed { call: call.clone(), result: told.clone(), duration });
-        result
     }
 
     async fn dispatch(&mut self, call: &ToolCall) -> ToolResult {

@@ -153,8 +153,20 @@ pub async fn run(
     }
     let _: Result<(), _> = timeout(DRAIN, running.capture.read_to_end(listener)).await;
     let finished = running.finished(end).await;
+    note(confiner, finished.as_ref().ok(), context);
     confiner.refill(context.grant);
     finished
+}
+
+/// For the journal: what held the child, how much memory it took, and whether its time was over.
+fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>) {
+    context.notes.decision(|| confiner.describe());
+    if let Some(finished) = finished {
+        context.notes.memory(finished.peak);
+        if finished.end == End::TimedOut {
+            context.notes.timed_out();
+        }
+    }
 }
 
 /// A child under way. Dropping it ends all that it started.
@@ -191,11 +203,13 @@ impl Running {
     }
 
     async fn finished(self, end: Option<End>) -> Result<Finished, ProcessError> {
-        let Watched { session, ended, stopped, .. } = self.watched;
+        let Watched { session, ended, gone, stopped } = self.watched;
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
         }
-        session.finish().await;
+        if !gone {
+            session.finish().await;
+        }
         let lost = || watch("take the child's exit status")(io::ErrorKind::TimedOut.into());
         let end = match (end, ended) {
             (Some(end), _) => end,

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::{ToolCall, ToolDef};
-use crate::tool::Session;
 
 /// The largest arguments read from standard input.
 const MAX_INPUT: u64 = 64 << 20;
@@ -34,15 +33,16 @@ pub(super) struct Call {
 
 impl Call {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut arguments = self.object()?;
+        // First, since it tells the terminal what to leave out of a complaint about the arguments.
         let program = common.program(terminal, false).await?;
+        let mut arguments = self.object()?;
         let def = program.toolbox.find(&self.tool).map(crate::tool::Entry::def);
         for (name, text) in self.args {
             let value = value(def, &name, text);
             arguments.insert(name, value);
         }
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
-        let session = Session { events: terminal.messages(), ..Session::default() };
+        let session = program.session(terminal.messages());
         let cancel = session.cancel.clone();
         let mut answer = std::pin::pin!(program.toolbox.dispatch(call, &session));
         let (result, interrupted) = tokio::select! {

@@ -14,7 +14,7 @@ pub(super) struct Check {}
 
 impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut program = Program::load(&common.options(false)).await?;
+        let mut program = Program::load(&common.options(terminal, false)?).await?;
         let missing = missing(&program);
         program.problems.extend(missing);
         let report = program.report();

@@ -18,6 +18,8 @@ pub enum Exit {
     TurnCap = 4,
     /// haft could not do its part: a provider that does not answer, a disk that is full.
     Failure = 5,
+    /// `haft doctor`: children are not confined as they should be, or not at all.
+    Sandbox = 6,
     /// Interrupted from the keyboard; 128 + SIGINT, as shells have it.
     Interrupted = 130,
 }
@@ -31,6 +33,7 @@ Exit codes:
   3    program.toml, or something it names, is wrong
   4    the model was asked as often as allowed and was not done
   5    haft could not do its part (provider, disk, …)
+  6    haft doctor: the sandbox does not hold what it should
   130  interrupted";
 
 impl From<Exit> for ExitCode {

@@ -3,8 +3,10 @@
 
 mod call;
 mod check;
+mod doctor;
 mod exit;
 mod init;
+mod log;
 mod run;
 mod schema;
 mod terminal;
@@ -51,6 +53,9 @@ struct Common {
     /// Print JSON on standard output
     #[arg(long, global = true)]
     json: bool,
+    /// Do not note calls in the journal; `HAFT_JOURNAL=off` does the same
+    #[arg(long, global = true)]
+    no_journal: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +68,10 @@ enum Verb {
     Tools(tools::Tools),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
     Check(check::Check),
+    /// Try the sandbox, and look at everything on this machine that haft works with
+    Doctor(doctor::Doctor),
+    /// Show what was called, by whose leave, and what came of it
+    Log(log::Log),
     /// Write a program.toml to start from
     Init(init::Init),
     /// Print the JSON Schema of program.toml, for editors
@@ -79,6 +88,8 @@ impl Cli {
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Log(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
             Verb::Schema(verb) => verb.execute(terminal),
         };
@@ -95,15 +106,31 @@ impl Common {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = Program::load(&self.options(many_calls)).await?;
+        let program = Program::load(&self.options(terminal, many_calls)?).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
         Ok(program)
     }
 
-    fn options(&self, many_calls: bool) -> Options {
-        let confiner = self.unsafe_no_sandbox.then(Confiner::open);
-        Options { program: self.program.clone(), allow: self.allow.clone(), many_calls, confiner }
+    fn options(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Options> {
+        Ok(Options {
+            program: self.program.clone(),
+            allow: self.allow.clone(),
+            many_calls,
+            confiner: self.unsafe_no_sandbox.then(Confiner::open),
+            redactor: terminal.redactor(),
+            no_journal: self.no_journal || is_journal_off()?,
+        })
+    }
+}
+
+/// Whether whoever set up this machine wants no journal. A program cannot say so: it would be the
+/// first thing that a bad one says.
+fn is_journal_off() -> anyhow::Result<bool> {
+    match std::env::var("HAFT_JOURNAL").unwrap_or_default().as_str() {
+        "" | "on" => Ok(false),
+        "off" => Ok(true),
+        other => anyhow::bail!("`HAFT_JOURNAL` is `{other}`; expected `on` or `off`"),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use clap::Args;
 use secrecy::SecretString;
 use serde_json::json;
@@ -10,10 +9,10 @@ use serde_json::json;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::agent::{Agent, AgentSettings, End, History, Outcome};
-use crate::manifest::{self, Manifest, SecretSource, TextOrSecret, ToolPattern};
-use crate::program::{Places, Program};
+use crate::manifest::{self, TextOrSecret, ToolPattern};
+use crate::program::Program;
 use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
-use crate::tool::Session;
+use crate::secret::{SecretError, Secrets};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -43,9 +42,9 @@ pub(super) struct Run {
 impl Run {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let program = common.program(terminal, true).await?;
-        let provider = self.provider(&program.manifest)?;
+        let provider = self.provider(&program).await?;
         let agent = Agent::new(provider, self.toolbox(&program), self.settings(&program));
-        let session = Session { events: terminal.events(), ..Session::default() };
+        let session = program.session(terminal.events());
         let cancel = session.cancel.clone();
         let mut history = History::default();
         let mut work = std::pin::pin!(agent.run(&mut history, &self.prompt, &session));
@@ -78,10 +77,9 @@ impl Run {
     }
 
     /// The provider of program.toml with what the command line says in its place.
-    fn provider(&self, manifest: &Manifest) -> anyhow::Result<Arc<dyn Provider>> {
-        let places = Places::of_this_machine()?;
-        let mut settings = match &manifest.provider {
-            Some(provider) => settings(provider, manifest, &places)?,
+    async fn provider(&self, program: &Program) -> anyhow::Result<Arc<dyn Provider>> {
+        let mut settings = match &program.manifest.provider {
+            Some(provider) => settings(provider, program.secrets()).await?,
             None => ProviderSettings::new("openai", String::new()),
         };
         if let Some(kind) = &self.provider {
@@ -111,17 +109,17 @@ fn usual_key(kind: &str) -> Option<SecretString> {
     std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
 }
 
-fn settings(
+async fn settings(
     provider: &manifest::Provider,
-    manifest: &Manifest,
-    places: &Places,
-) -> anyhow::Result<ProviderSettings> {
+    secrets: Secrets<'_>,
+) -> Result<ProviderSettings, SecretError> {
     let model = provider.model_complex.as_ref().or(provider.model.as_ref());
     let mut settings =
         ProviderSettings::new(provider.name.value.as_str(), model.cloned().unwrap_or_default());
     settings.base_url = provider.base_url.as_ref().map(|url| url.value.clone());
-    settings.api_key =
-        provider.api_key.as_ref().map(|source| secret(source, manifest, places)).transpose()?;
+    if let Some(source) = &provider.api_key {
+        settings.api_key = Some(secrets.read(source).await?);
+    }
     settings.timeouts.connect = provider.connect_timeout;
     settings.timeouts.total = provider.timeout;
     settings.retry.attempts = provider.max_retries.saturating_add(1);
@@ -134,31 +132,11 @@ fn settings(
     for (name, value) in &provider.headers {
         let value = match value {
             TextOrSecret::Text(text) => SecretString::from(text.clone()),
-            TextOrSecret::Secret(source) => secret(source, manifest, places)?,
+            TextOrSecret::Secret(source) => secrets.read(source).await?,
         };
         settings.headers.push((name.clone(), value));
     }
     Ok(settings)
-}
-
-/// Reads a secret from where program.toml says it is.
-fn secret(source: &SecretSource, manifest: &Manifest, places: &Places) -> anyhow::Result<SecretString> {
-    match source {
-        SecretSource::Env(name) => {
-            let name = name.as_str();
-            let value = std::env::var(name).ok().filter(|value| !value.is_empty());
-            let value = value.with_context(|| {
-                format!("the environment variable `{name}` is not set; program.toml says that a key is in it")
-            })?;
-            Ok(SecretString::from(value))
-        }
-        SecretSource::File(path) => {
-            let path = manifest.resolve(path, &places.home);
-            let text = std::fs::read_to_string(&path);
-            let text = text.with_context(|| format!("cannot read the key from `{}`", path.display()))?;
-            Ok(SecretString::from(text.trim_end_matches(['\r', '\n']).to_owned()))
-        }
-    }
 }
 
 fn show(outcome: &Outcome, terminal: Terminal) -> anyhow::Result<()> {

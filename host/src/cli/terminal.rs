@@ -1,8 +1,10 @@
 //! The only home of printing. Data goes to standard output as it is; talk goes to standard
-//! error, with colours where that is a terminal. A reader that hangs up is no error.
+//! error, with colours where that is a terminal. A reader that hangs up is no error. Refuses to
+//! print a secret, whatever it is asked to print.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::sync::LazyLock;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -11,6 +13,7 @@ use tracing_subscriber::EnvFilter;
 use crate::event::{Event, Events};
 use crate::provider::ProviderError;
 use crate::report::Report;
+use crate::secret::{Redactor, SecretError};
 
 /// Where a person or a program reads what haft has to say.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +22,15 @@ pub(super) struct Terminal {
     pub(super) json: bool,
 }
 
-const ERROR: Style = AnsiColor::Red.on_default().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-const HINT: Style = AnsiColor::Cyan.on_default().bold();
-const DIM: Style = Style::new().dimmed();
+/// What this process leaves out of all it prints: one for both streams and the log, as they are.
+static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
+
+pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(super) const HINT: Style = AnsiColor::Cyan.on_default().bold();
+pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(super) const HEAD: Style = Style::new().bold();
+pub(super) const DIM: Style = Style::new().dimmed();
 
 /// Characters of a call's arguments in its line.
 const MAX_ARGUMENTS: usize = 100;
@@ -32,8 +40,14 @@ impl Terminal {
         Self { json }
     }
 
+    /// What is left out of all that is printed. Whoever reads a secret tells it.
+    pub(super) fn redactor(self) -> Redactor {
+        REDACTOR.clone()
+    }
+
     /// Prints data, ending in a newline.
     pub(super) fn data(self, text: &str) -> io::Result<()> {
+        let text = REDACTOR.redact(text);
         let mut out = anstream::stdout().lock();
         let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
         pipe(write!(out, "{text}{end}").and_then(|()| out.flush()))
@@ -49,7 +63,7 @@ impl Terminal {
     /// Says something.
     pub(super) fn say(self, text: impl Display) {
         // Where standard error is gone there is nobody to tell.
-        let _ = writeln!(anstream::stderr().lock(), "{text}");
+        let _ = writeln!(anstream::stderr().lock(), "{}", REDACTOR.redact(&text.to_string()));
     }
 
     /// Says why haft ends.
@@ -58,7 +72,9 @@ impl Terminal {
             Some(report) => self.say(report.styled()),
             None => self.say(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
         }
-        if let Some(hint) = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint) {
+        let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
+        let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
+        if let Some(hint) = provider.or(secret) {
             self.hint(&hint);
         }
     }
@@ -153,10 +169,25 @@ pub(super) fn log(verbose: u8) {
     let filter = EnvFilter::try_from_env("HAFT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     let logger = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| Log)
         .with_ansi(io::stderr().is_terminal())
         .without_time()
         .with_target(false);
     // A library user may have set a logger already; theirs is the better one.
     let _ = logger.try_init();
+}
+
+/// Where the log goes. It is written message by message, so none is split.
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(message);
+        io::stderr().write_all(REDACTOR.redact(&text).as_bytes())?;
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }

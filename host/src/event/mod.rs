@@ -50,6 +50,15 @@ pub enum Event {
         /// What is being done; may be empty.
         message: String,
     },
+    /// haft allowed or refused something that a call wanted of the network. Told when the guest has
+    /// ended, in the order of the decisions.
+    Decided {
+        /// The call.
+        call: String,
+        /// In one line: `allowed GET https://api.test:8443 (93.184.215.14)`. No path, query or
+        /// header: they may hold secrets.
+        decision: String,
+    },
     /// A call was answered.
     Completed {
         /// The call.
@@ -77,6 +86,11 @@ impl Events {
     /// block: the call it hears of waits for it.
     pub fn to(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(sink)))
+    }
+
+    /// Whether anybody listens.
+    pub fn are_heard(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Tells whoever listens; `event` is made only if somebody does.

@@ -1,25 +1,37 @@
-//! A network destination as program.toml writes it: `[scheme://](host | *.suffix)[:port]`.
-//! Says only whether an authority matches; resolving names is not done here.
+//! Network destinations as program.toml writes them: `[scheme://](host | *.suffix)[:port]`, or `*`.
+//! Says only whether a destination matches; resolving names is not done here.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+
+use super::destination::{Destination, Scheme};
 
 /// A pattern of network destinations.
 ///
 /// `api.github.com` is HTTPS on port 443; `http://localhost:8080` is exactly that;
-/// `*.example.com` is every name below `example.com`, not `example.com` itself.
+/// `*.example.com` is every name below `example.com`, not `example.com` itself; `*` is every host,
+/// by HTTP or HTTPS on any port.
+///
+/// A name leads to the addresses of the public internet alone, whatever it resolves to: see
+/// [`Grant::may_connect`](super::Grant::may_connect). Any other address is granted by being
+/// written itself, with its port (`http://192.168.1.5:8080`), and loopback also as `localhost`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostPattern {
+pub struct HostPattern(Form);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    /// `*`
+    Any,
+    Named(Named),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Named {
     scheme: Scheme,
     subdomains: bool,
     host: String,
     port: u16,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scheme {
-    Http,
-    Https,
 }
 
 /// Why a text is not a [`HostPattern`].
@@ -29,7 +41,9 @@ pub enum HostPatternError {
     #[error("the scheme must be `http` or `https`")]
     Scheme,
     /// No host, or characters that no host name has.
-    #[error("expected a host name such as `api.github.com`, `*.github.com` or `http://localhost:8080`")]
+    #[error(
+        "expected a host name such as `api.github.com`, `*.github.com` or `http://localhost:8080`, or `*` for every public host"
+    )]
     Host,
     /// The port is not a number from 1 to 65535.
     #[error("the port must be a number from 1 to 65535")]
@@ -40,17 +54,56 @@ pub enum HostPatternError {
 }
 
 impl HostPattern {
-    /// Whether a connection of `scheme` to `host` and `port` is meant. `host` is compared
-    /// without regard to case.
-    pub fn matches(&self, scheme: &str, host: &str, port: u16) -> bool {
-        let host = host.to_ascii_lowercase();
-        scheme.eq_ignore_ascii_case(self.scheme.name()) && port == self.port && self.covers_host(&host)
+    /// Every public host.
+    pub fn any() -> Self {
+        Self(Form::Any)
+    }
+
+    /// Whether it is `*`.
+    pub fn is_any(&self) -> bool {
+        self.0 == Form::Any
+    }
+
+    /// Whether a request to `destination` is meant.
+    pub fn matches(&self, destination: &Destination) -> bool {
+        match &self.0 {
+            Form::Any => true,
+            Form::Named(named) => {
+                named.scheme == destination.scheme()
+                    && named.port == destination.port()
+                    && named.covers_host(destination.host())
+            }
+        }
     }
 
     /// Whether the pattern names exactly this address and port.
-    pub fn is_address(&self, address: std::net::SocketAddr) -> bool {
+    pub fn is_address(&self, address: SocketAddr) -> bool {
+        let Form::Named(named) = &self.0 else { return false };
+        named.address() == Some(address.ip().to_canonical()) && named.port == address.port()
+    }
+
+    /// Whether it names this machine as `localhost`.
+    pub(super) fn is_localhost(&self) -> bool {
+        matches!(&self.0, Form::Named(named) if named.host == "localhost" && !named.subdomains)
+    }
+
+    /// Whether everything `other` allows is allowed by this too.
+    fn contains(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Form::Any, Form::Any) => true,
+            (Form::Named(_), Form::Any) => false,
+            // These lead where `*` does not: to loopback, and, by plain TCP, to an address.
+            (Form::Any, Form::Named(named)) => named.address().is_none() && !other.is_localhost(),
+            (Form::Named(ours), Form::Named(theirs)) => ours.contains(theirs),
+        }
+    }
+}
+
+impl Named {
+    /// The address that is written in place of a name.
+    fn address(&self) -> Option<IpAddr> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        !self.subdomains && host.parse() == Ok(address.ip()) && self.port == address.port()
+        host.parse().ok().filter(|_| !self.subdomains).map(|address: IpAddr| address.to_canonical())
     }
 
     fn covers_host(&self, host: &str) -> bool {
@@ -61,12 +114,13 @@ impl HostPattern {
         }
     }
 
-    /// Whether everything `other` matches is matched by this too.
     fn contains(&self, other: &Self) -> bool {
         let same_way = self.scheme == other.scheme && self.port == other.port;
         let covers = match (self.subdomains, other.subdomains) {
             (false, true) => false,
             (true, true) if self.host == other.host => true,
+            // `*.0.0.1` is about names, whatever an address looks like.
+            (true, false) if other.address().is_some() => false,
             _ => self.covers_host(&other.host),
         };
         same_way && covers
@@ -83,26 +137,13 @@ pub(super) fn meet(ours: &[HostPattern], theirs: &[HostPattern]) -> Vec<HostPatt
     met
 }
 
-impl Scheme {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
-
-    fn port(self) -> u16 {
-        match self {
-            Self::Http => 80,
-            Self::Https => 443,
-        }
-    }
-}
-
 impl FromStr for HostPattern {
     type Err = HostPatternError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "*" {
+            return Ok(Self::any());
+        }
         let (scheme, rest) = match text.split_once("://") {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
@@ -117,15 +158,14 @@ impl FromStr for HostPattern {
             Some(suffix) => (true, suffix),
             None => (false, host),
         };
-        if !is_host(host) || subdomains && host.starts_with('[') {
-            return Err(HostPatternError::Host);
-        }
-        Ok(Self { scheme, subdomains, host: host.to_ascii_lowercase(), port: port.unwrap_or(scheme.port()) })
+        let host = host_name(host).filter(|host| !subdomains || !host.starts_with('['));
+        let (host, port) = (host.ok_or(HostPatternError::Host)?, port.unwrap_or(scheme.port()));
+        Ok(Self(Form::Named(Named { scheme, subdomains, host, port })))
     }
 }
 
 /// Splits `host:port`, leaving the colons of a bracketed IPv6 address alone.
-fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternError> {
+pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternError> {
     let host_end = text.rfind(']').map_or(0, |end| end + 1);
     match text.get(host_end..).and_then(|rest| rest.rfind(':')) {
         Some(colon) => {
@@ -137,15 +177,16 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternError> {
     }
 }
 
-fn is_host(host: &str) -> bool {
+/// A host as it is compared: a name in lower case, an IPv6 address in its shortest form.
+pub(super) fn host_name(host: &str) -> Option<String> {
     if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return address.parse::<std::net::Ipv6Addr>().is_ok();
+        return address.parse().ok().map(|address: Ipv6Addr| format!("[{address}]"));
     }
     let is_label = |label: &str| {
         !label.is_empty()
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
-    host.len() <= MAX_HOST && host.split('.').all(is_label)
+    (host.len() <= MAX_HOST && host.split('.').all(is_label)).then(|| host.to_ascii_lowercase())
 }
 
 /// RFC 1035, section 2.3.4.
@@ -153,7 +194,9 @@ const MAX_HOST: usize = 253;
 
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scheme, subdomains, host, port } = self;
+        let Form::Named(Named { scheme, subdomains, host, port }) = &self.0 else {
+            return f.write_str("*");
+        };
         if *scheme == Scheme::Http {
             f.write_str("http://")?;
         }

@@ -3,11 +3,18 @@
 //! path of an individual file: which file a path means is the kernel's business, below a
 //! directory opened from a grant.
 
+mod address;
+mod blocked;
+mod destination;
 mod host;
 mod root;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
+pub use self::address::AddressError;
+pub use self::blocked::{HostName, HostNameError};
+pub use self::destination::{Destination, Scheme};
 pub use self::host::{HostPattern, HostPatternError};
 pub use self::root::Root;
 pub(crate) use self::root::normalise;
@@ -42,6 +49,7 @@ pub struct Grant {
     write: Reach,
     workspace: Option<Root>,
     env: BTreeSet<String>,
+    values: BTreeMap<String, String>,
     hosts: Vec<HostPattern>,
     children: Children,
     sealed: Sealed,
@@ -60,6 +68,7 @@ struct Children {
 struct Sealed {
     hidden: Vec<Root>,
     fixed: Vec<Root>,
+    hosts: Vec<HostName>,
 }
 
 /// One directory a guest gets, under one name.
@@ -81,6 +90,7 @@ impl Grant {
             write: Reach::Roots(Vec::new()),
             workspace: None,
             env: BTreeSet::new(),
+            values: BTreeMap::new(),
             hosts: Vec::new(),
             children: Children::default(),
             sealed: Sealed::default(),
@@ -136,6 +146,14 @@ impl Grant {
         self
     }
 
+    /// Adds an environment variable that a component sees, with a value of its own instead of the one
+    /// that haft's environment has.
+    #[must_use]
+    pub fn with_value(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.values.insert(name.into(), value.into());
+        self
+    }
+
     /// Adds a network destination that may be reached.
     #[must_use]
     pub fn with_host(mut self, host: HostPattern) -> Self {
@@ -180,12 +198,15 @@ impl Grant {
         let write = self.write.meet(&other.write);
         let read = self.readable().meet(&other.readable());
         let env = self.env.intersection(&other.env).cloned().collect();
+        let is_shared = |(name, value): &(&String, &String)| other.values.get(*name) == Some(*value);
+        let values = self.values.iter().filter(is_shared);
         let hosts = host::meet(&self.hosts, &other.hosts);
         Self {
             read,
             write,
             workspace: self.workspace.clone().or_else(|| other.workspace.clone()),
             env,
+            values: values.map(|(name, value)| (name.clone(), value.clone())).collect(),
             hosts,
             children: self.children.meet(other.children),
             sealed: self.sealed.join(&other.sealed),
@@ -225,9 +246,47 @@ impl Grant {
         &self.env
     }
 
+    /// Environment variables with values of their own.
+    pub fn values(&self) -> &BTreeMap<String, String> {
+        &self.values
+    }
+
     /// Network destinations that may be reached.
     pub fn hosts(&self) -> &[HostPattern] {
         &self.hosts
+    }
+
+    /// Whether a request to `destination` may be made at all; where it leads is
+    /// [`Self::may_connect`]'s to judge.
+    pub fn may_ask(&self, destination: &Destination) -> bool {
+        self.blocks(destination).is_none() && self.hosts.iter().any(|host| host.matches(destination))
+    }
+
+    /// Whether plain TCP may be spoken to `address`: only where it is granted itself.
+    pub fn may_open(&self, address: SocketAddr) -> bool {
+        !self.blocks_address(address.ip()) && self.hosts.iter().any(|host| host.is_address(address))
+    }
+
+    /// Whether `address`, which the host of `destination` stands for, may be connected to.
+    ///
+    /// A name leads to public addresses alone: whoever owns it decides what it resolves to, and
+    /// that must not be this machine or its neighbours. Allowed besides is an address that is
+    /// granted itself, with its port. `localhost` is loopback or nothing, and only where it is
+    /// granted by that name.
+    pub fn may_connect(&self, destination: &Destination, address: IpAddr) -> Result<(), AddressError> {
+        if self.blocks_address(address) {
+            return Err(AddressError::Blocked);
+        }
+        if self.may_open(SocketAddr::new(address, destination.port())) {
+            return Ok(());
+        }
+        let names_it = |host: &HostPattern| host.is_localhost() && host.matches(destination);
+        match (address::local(address), destination.is_localhost()) {
+            (Some(AddressError::Loopback), true) if self.hosts.iter().any(names_it) => Ok(()),
+            (Some(why), _) => Err(why),
+            (None, true) => Err(AddressError::NotLoopback),
+            (None, false) => Ok(()),
+        }
     }
 
     /// Whether child processes may use the network.
@@ -243,6 +302,11 @@ impl Grant {
     /// Files and directories that are neither read nor written, whatever else is allowed.
     pub fn hidden(&self) -> &[Root] {
         &self.sealed.hidden
+    }
+
+    /// Whether `root` is hidden, or lies in something that is.
+    pub fn hides(&self, root: &Root) -> bool {
+        self.sealed.hidden.iter().any(|hidden| hidden.contains(root))
     }
 
     /// Files and directories that are not written, whatever else is allowed.
@@ -277,6 +341,8 @@ impl Sealed {
         let mut joined = self.clone();
         other.hidden.iter().for_each(|root| push_new(&mut joined.hidden, root.clone()));
         other.fixed.iter().for_each(|root| push_new(&mut joined.fixed, root.clone()));
+        let new = other.hosts.iter().filter(|host| !self.hosts.contains(host));
+        joined.hosts.extend(new.cloned());
         joined
     }
 }

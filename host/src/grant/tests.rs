@@ -12,12 +12,25 @@ fn host(text: &str) -> HostPattern {
     text.parse().unwrap()
 }
 
+fn to(url: &str) -> Destination {
+    let (scheme, authority) = url.split_once("://").unwrap();
+    Destination::new(scheme, authority).unwrap()
+}
+
 #[test]
 fn nothing_is_granted_to_begin_with() {
     let grant = Grant::none();
     assert!(grant.preopens().is_empty());
     assert!(grant.env().is_empty() && grant.hosts().is_empty());
     assert_eq!(grant.workspace(), None);
+}
+
+#[test]
+fn a_value_is_kept_where_both_sides_have_it() {
+    let one = Grant::none().with_value("A", "1").with_value("B", "2");
+    let other = Grant::none().with_value("A", "1").with_value("B", "3").with_env("C");
+    let met: Vec<_> = one.meet(&other).values().clone().into_iter().collect();
+    assert_eq!(met, [("A".to_owned(), "1".to_owned())]);
 }
 
 #[test]
@@ -69,11 +82,14 @@ fn no_directory_is_preopened_under_a_relative_name() {
 #[test]
 fn host_patterns_match_scheme_port_and_labels() {
     let pattern = host("*.example.com:8443");
-    assert!(pattern.matches("https", "API.example.com", 8443));
-    assert!(!pattern.matches("https", "example.com", 8443));
-    assert!(!pattern.matches("https", "evilexample.com", 8443));
-    assert!(!pattern.matches("http", "api.example.com", 8443));
-    assert!(host("http://[::1]:80").matches("http", "[::1]", 80));
+    assert!(pattern.matches(&to("https://API.example.com:8443")));
+    assert!(!pattern.matches(&to("https://example.com:8443")));
+    assert!(!pattern.matches(&to("https://evilexample.com:8443")));
+    assert!(!pattern.matches(&to("http://api.example.com:8443")));
+    assert!(!pattern.matches(&to("https://api.example.com")));
+    assert!(host("http://[::1]:80").matches(&to("http://[::1]")));
+    assert!(host("http://[0::1]").matches(&to("http://[0:0:0:0:0:0:0:1]")));
+    assert!(host("*").matches(&to("http://anything.test:1")) && host("*").matches(&to("https://[::1]:2")));
 }
 
 #[test]
@@ -84,13 +100,72 @@ fn host_patterns_explain_themselves() {
     assert_eq!(error("user@x"), HostPatternError::NotAHost);
     assert_eq!(error("x:0"), HostPatternError::Port);
     assert_eq!(error(""), HostPatternError::Host);
-    assert_eq!(error("*"), HostPatternError::Host);
+    assert_eq!(error("*:80"), HostPatternError::Host);
+    assert_eq!(error("https://*"), HostPatternError::Host);
+    assert_eq!(error("*."), HostPatternError::Host);
 }
 
 #[test]
 fn host_patterns_round_trip() {
-    for text in ["api.github.com", "*.github.com", "http://localhost:8080", "[::1]:8443"] {
+    for text in ["api.github.com", "*.github.com", "http://localhost:8080", "[::1]:8443", "*"] {
         assert_eq!(host(text).to_string(), text);
+    }
+}
+
+/// FU02, FU04: where a name may lead, and what it takes to allow more.
+#[test]
+fn fu02_names_lead_to_public_addresses_and_granted_ones() {
+    use AddressError::{Loopback, Metadata, NotLoopback, Private};
+    let public = "93.184.215.14";
+    for (hosts, destination, address, expected) in [
+        (&["api.test"][..], "https://api.test", public, Ok(())),
+        (&["api.test"], "https://api.test", "10.0.0.5", Err(Private)),
+        (&["api.test"], "https://api.test", "127.0.0.1", Err(Loopback)),
+        (&["*.test"], "https://api.test", "::ffff:127.0.0.1", Err(Loopback)),
+        (&["*"], "https://api.test", public, Ok(())),
+        (&["*"], "http://127.0.0.1:80", "127.0.0.1", Err(Loopback)),
+        (&["*"], "http://localhost:8080", "127.0.0.1", Err(Loopback)),
+        (&["*"], "http://169.254.169.254", "169.254.169.254", Err(Metadata)),
+        // An address is granted by itself, with its port.
+        (&["http://10.0.0.5:8080"], "http://10.0.0.5:8080", "10.0.0.5", Ok(())),
+        (&["*", "http://10.0.0.5:8080"], "http://intra.test:8080", "10.0.0.5", Ok(())),
+        (&["*", "http://10.0.0.5:8080"], "http://intra.test:8081", "10.0.0.5", Err(Private)),
+        (&["http://169.254.169.254"], "http://169.254.169.254", "169.254.169.254", Ok(())),
+        (&["http://[::1]:80"], "http://[::1]", "::1", Ok(())),
+        (&["http://127.0.0.1"], "http://127.0.0.1", "::ffff:127.0.0.1", Ok(())),
+        // `localhost` is loopback and nothing else.
+        (&["http://localhost:8080"], "http://localhost:8080", "127.0.0.1", Ok(())),
+        (&["http://localhost:8080"], "http://localhost:8080", "::1", Ok(())),
+        (&["http://localhost:8080", "*"], "http://localhost:8080", public, Err(NotLoopback)),
+        (&["http://localhost:8080", "*"], "http://localhost:8081", "127.0.0.1", Err(Loopback)),
+        (&["http://localhost:8080"], "http://localhost:8080", "10.0.0.5", Err(Private)),
+        (&["*"], "http://localhost:8080", public, Err(NotLoopback)),
+        (&["http://*.localhost:8080"], "http://a.localhost:8080", "127.0.0.1", Err(Loopback)),
+    ] {
+        let grant = hosts.iter().fold(Grant::none(), |grant, text| grant.with_host(host(text)));
+        assert!(grant.may_ask(&to(destination)), "{hosts:?} {destination}");
+        let judged = grant.may_connect(&to(destination), address.parse().unwrap());
+        assert_eq!(judged, expected, "{hosts:?} {destination} {address}");
+    }
+}
+
+/// `*` gives neither loopback nor plain TCP, so it meets nothing that does.
+#[test]
+fn every_public_host_meets_names_alone() {
+    let any = Grant::none().with_host(HostPattern::any());
+    for (other, met) in [
+        ("*", Some("*")),
+        ("api.github.com", Some("api.github.com")),
+        ("http://*.test:81", Some("http://*.test:81")),
+        ("http://localhost:8080", None),
+        ("http://127.0.0.1:80", None),
+        ("1.1.1.1", None),
+        ("[2606:4700::1111]", None),
+    ] {
+        let other = Grant::none().with_host(host(other));
+        let met: Vec<_> = met.into_iter().map(host).collect();
+        assert_eq!(any.meet(&other).hosts(), met);
+        assert_eq!(other.meet(&any).hosts(), met);
     }
 }
 
@@ -99,7 +174,8 @@ fn any_root() -> impl Strategy<Value = Root> {
 }
 
 fn any_host() -> impl Strategy<Value = HostPattern> {
-    "(http://)?(\\*\\.)?[ab](\\.[ab]){0,2}(:[12])?".prop_map(|text| host(&text))
+    let named = "(http://)?((\\*\\.)?[ab](\\.[ab]){0,2}|localhost|127\\.0\\.0\\.1|1\\.1\\.1\\.1)(:[12])?";
+    prop_oneof![1 => Just("*".to_owned()), 5 => named].prop_map(|text| host(&text))
 }
 
 prop_compose! {
@@ -121,14 +197,22 @@ prop_compose! {
 proptest! {
     /// Whatever is met, neither side may do less than the result.
     #[test]
-    fn meet_never_widens(a in any_grant(), b in any_grant(), probe in any_root(), name in "[ab](\\.[ab]){0,3}") {
+    fn meet_never_widens(a in any_grant(), b in any_grant(), probe in any_root(), name in "[ab](\\.[ab]){0,3}|localhost|127\\.0\\.0\\.1|1\\.1\\.1\\.1") {
         let met = a.meet(&b);
+        let destination = to(&format!("http://{name}:1"));
         for side in [&a, &b] {
             prop_assert!(!met.writable().covers(&probe) || side.writable().covers(&probe));
             prop_assert!(!met.readable().covers(&probe) || side.readable().covers(&probe));
             prop_assert!(met.env().is_subset(side.env()));
-            let reaches = |grant: &Grant| grant.hosts().iter().any(|h| h.matches("http", &name, 1));
-            prop_assert!(!reaches(&met) || reaches(side));
+            prop_assert!(!met.may_ask(&destination) || side.may_ask(&destination));
+            for address in ["127.0.0.1", "1.1.1.1"].map(|address| address.parse().unwrap()) {
+                let reaches = |grant: &Grant| {
+                    grant.may_ask(&destination) && grant.may_connect(&destination, address).is_ok()
+                };
+                prop_assert!(!reaches(&met) || reaches(side), "{met:?} reaches {address}");
+                let by_tcp = |grant: &Grant| grant.hosts().iter().any(|host| host.is_address((address, 1).into()));
+                prop_assert!(!by_tcp(&met) || by_tcp(side), "{met:?} speaks TCP to {address}");
+            }
         }
     }
 
@@ -139,4 +223,17 @@ proptest! {
         prop_assert_eq!(met.writable().covers(&probe), a.writable().covers(&probe));
         prop_assert_eq!(met.readable().covers(&probe), a.readable().covers(&probe));
     }
+}
+
+/// What is closed stays closed, and what children may reach is what both sides allow.
+#[test]
+fn meet_keeps_what_either_closes() {
+    let open = Grant::none().with_network(true).with_unix_sockets(true);
+    let asked = open.clone().with_hidden(root("/nowhere/keys"));
+    let met = asked.meet(&open.with_unix_sockets(false).with_fixed(root("/nowhere/program.toml")));
+    assert_eq!(met.hidden(), [root("/nowhere/keys")]);
+    assert_eq!(met.fixed(), [root("/nowhere/program.toml")]);
+    assert!(met.network() && !met.unix_sockets());
+    assert_eq!(met.read_only().hidden(), met.hidden());
+    assert_eq!(Grant::none().meet(&asked).hidden(), met.hidden());
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::catalogue::BUILTINS;
 use super::entry::Entry;
 use super::section::Section;
+use crate::grant::{Destination, HostName, HostPattern};
 use crate::limit::Limits;
 
 /// `[builtins]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, as program.toml has them")]
 pub struct Builtins {
     /// `bash`, or `run_shell` on a target.
@@ -29,6 +30,12 @@ pub struct Builtins {
     pub fetch_confirm: bool,
     /// When a shell command is stopped.
     pub shell_timeout: Duration,
+    /// Hosts that `fetch_url` may reach besides the public ones.
+    pub fetch_allow: Vec<HostPattern>,
+    /// Hosts that `fetch_url` may not reach, and the names below them.
+    pub fetch_block: Vec<HostName>,
+    /// Where `web_search` asks.
+    pub search_url: String,
 }
 
 impl Default for Builtins {
@@ -43,11 +50,22 @@ impl Default for Builtins {
             shell_confirm: false,
             fetch_confirm: false,
             shell_timeout: Duration::from_mins(2),
+            fetch_allow: Vec::new(),
+            fetch_block: Vec::new(),
+            search_url: Self::SEARCH_URL.to_owned(),
         }
     }
 }
 
 impl Builtins {
+    /// `DuckDuckGo`'s page for browsers without scripts, which needs no key.
+    pub const SEARCH_URL: &str = "https://html.duckduckgo.com/html/";
+
+    /// The one host that `web_search` may reach.
+    pub fn search_host(&self) -> Option<HostPattern> {
+        host_of(&self.search_url)
+    }
+
     pub(super) fn read(root: &Section<'_>) -> Self {
         let default = Self::default();
         let Some(section) = root.get("builtins", |entry| entry.section(&BUILTINS)) else {
@@ -66,6 +84,24 @@ impl Builtins {
             shell_confirm: flag("shell_confirm", default.shell_confirm),
             fetch_confirm: flag("fetch_confirm", default.fetch_confirm),
             shell_timeout: timeout.unwrap_or(default.shell_timeout),
+            fetch_allow: section.list("fetch_allow", Entry::parse),
+            fetch_block: section.list("fetch_block", Entry::parse),
+            search_url: section.get("search_url", search_url).unwrap_or(default.search_url),
         }
     }
+}
+
+fn search_url(entry: &Entry<'_>) -> Option<String> {
+    let url = entry.url()?;
+    match host_of(&url) {
+        Some(_) => Some(url),
+        None => entry.reject("expected a URL with a host, such as `https://html.duckduckgo.com/html/`"),
+    }
+}
+
+/// The destination of a URL as a pattern of exactly that.
+fn host_of(url: &str) -> Option<HostPattern> {
+    let (scheme, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    Destination::new(scheme, authority)?.to_string().parse().ok()
 }

@@ -111,6 +111,8 @@ const TOOL_NAME: Kind = Kind::Pattern(ToolName::PATTERN);
 const VARIABLE: Kind = Kind::Pattern("^[A-Za-z_][A-Za-z0-9_]*$");
 /// A network destination; the parser of [`crate::grant::HostPattern`] decides.
 const HOST: Kind = Kind::Pattern("^(https?://)?[^/?#@]+$");
+/// A host by its name alone; the parser of [`crate::grant::HostName`] decides.
+const HOST_NAME: Kind = Kind::Pattern("^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+\\])$");
 const TOOL_PATTERNS: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+$"));
 const VARIABLES: Kind = Kind::List(&VARIABLE);
 const PATHS: Kind = Kind::List(&Kind::Path);
@@ -238,8 +240,12 @@ pub(super) static GRANT: Table = Table {
     keys: &[
         Key::new("read", PATHS, "directories it may read").also(&["dirs", "files", "paths", "preopens"]),
         Key::new("write", PATHS, "directories it may read and write"),
-        Key::new("hosts", Kind::List(&HOST), "`host`, `*.suffix` or `http://host:port` it may reach")
-            .also(&["network", "net", "http", "urls"]),
+        Key::new(
+            "hosts",
+            Kind::List(&HOST),
+            "`host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach",
+        )
+        .also(&["network", "net", "http", "urls"]),
         Key::new("env", VARIABLES, "variables of haft's environment that it may see").also(&["environment"]),
     ],
 };
@@ -282,14 +288,18 @@ pub(super) static PLUGIN_SECRET: Table = Table {
         .required(),
         Key::new("env", VARIABLE, "the environment variable that holds the secret"),
         Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
+        Key::new("keyring", KEYRING, KEYRING_DOC).also(&["keychain"]),
         Key::new("prefix", Kind::Text, "written before the secret, such as `Bearer `; default nothing"),
     ],
 };
 
-/// Where a secret is kept; one of both keys.
+const KEYRING: Kind = Kind::Pattern("^.*\\S.*/.*\\S");
+const KEYRING_DOC: &str = "`SERVICE/USER`: the entry of the keyring that holds the secret";
+
+/// Where a secret is kept; one of the keys.
 pub(super) static SECRET: Table = Table {
     header: "",
-    doc: "Where a secret is kept: `env` or `file`.",
+    doc: "Where a secret is kept: `env`, `file` or `keyring`.",
     keys: &[
         Key::new("env", VARIABLE, "the environment variable that holds the secret").also(&[
             "environment",
@@ -297,6 +307,7 @@ pub(super) static SECRET: Table = Table {
             "variable",
         ]),
         Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
+        Key::new("keyring", KEYRING, KEYRING_DOC).also(&["keychain"]),
     ],
 };
 
@@ -358,7 +369,7 @@ pub(super) static PROVIDER: Table = Table {
         Key::new(
             "api_key",
             Kind::Table(&SECRET),
-            "where the key is kept: `{ env = \"…\" }` or `{ file = \"…\" }`",
+            "where the key is kept: `{ env = \"…\" }`, `{ file = \"…\" }` or `{ keyring = \"…\" }`",
         )
         .also(&["key", "token", "apikey"]),
         Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with every request"),
@@ -451,6 +462,20 @@ pub(super) static BUILTINS: Table = Table {
         Key::new("fetch_confirm", Kind::Flag, "ask a person before every `fetch_url`; default false"),
         Key::new("shell_timeout", Kind::Time, "when a shell command is stopped; default `120s`")
             .also(&["timeout", "bash_timeout"]),
+        Key::new(
+            "fetch_allow",
+            Kind::List(&HOST),
+            "hosts that `fetch_url` may reach besides the public ones, such as `http://127.0.0.1:8080`",
+        )
+        .also(&["allowed_domains", "allow", "hosts"]),
+        Key::new(
+            "fetch_block",
+            Kind::List(&HOST_NAME),
+            "hosts that `fetch_url` may not reach, with the names below them",
+        )
+        .also(&["blocked_domains", "block"]),
+        Key::new("search_url", URL, "where `web_search` asks; default `https://html.duckduckgo.com/html/`")
+            .also(&["search_endpoint", "endpoint", "url"]),
     ],
 };
 
@@ -510,6 +535,7 @@ mod tests {
         assert_eq!(count(&AGENT, "max_turns"), Agent::default().max_turns);
         assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);
         assert_eq!(time(&BUILTINS, "shell_timeout"), Builtins::default().shell_timeout);
+        assert_eq!(documented(&BUILTINS, "search_url"), Builtins::SEARCH_URL);
         let reuse = Reuse::default();
         assert_eq!(count(&REUSE, "max_calls"), reuse.max_calls);
         assert_eq!(time(&REUSE, "max_idle"), reuse.max_idle);

@@ -40,7 +40,8 @@ pub use self::program::{HostRequirements, Program};
 pub use self::provider::{Provider, ProviderName};
 pub use self::sandbox::Sandbox;
 pub use self::schema::json_schema;
-pub use self::secret::{SecretSource, TextOrSecret};
+pub(crate) use self::secret::is_credential;
+pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
 pub use self::server::{McpServer, Transport};
 pub use self::tool::{Argument, ArgumentType, CommandTool};
 
@@ -128,8 +129,8 @@ impl Manifest {
         self.builtins.shell || !self.tools.is_empty()
     }
 
-    /// The files in which the secrets of this program are kept, as written.
-    pub fn secret_files(&self) -> Vec<&Path> {
+    /// Where the secrets of this program are kept, all of them.
+    pub fn secrets(&self) -> Vec<&SecretSource> {
         let provider = self.provider.iter();
         let servers = self.mcp_servers.iter().flat_map(|server| match &server.transport {
             Transport::Stdio { env, .. } => env,
@@ -141,8 +142,12 @@ impl Manifest {
             TextOrSecret::Text(_) => None,
         });
         let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).map(|secret| &secret.source);
-        let all = provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named);
-        all.filter_map(SecretSource::file).collect()
+        provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named).collect()
+    }
+
+    /// The files in which the secrets of this program are kept, as written.
+    pub fn secret_files(&self) -> Vec<&Path> {
+        self.secrets().into_iter().filter_map(SecretSource::file).collect()
     }
 
     /// A report of something that was found wrong later, with a value of this file as its place.

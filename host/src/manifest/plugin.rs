@@ -229,6 +229,9 @@ fn secret(name: Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
 /// A secret travels encrypted, or not at all.
 fn secret_host(entry: &Entry<'_>) -> Option<HostPattern> {
     let host: HostPattern = entry.parse()?;
+    if host.is_any() {
+        return entry.reject("a secret goes to one destination, not to every host");
+    }
     let shown = host.to_string();
     match shown.strip_prefix("http://") {
         Some(rest) if !is_loopback(host_of(rest)) => {

@@ -1,8 +1,10 @@
 //! Secrets in program.toml are named, never written: where a value is kept stands in the file,
 //! the value does not. This module never reads one, and hides what was written in spite of it.
 
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -21,6 +23,36 @@ pub enum SecretSource {
     /// A file, as written: relative to the program's folder, or below `~/`. Its content without
     /// the newlines at its end is the secret.
     File(PathBuf),
+    /// The person's keyring.
+    Keyring(KeyringEntry),
+}
+
+/// An entry of the keyring, as program.toml writes it: `service/user`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyringEntry {
+    /// What the secret is for; may hold a `/` itself.
+    pub service: String,
+    /// Whose it is.
+    pub user: String,
+}
+
+impl FromStr for KeyringEntry {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "expected `SERVICE/USER`, as the secret is called in the keyring";
+        let (service, user) = text.rsplit_once('/').ok_or(FORM)?;
+        if service.trim().is_empty() || user.trim().is_empty() {
+            return Err(FORM);
+        }
+        Ok(Self { service: service.to_owned(), user: user.to_owned() })
+    }
+}
+
+impl fmt::Display for KeyringEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.service, self.user)
+    }
 }
 
 impl SecretSource {
@@ -28,7 +60,7 @@ impl SecretSource {
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
-            Self::Env(_) => None,
+            Self::Env(_) | Self::Keyring(_) => None,
         }
     }
 }
@@ -59,18 +91,19 @@ const CREDENTIALS: &[&str] = &[
 ];
 
 /// Whether a value of this name is a secret, as far as a name can tell.
-pub(super) fn is_credential(name: &str) -> bool {
+pub(crate) fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
     CREDENTIALS.iter().any(|end| name.ends_with(end))
 }
 
 impl Entry<'_> {
-    /// `{ env = "…" }` or `{ file = "…" }`.
+    /// `{ env = "…" }`, `{ file = "…" }` or `{ keyring = "…" }`.
     pub(super) fn secret(&self, shape: &'static Table) -> Option<SecretSource> {
         if self.raw().is_str() {
             return self.reject_with_hint(
                 "a secret is named here, never written",
-                "write `{ env = \"NAME\" }` for an environment variable, or `{ file = \"PATH\" }`",
+                "write `{ env = \"NAME\" }` for an environment variable, `{ file = \"PATH\" }`, or \
+                 `{ keyring = \"SERVICE/USER\" }`",
             );
         }
         secret_source(&self.section(shape)?)
@@ -103,15 +136,16 @@ impl Entry<'_> {
     }
 }
 
-/// Of a table with `env` and `file`, exactly one.
+/// Of a table with `env`, `file` and `keyring`, exactly one.
 pub(super) fn secret_source(section: &Section<'_>) -> Option<SecretSource> {
     let env = section.get("env", Entry::parse::<Variable>);
     let file = section.get("file", Entry::path);
-    if section.has("env") == section.has("file") {
-        section.reject_whole("expected either `env` or `file`");
+    let keyring = section.get("keyring", Entry::parse::<KeyringEntry>);
+    if ["env", "file", "keyring"].iter().filter(|key| section.has(key)).count() != 1 {
+        section.reject_whole("expected exactly one of `env`, `file` and `keyring`");
         return None;
     }
-    env.map(SecretSource::Env).or(file.map(SecretSource::File))
+    env.map(SecretSource::Env).or(file.map(SecretSource::File)).or(keyring.map(SecretSource::Keyring))
 }
 
 /// A name that HTTP allows for a header (RFC 9110, section 5.1).
@@ -147,7 +181,7 @@ pub(super) fn written_secrets(root: &DeTable<'_>) -> Vec<Span> {
 
 /// Inside the value of a credential every text is one, except where it is named.
 fn below<'a>(outer: &'a str, key: &'a str) -> &'a str {
-    let is_named = matches!(key, "env" | "file" | "host" | "header" | "prefix");
+    let is_named = matches!(key, "env" | "file" | "keyring" | "host" | "header" | "prefix");
     if hides(outer) && !is_named { outer } else { key }
 }
 
@@ -245,6 +279,16 @@ mod tests {
             assert!(!masked(text).contains("hunter2"), "{}", masked(text));
         }
         assert!(masked("api_key = { env = \"HUNTER2\" ]").contains("HUNTER2"));
+    }
+
+    #[test]
+    fn a_keyring_entry_is_a_service_and_a_user() {
+        let entry: KeyringEntry = "https://api.test/v1/ada".parse().unwrap();
+        assert_eq!((entry.service.as_str(), entry.user.as_str()), ("https://api.test/v1", "ada"));
+        assert_eq!(entry.to_string(), "https://api.test/v1/ada");
+        for wrong in ["", "ada", "/ada", "service/", " / "] {
+            assert!(wrong.parse::<KeyringEntry>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

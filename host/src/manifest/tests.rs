@@ -79,8 +79,8 @@ fn pr01_the_example_shows_every_key() {
     let mut missing = missing_keys(&ROOT, &[&as_json(&full)], "");
     // The same table as `mcp_servers`, under its other name.
     missing.retain(|path| !path.starts_with(".mcp."));
-    // `file` of the key is shown with other secrets.
-    assert_eq!(missing, [".provider.api_key.file"]);
+    // `file` and `keyring` of the key are shown with other secrets.
+    assert_eq!(missing, [".provider.api_key.file", ".provider.api_key.keyring"]);
 }
 
 #[test]
@@ -88,7 +88,8 @@ fn the_examples_values_are_the_defaults_where_there_are_some() {
     let full = parse(&full_example());
     assert_eq!(full.plugins[0].limits, Limits::default());
     assert_eq!(full.plugins[0].reuse, Some(Reuse::default()));
-    assert_eq!(full.builtins, Builtins::default());
+    let lists = Builtins { fetch_allow: Vec::new(), fetch_block: Vec::new(), ..full.builtins };
+    assert_eq!(lists, Builtins::default());
     assert_eq!(full.tools[0].timeout, CommandTool::DEFAULT_TIMEOUT);
     assert_eq!(full.agent.max_turns, Agent::default().max_turns);
 }
@@ -222,6 +223,22 @@ fn mr02_models_are_told_apart() {
 fn rg04_switches_are_read() {
     let builtins = parse("[builtins]\nshell = false\nfetch = false\nfiles = false\nsearch = false").builtins;
     assert!(!builtins.shell && !builtins.fetch && !builtins.files && !builtins.search && builtins.time);
+}
+
+/// FU02, FU04, WS04: where the web's tools may go.
+#[test]
+fn fu04_hosts_of_the_web_are_read() {
+    let builtins = Builtins::default();
+    assert_eq!(builtins.search_host().unwrap().to_string(), "html.duckduckgo.com");
+    let builtins = parse(
+        "[builtins]\nfetch_allow = [\"http://127.0.0.1:80\"]\nfetch_block = [\"Example.com\", \"[::1]\"]\n\
+         search_url = \"http://[::1]:8080/s?kl=de-de\"",
+    )
+    .builtins;
+    assert_eq!(builtins.fetch_allow[0].to_string(), "http://127.0.0.1");
+    let blocked: Vec<_> = builtins.fetch_block.iter().map(ToString::to_string).collect();
+    assert_eq!(blocked, ["example.com", "[::1]"]);
+    assert_eq!(builtins.search_host().unwrap().to_string(), "http://[::1]:8080");
 }
 
 /// TE08: no list and an empty list are two things.

@@ -14,11 +14,14 @@ use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
 use super::failure::LoadError;
+use super::files::{KnownSeals, Seals};
+use super::http::Client;
 use super::source::{Digest, Source};
 use super::state::State;
 use super::threads::Threads;
+use super::wall::WallState;
 use super::{descriptors, environment, files, network};
-use crate::grant::Reach;
+use crate::grant::{Grant, Reach};
 
 /// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
 pub(super) const GUEST_STACK: usize = 1 << 20;
@@ -56,7 +59,9 @@ struct Inner {
     linker: Linker<State>,
     clock: Clock,
     threads: Threads,
+    client: Arc<Client>,
     cache: Option<Cache>,
+    seals: KnownSeals,
     ahead: usize,
 }
 
@@ -78,7 +83,14 @@ impl Engine {
                 .ok()
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
-        Ok(Self(Arc::new(Inner { engine, linker, clock, threads: Threads::new()?, cache, ahead })))
+        let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
+        Ok(Self(Arc::new(Inner { engine, linker, clock, threads, client, cache, seals, ahead })))
+    }
+
+    /// What the kernel holds of the second wall around guests, should their directories not be all
+    /// they can reach. Starts a thread to find out if no guest has run yet.
+    pub fn second_wall(&self) -> WallState {
+        self.0.threads.wall()
     }
 
     pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -91,6 +103,16 @@ impl Engine {
 
     pub(super) fn threads(&self) -> &Threads {
         &self.0.threads
+    }
+
+    /// What makes the guests' connections.
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.0.client
+    }
+
+    /// What stays closed to a guest with this grant, whatever else it allows.
+    pub(super) fn seals(&self, grant: &Grant) -> Arc<Seals> {
+        self.0.seals.of(grant)
     }
 
     /// Instances of each plugin to be made ahead.
@@ -227,10 +249,12 @@ const WARM: usize = 1 << 20;
 /// Used slots that are kept as they are when nobody needs them.
 const WARM_SLOTS: u32 = 16;
 
-/// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way.
+/// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way, and
+/// requests over HTTP, which are refused where no host is granted.
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     linker.allow_shadowing(true);
     filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
     filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;

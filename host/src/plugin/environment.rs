@@ -25,7 +25,7 @@ impl HasData for HasEnvironment {
 /// The view of one store.
 pub(super) fn view(state: &mut State) -> Environment<'_> {
     let inner = WasiCliCtxView { ctx: state.wasi.cli(), table: &mut state.table };
-    let granted_none = state.grant.env().is_empty();
+    let granted_none = state.grant.env().is_empty() && state.grant.values().is_empty();
     Environment { inner, granted_none, wanted: &mut state.wanted }
 }
 

@@ -1,7 +1,11 @@
 //! `wasi:filesystem` as guests see it: exactly the directories of the grant, opened when the
-//! guest asks for them. Everything is wasmtime-wasi's own implementation, which never leaves a
-//! directory, but for three things:
+//! guest asks for them. A path never leads out of the directory it starts from: the kernel holds it
+//! there. With open files everything is wasmtime-wasi's own; how paths become files is haft's:
 //!
+//! - **Look, judge, open.** What a path leads to is found first, without doing anything to it, and
+//!   what is then opened or changed is that very object.
+//! - **Some things stay closed** whatever is granted (`seals`): what belongs to haft itself, and the
+//!   program in use.
 //! - **Reading through links.** Where reading is granted everywhere, a path is followed as the
 //!   person would follow it, absolute links included; what is opened that way can be read and
 //!   nothing else, even below a writable directory.
@@ -13,7 +17,6 @@
 
 use std::fs::File;
 
-use rustix::fs::{FileType, fstat};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -26,13 +29,20 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::state::State;
 use super::wanted::{Use, Wanted};
+use super::writable::Writable;
 use crate::grant::{Grant, Reach};
-use follow::Links;
+use look::{Bounds, Links};
+use open::Wish;
 
-mod follow;
+mod entries;
+mod look;
+mod open;
 mod preopens;
 mod refuse;
 mod replace;
+mod seals;
+
+pub(super) use seals::{Closed, KnownSeals, Seals};
 
 /// The type under which wasmtime finds [`Files`] in a store.
 pub(super) struct HasFiles;
@@ -41,6 +51,9 @@ pub(super) struct HasFiles;
 pub(super) struct Files<'a> {
     inner: WasiFilesystemCtxView<'a>,
     grant: &'a Grant,
+    seals: &'a Seals,
+    /// What the call may write; nothing while there is no call.
+    writable: Option<&'a Writable>,
     wanted: &'a mut Wanted,
 }
 
@@ -51,7 +64,8 @@ impl HasData for HasFiles {
 /// The view of one store.
 pub(super) fn view(state: &mut State) -> Files<'_> {
     let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
-    Files { inner, grant: &state.grant, wanted: &mut state.wanted }
+    let writable = state.writable.as_ref();
+    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted: &mut state.wanted }
 }
 
 impl Files<'_> {
@@ -63,47 +77,21 @@ impl Files<'_> {
         }
     }
 
-    /// Opens `path` as the person would, for reading.
-    fn follow(
-        &mut self,
-        fd: &Resource<Descriptor>,
-        path: &str,
-        flags: PathFlags,
-    ) -> FsResult<Resource<Descriptor>> {
-        let file = follow::open(&self.directory(fd)?, path, links(flags))?;
-        let descriptor = if FileType::from_raw_mode(mode_of(&file)?) == FileType::Directory {
-            Descriptor::Dir(Dir::new(file, FsPerms::ReadOnly, OpenMode::READ, true))
-        } else {
-            Descriptor::File(WasiFile::new(file, FsPerms::ReadOnly, OpenMode::READ, true))
-        };
-        Ok(self.inner.table.push(descriptor)?)
+    /// How far a look at a path may lead.
+    fn bounds(&self) -> Bounds {
+        if self.grant.readable() == Reach::Anywhere { Bounds::Anywhere } else { Bounds::Beneath }
     }
 
-    /// A descriptor of whatever `path` leads to, good for asking about it and for nothing else.
-    fn glance(
-        &mut self,
-        fd: &Resource<Descriptor>,
-        path: &str,
-        flags: PathFlags,
-    ) -> FsResult<Resource<Descriptor>> {
-        let file = follow::glance(&self.directory(fd)?, path, links(flags))?;
-        let descriptor = Descriptor::File(WasiFile::new(file, FsPerms::ReadOnly, OpenMode::empty(), true));
+    /// A descriptor of something that was only looked at: good for asking about it, and for nothing else.
+    fn glance(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
+        let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
         Ok(self.inner.table.push(descriptor)?)
-    }
-
-    /// Whether a look at a path may leave the directory it starts from.
-    fn reads_anywhere(&self) -> bool {
-        self.grant.readable() == Reach::Anywhere
     }
 }
 
 /// What becomes of a link at the end of a path.
 fn links(flags: PathFlags) -> Links {
     if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
-}
-
-fn mode_of(file: &File) -> FsResult<u32> {
-    Ok(fstat(file).map_err(std::io::Error::from).map_err(follow::error)?.st_mode)
 }
 
 impl types::Host for Files<'_> {
@@ -128,21 +116,11 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let changes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
-        let writes = open_flags.intersects(changes)
-            || flags.intersects(DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY);
-        if !writes && self.reads_anywhere() {
-            let opened = self.follow(&fd, &path, path_flags)?;
-            if open_flags.contains(OpenFlags::DIRECTORY) {
-                self.directory(&opened)?;
-            }
-            return Ok(opened);
-        }
-        self.refuse_devices(Resource::new_borrow(fd.rep()), path_flags, path.clone()).await?;
-        let place = fd.rep();
-        let opened = self.inner.open_at(fd, path_flags, path.clone(), open_flags, flags).await;
-        self.note(place, &path, if writes { Use::Write } else { Use::Read }, &opened);
-        self.refuse_processes(opened?)
+        let directory = self.directory(&fd)?;
+        let wish = Wish::new(open_flags, flags)?;
+        let opened = self.open(&directory, &path, links(path_flags), wish);
+        self.note(fd.rep(), &path, if wish.changes() { Use::Write } else { Use::Read }, &opened);
+        Ok(self.inner.table.push(opened?)?)
     }
 
     async fn stat_at(
@@ -151,13 +129,10 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        if !self.reads_anywhere() {
-            let place = fd.rep();
-            let stat = self.inner.stat_at(fd, flags, path.clone()).await;
-            self.note(place, &path, Use::Read, &stat);
-            return stat;
-        }
-        let seen = self.glance(&fd, &path, flags)?;
+        let directory = self.directory(&fd)?;
+        let seen = self.seen(&directory, &path, links(flags), self.bounds());
+        self.note(fd.rep(), &path, Use::Read, &seen);
+        let seen = self.glance(seen?.file)?;
         let stat = self.inner.stat(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         stat
@@ -169,13 +144,18 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        if !self.reads_anywhere() {
-            return self.inner.metadata_hash_at(fd, flags, path).await;
-        }
-        let seen = self.glance(&fd, &path, flags)?;
+        let directory = self.directory(&fd)?;
+        let seen = self.seen(&directory, &path, links(flags), self.bounds())?;
+        let seen = self.glance(seen.file)?;
         let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         hash
+    }
+
+    async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
+        let directory = self.directory(&fd)?;
+        self.seen(&directory, &path, Links::Keep, Bounds::Beneath)?;
+        self.inner.readlink_at(fd, path).await
     }
 
     async fn rename_at(
@@ -186,38 +166,36 @@ impl HostDescriptor for Files<'_> {
         new_path: String,
     ) -> FsResult<()> {
         let (from, to) = (self.directory(&fd)?, self.directory(&new_fd)?);
-        if from.perms == FsPerms::ReadWrite && to.perms == FsPerms::ReadWrite {
-            replace::keep_mode(&from, &old_path, &to, &new_path);
-        }
-        let (old, new) = (fd.rep(), new_fd.rep());
-        let renamed = self.inner.rename_at(fd, old_path.clone(), new_fd, new_path.clone()).await;
-        self.note_both((old, &old_path), (new, &new_path), &renamed);
+        let renamed = self.rename((&from, &old_path), (&to, &new_path));
+        self.note_both((fd.rep(), &old_path), (new_fd.rep(), &new_path), &renamed);
         renamed
     }
 
     async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let place = fd.rep();
-        let created = self.inner.create_directory_at(fd, path.clone()).await;
+        let directory = self.directory(&fd)?;
+        let sealed = self.wanted.sealed.clone();
+        let created = self.make_directory(&directory, &path);
         // As a kernel has it: what is there already need not be made, whoever may make it. Tools make
         // all the directories on the way to a file without looking.
-        if created.is_err() && self.exists(Resource::new_borrow(place), path.clone()).await {
+        if created.is_err() && self.seen(&directory, &path, Links::Keep, self.bounds()).is_ok() {
+            self.wanted.sealed = sealed;
             return Err(ErrorCode::Exist.into());
         }
-        self.note(place, &path, Use::Write, &created);
+        self.note(fd.rep(), &path, Use::Write, &created);
         created
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let place = fd.rep();
-        let unlinked = self.inner.unlink_file_at(fd, path.clone()).await;
-        self.note(place, &path, Use::Write, &unlinked);
+        let directory = self.directory(&fd)?;
+        let unlinked = self.remove_file(&directory, &path);
+        self.note(fd.rep(), &path, Use::Write, &unlinked);
         unlinked
     }
 
     async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let place = fd.rep();
-        let removed = self.inner.remove_directory_at(fd, path.clone()).await;
-        self.note(place, &path, Use::Write, &removed);
+        let directory = self.directory(&fd)?;
+        let removed = self.remove_directory(&directory, &path);
+        self.note(fd.rep(), &path, Use::Write, &removed);
         removed
     }
 
@@ -229,9 +207,10 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let place = fd.rep();
-        let set = self.inner.set_times_at(fd, flags, path.clone(), accessed, modified).await;
-        self.note(place, &path, Use::Write, &set);
+        let directory = self.directory(&fd)?;
+        let times = entries::timestamps(accessed, modified)?;
+        let set = self.set_times_at_path(&directory, &path, links(flags), &times);
+        self.note(fd.rep(), &path, Use::Write, &set);
         set
     }
 
@@ -243,16 +222,19 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (old, new) = (fd.rep(), new_fd.rep());
-        let linked = self.inner.link_at(fd, flags, old_path.clone(), new_fd, new_path.clone()).await;
-        self.note_both((old, &old_path), (new, &new_path), &linked);
+        if flags.contains(PathFlags::SYMLINK_FOLLOW) {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let (from, to) = (self.directory(&fd)?, self.directory(&new_fd)?);
+        let linked = self.link((&from, &old_path), (&to, &new_path));
+        self.note_both((fd.rep(), &old_path), (new_fd.rep(), &new_path), &linked);
         linked
     }
 
     async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
-        let place = fd.rep();
-        let linked = self.inner.symlink_at(fd, target, path.clone()).await;
-        self.note(place, &path, Use::Write, &linked);
+        let directory = self.directory(&fd)?;
+        let linked = self.symlink(&directory, &target, &path);
+        self.note(fd.rep(), &path, Use::Write, &linked);
         linked
     }
 
@@ -320,10 +302,6 @@ impl HostDescriptor for Files<'_> {
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
         HostDescriptor::drop(&mut self.inner, fd)
-    }
-
-    async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        self.inner.readlink_at(fd, path).await
     }
 
     fn read_via_stream(

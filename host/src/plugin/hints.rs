@@ -1,10 +1,15 @@
 //! The lines of program.toml that would have allowed what a guest was refused. A hint is a line
 //! to paste, or says that there is none; nothing here decides anything.
 
+use std::path::PathBuf;
+
+use super::decisions::Refusal;
 use super::failure::Limit;
+use super::files::Closed;
 use super::state::{Met, State};
 use super::tool::GrantPlace;
-use crate::grant::Reach;
+use super::wanted::Use;
+use crate::grant::{AddressError, Destination, Reach};
 use crate::limit::Limits;
 
 /// Hints of one refusal; more would bury the message.
@@ -44,6 +49,7 @@ impl Refused<'_> {
         if *self.place == GrantPlace::Plugin {
             hints.extend(network(self, state));
         }
+        hints.extend(state.http.decisions().refusals().iter().map(|refusal| request(self, refusal)));
         if hints.is_empty() {
             hints.extend(unseen(self, state, message));
         }
@@ -57,10 +63,21 @@ impl Refused<'_> {
         Some(format!("to allow more, add `{line}` to `[plugins.limits]` of `{}`", self.plugin))
     }
 
+    /// How to grant a host. The tools that come with haft have no table of their own for it.
+    fn host(&self, destination: &Destination) -> String {
+        match self.place {
+            GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
+            GrantPlace::FetchAllow => format!("add `fetch_allow = [\"{destination}\"]` to {}", self.table()),
+            GrantPlace::SearchUrl => format!("set `search_url` in {} to a page there", self.table()),
+            GrantPlace::Plugin => format!("add `hosts = [\"{destination}\"]` to {}", self.table()),
+        }
+    }
+
     /// The table of program.toml that says what the tool may do.
     fn table(&self) -> String {
         match self.place {
             GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
+            GrantPlace::FetchAllow | GrantPlace::SearchUrl => "`[builtins]`".to_owned(),
             GrantPlace::Plugin => format!("`[plugins.grant]` of `{}`", self.plugin),
         }
     }
@@ -68,7 +85,7 @@ impl Refused<'_> {
 
 fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
     let (wanted, table) = (&state.wanted, refused.table());
-    let mut hints: Vec<String> = Vec::new();
+    let mut hints: Vec<String> = wanted.sealed.iter().map(sealed).collect();
     if refused.only_reads && wanted.writes.iter().next().is_some() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
@@ -97,6 +114,16 @@ fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
         wanted.unopened.iter().map(|problem| format!("a granted directory cannot be opened: {problem}")),
     );
     hints
+}
+
+/// What no line of program.toml allows.
+fn sealed((closed, what_for, path): &(Closed, Use, PathBuf)) -> String {
+    let path = path.display();
+    match (closed, what_for) {
+        (Closed::Hidden, Use::Read) => format!("`{path}` belongs to haft itself: tools may not read it"),
+        (Closed::Hidden, Use::Write) => format!("`{path}` belongs to haft itself: tools may not change it"),
+        (Closed::Fixed, _) => format!("`{path}` says what tools may do: tools may not change it"),
+    }
 }
 
 /// A path below no granted directory is none to a guest's C library, which does not ask haft then.
@@ -130,6 +157,26 @@ fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
         hints.push("plugins have TCP and no UDP; nothing in program.toml allows it".into());
     }
     hints
+}
+
+fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Host(destination) => format!("to allow the request, {}", refused.host(destination)),
+        Refusal::Blocked(destination) => {
+            format!("`{destination}` is blocked, by `fetch_block` in `[builtins]`")
+        }
+        Refusal::Address(destination, address, why) => {
+            let leads = format!("`{destination}` leads to {address}: {why}");
+            let granted = match why {
+                // No tool needs what is told there, and it is worth a cloud.
+                AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
+                AddressError::Loopback if destination.is_localhost() => destination.clone(),
+                _ => destination.at(*address),
+            };
+            format!("{leads}; to allow that address, {}", refused.host(&granted))
+        }
+        Refusal::Other(why) => why.clone(),
+    }
 }
 
 /// Last: interpreters look for both at their start, whatever the tool is about.

@@ -12,7 +12,9 @@ use super::bindings::exports::haft::plugin::tools;
 use super::bindings::{Plugin as Bindings, PluginPre};
 use super::engine::Engine;
 use super::failure::{End, Stop, describe};
+use super::http::{Http, Injections};
 use super::state::{Run, State};
+use super::writable::Writable;
 use crate::grant::Grant;
 use crate::limit::Limits;
 
@@ -40,15 +42,20 @@ pub(super) struct Used<T> {
 }
 
 impl Instance {
-    /// Makes an instance that may do what `grant` says.
+    /// Makes an instance that may do what `grant` says, with `injections` in its requests. It gets
+    /// its directories with `writable`, and none without: no call has begun then.
     pub(super) async fn make(
         engine: &Engine,
         component: &PluginPre<State>,
         grant: Arc<Grant>,
+        injections: Injections,
         limits: &Limits,
-        run: Run,
+        (run, writable): (Run, Option<Writable>),
     ) -> Result<Self, End> {
-        let mut store = Store::new(engine.wasmtime(), State::new(grant, limits, run));
+        let http = Http::new(engine.client().clone(), grant.clone(), injections);
+        let seals = engine.seals(&grant);
+        let mut store = Store::new(engine.wasmtime(), State::new(grant, seals, limits, run, http));
+        store.data_mut().writable = writable;
         store.limiter(|state| &mut state.budget);
         store.set_hostcall_fuel(
             MAX_TRANSFER.saturating_add(usize::try_from(limits.result).unwrap_or(usize::MAX)),
@@ -71,9 +78,11 @@ impl Instance {
         *self.store.data().grant == *grant && self.limits == *limits
     }
 
-    /// Whether the instance has opened its directories already, which then are those of the past.
-    pub(super) fn has_opened_directories(&self) -> bool {
-        self.store.data().wanted.opened
+    /// Whether the instance has reached outside already: its directories then are those of the
+    /// past, and what it asked of the network belongs to no call.
+    pub(super) fn has_reached_out(&self) -> bool {
+        let state = self.store.data();
+        state.wanted.opened || !state.http.decisions().list().is_empty()
     }
 
     /// Asks for the list of tools.
@@ -87,10 +96,11 @@ impl Instance {
     pub(super) async fn call(
         mut self,
         call: &tools::ToolCall,
-        run: Run,
+        (run, writable): (Run, Writable),
     ) -> Used<Result<tools::ToolOutput, tools::ToolError>> {
         let bound = Bound::of(&run);
-        self.store.data_mut().run = run;
+        let state = self.store.data_mut();
+        (state.run, state.writable) = (run, Some(writable));
         self.store.as_context_mut().set_epoch_deadline(1);
         let called =
             bound.hold(self.bindings.haft_plugin_tools().call_call_tool(&mut self.store, call)).await;
@@ -158,3 +168,6 @@ impl Bound {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

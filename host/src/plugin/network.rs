@@ -16,13 +16,17 @@ use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::{self, UdpSocket};
 use wasmtime_wasi::p2::{DynPollable, SocketError};
 use wasmtime_wasi::sockets::{SocketAddrUse, WasiSocketsCtxView};
 
+use super::decisions::Decisions;
 use super::state::State;
 use super::wanted::{Few, Wanted};
-use crate::grant::HostPattern;
+use crate::grant::Grant;
 
 /// Addresses a guest was refused. Shared with the check, which wasmtime owns.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Refused(Arc<Mutex<Addresses>>);
+#[derive(Clone, Debug)]
+pub(super) struct Refused {
+    addresses: Arc<Mutex<Addresses>>,
+    decisions: Decisions,
+}
 
 #[derive(Debug, Default)]
 struct Addresses {
@@ -31,8 +35,27 @@ struct Addresses {
 }
 
 impl Refused {
+    /// Nothing refused yet; what is decided is told to `decisions` as well.
+    pub(super) fn noting(decisions: &Decisions) -> Self {
+        Self { addresses: Arc::default(), decisions: decisions.clone() }
+    }
+
+    fn decide(&self, address: SocketAddr, usage: SocketAddrUse, allowed: bool) {
+        let what = match usage {
+            SocketAddrUse::TcpConnect => "tcp connection to",
+            SocketAddrUse::TcpBind => "tcp port",
+            _ => "udp at",
+        };
+        if allowed {
+            self.decisions.allow(format_args!("{what} {address}"));
+        } else {
+            self.decisions.refuse(format_args!("{what} {address}"), "not granted");
+            self.note(address, usage);
+        }
+    }
+
     fn note(&self, address: SocketAddr, usage: SocketAddrUse) {
-        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         match usage {
             SocketAddrUse::TcpConnect => addresses.connections.note(address.to_string()),
             _ => addresses.listening = true,
@@ -41,27 +64,27 @@ impl Refused {
 
     /// Where it wanted to connect to, in order.
     pub(super) fn connections(&self) -> Vec<String> {
-        let addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         addresses.connections.iter().map(|address| address.to_string()).collect()
     }
 
     /// Whether it wanted to be connected to.
     pub(super) fn listening(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).listening
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).listening
     }
 }
 
-/// Allows TCP connections to the addresses that `hosts` name, and notes every other attempt.
-pub(super) fn allow(builder: &mut WasiCtxBuilder, hosts: &[HostPattern], refused: &Refused) {
-    let (hosts, refused) = (hosts.to_vec(), refused.clone());
+/// Allows TCP connections to the addresses that the grant names, and notes every other attempt.
+pub(super) fn allow(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &Refused) {
+    let (grant, refused) = (grant.clone(), refused.clone());
     let check = move |address: SocketAddr, usage: SocketAddrUse| {
-        let connects = matches!(usage, SocketAddrUse::TcpConnect);
-        let allowed = connects && hosts.iter().any(|host| host.is_address(address))
-            // The local end of an outgoing connection: any address, any port.
-            || matches!(usage, SocketAddrUse::TcpBind) && address.ip().is_unspecified() && address.port() == 0;
-        if !allowed {
-            refused.note(address, usage);
+        // The local end of an outgoing connection: any address, any port.
+        if matches!(usage, SocketAddrUse::TcpBind) && address.ip().is_unspecified() && address.port() == 0 {
+            return true;
         }
+        let connects = matches!(usage, SocketAddrUse::TcpConnect);
+        let allowed = connects && grant.may_open(address);
+        refused.decide(address, usage, allowed);
         allowed
     };
     builder.allow_tcp(true).allow_udp(false).socket_addr_check(move |address, usage| {

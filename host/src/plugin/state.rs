@@ -9,10 +9,14 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
+use super::files::Seals;
+use super::http::Http;
 use super::network::{self, Refused};
 use super::output::Captured;
 use super::wanted::Wanted;
+use super::writable::Writable;
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -38,10 +42,14 @@ pub(super) struct State {
     pub(super) wasi: WasiCtx,
     pub(super) table: ResourceTable,
     pub(super) grant: Arc<Grant>,
+    pub(super) seals: Arc<Seals>,
+    /// The directories that the call may write; none while there is no call.
+    pub(super) writable: Option<Writable>,
     pub(super) budget: Budget,
     pub(super) run: Run,
     pub(super) wanted: Wanted,
     pub(super) refused: Refused,
+    pub(super) http: Http,
     pub(super) stdout: Captured,
     pub(super) stderr: Captured,
 }
@@ -90,35 +98,44 @@ impl Run {
         let deadline = Instant::now() + limits.time;
         Self { plugin, call, events, cancel, deadline, told: Arc::default(), cancelled: None, logged: 0 }
     }
+
+    /// No call: what an instance of `plugin` is told before there is one.
+    pub(super) fn idle(plugin: &Arc<str>, limits: &Limits) -> Self {
+        Self::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
+    }
 }
 
 impl State {
-    /// The state of a guest that may do what `grant` says, within `limits`.
-    pub(super) fn new(grant: Arc<Grant>, limits: &Limits, run: Run) -> Self {
+    /// The state of a guest that may do what `grant` says, within `limits`, with its requests
+    /// going through `http`.
+    pub(super) fn new(grant: Arc<Grant>, seals: Arc<Seals>, limits: &Limits, run: Run, http: Http) -> Self {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
-        let (wanted, refused) = (Wanted::default(), Refused::default());
+        let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
         let wasi = wasi(&grant, &stdout, &stderr, &refused);
         let budget = Budget::new(limits);
-        Self { wasi, table, grant, budget, run, wanted, refused, stdout, stderr }
+        Self { wasi, table, grant, seals, writable: None, budget, run, wanted, refused, http, stdout, stderr }
     }
 }
 
 /// Nothing but the granted environment variables and network addresses, and somewhere to print.
 /// Directories are handed out by `files`.
-fn wasi(grant: &Grant, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
+fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .allow_blocking_current_thread(true)
         .max_random_size(MAX_RANDOM);
-    network::allow(&mut builder, grant.hosts(), refused);
+    network::allow(&mut builder, grant, refused);
     for name in grant.env() {
         if let Some(value) = std::env::var_os(name) {
             builder.env(name, value.to_string_lossy());
         }
+    }
+    for (name, value) in grant.values() {
+        builder.env(name, value);
     }
     if let Some(workspace) = grant.workspace() {
         builder.initial_cwd(workspace.path().to_string_lossy());
@@ -132,6 +149,12 @@ impl WasiView for State {
     }
 }
 
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.http.view(&mut self.table)
+    }
+}
+
 impl Budget {
     fn new(limits: &Limits) -> Self {
         let rest = StoreLimitsBuilder::new()
@@ -142,6 +165,11 @@ impl Budget {
             .build();
         let memory = usize::try_from(limits.memory).unwrap_or(usize::MAX);
         Self { memory, used: 0, rest, met: None }
+    }
+
+    /// Bytes of all memories together, which is also the most there was: none ever shrinks.
+    pub(super) fn used(&self) -> u64 {
+        self.used as u64
     }
 }
 

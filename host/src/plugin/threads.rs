@@ -1,80 +1,133 @@
 //! Where guests run: on threads of their own, one for each call under way, so that the kernel
-//! shares the processors fairly between guests that spin and everything else. Nothing of haft's
-//! own runs here, and no guest ever runs on haft's own runtime.
+//! shares the processors fairly between guests that spin and everything else, and each inside a
+//! wall (`walls`). No guest ever runs on haft's own runtime, and haft writes nothing on a guest's thread.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::wall::WallState;
+use super::walls::Walls;
+use super::writable::Writable;
+
 /// Guests at work at once; further calls wait their turn. Each holds a thread, a memory of its
 /// own and a few file descriptors.
 pub(super) const MAX_GUESTS: usize = 64;
 
-/// Threads beyond the guests': for preparing instances and for guests stuck in the kernel.
-const SPARE_THREADS: usize = 16;
+/// Threads beyond the guests': for preparing instances, for looking names up and for guests stuck
+/// in the kernel.
+const SPARE_THREADS: usize = 24;
 
-/// How long an idle thread waits for the next guest.
+/// Threads for haft's own work on components: more than processors would only be in each other's way,
+/// and some may be waiting for a slow disk.
+const OWN_THREADS: usize = 32;
+
+/// How long an idle thread of haft's own waits for work.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The guests' threads. Dropping it abandons whatever still runs.
+/// The threads. Dropping it abandons whatever still runs.
 pub(super) struct Threads {
-    runtime: Option<Runtime>,
+    own: Option<Runtime>,
+    walls: Walls,
     permits: Arc<Semaphore>,
 }
 
+/// Why work gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Lost {
+    /// There is no thread for it.
+    #[error("no thread could be started: {0}")]
+    Thread(#[from] io::Error),
+    /// Its thread could not be confined as every other was.
+    #[error("the thread could not be confined: {0}")]
+    Unconfined(String),
+    /// It ended without a word.
+    #[error("the thread panicked; this is a defect of haft")]
+    Panicked,
+}
+
 impl Threads {
-    /// Prepares the threads; none runs until there is a guest but the one that keeps their timers.
+    /// Prepares the threads; none runs until there is work but the one that keeps haft's timers.
+    ///
+    /// To be called on a thread that is in no wall: what it starts is haft's own.
     pub(super) fn new() -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
+        let own = Builder::new_multi_thread()
             .worker_threads(1)
-            .max_blocking_threads(MAX_GUESTS + SPARE_THREADS)
+            .max_blocking_threads(OWN_THREADS)
             .thread_keep_alive(KEEP_ALIVE)
-            .thread_name("haft-guest")
+            .thread_name("haft-plugins")
             .enable_all()
             .build()?;
-        Ok(Self { runtime: Some(runtime), permits: Arc::new(Semaphore::new(MAX_GUESTS)) })
+        let walls = Walls::new(MAX_GUESTS + SPARE_THREADS);
+        Ok(Self { own: Some(own), walls, permits: Arc::new(Semaphore::new(MAX_GUESTS)) })
     }
 
-    /// Runs `work` on a thread of its own and waits for what it sends. The work may go on after
-    /// that; `None` when it ended without an answer.
+    /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
+    /// sends. The work may go on after that.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        writable: Writable,
         work: impl FnOnce(&Handle, oneshot::Sender<T>) + Send + 'static,
-    ) -> Option<T> {
-        let permit = self.permits.clone().acquire_owned().await.ok()?;
-        let handle = self.runtime.as_ref()?.handle().clone();
+    ) -> Result<T, Lost> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| Lost::Panicked)?;
+        let trouble = Arc::new(OnceLock::new());
+        let noted = trouble.clone();
         let (sender, receiver) = oneshot::channel();
-        self.runtime.as_ref()?.spawn_blocking(move || {
-            work(&handle, sender);
+        self.walls.pool(&writable)?.start(move |inside| {
+            match inside {
+                Ok(handle) => work(handle, sender),
+                // Noted before the sender is dropped, which is when the caller looks.
+                Err(reason) => drop((noted.set(reason), sender)),
+            }
             drop(permit);
         });
-        receiver.await.ok()
+        receiver.await.map_err(|_| trouble.get().cloned().map_or(Lost::Panicked, Lost::Unconfined))
     }
 
-    /// Runs `work` on a thread of its own, with nobody waiting for it.
-    pub(super) fn start(&self, work: impl FnOnce(&Handle) + Send + 'static) {
-        if let Some(runtime) = &self.runtime {
-            let handle = runtime.handle().clone();
-            runtime.spawn_blocking(move || work(&handle));
+    /// Runs `work` on a guest's thread, with nobody waiting for it. Not to be called from one.
+    pub(super) fn start(&self, writable: &Writable, work: impl FnOnce(&Handle) + Send + 'static) {
+        match self.walls.pool(writable) {
+            Ok(pool) => pool.start(move |inside| match inside {
+                Ok(handle) => work(handle),
+                Err(reason) => tracing::debug!(reason, "thread for a guest not confined"),
+            }),
+            Err(error) => tracing::debug!(%error, "no thread for a guest"),
         }
+    }
+
+    /// Does work of haft's own that may take a while, with all of haft's rights; also for a guest,
+    /// whose own thread has fewer.
+    pub(super) async fn own<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Lost> {
+        let own = self.own.as_ref().ok_or(Lost::Panicked)?;
+        // By way of the worker: a thread that is started here would be inside the caller's wall.
+        let done = own.spawn(async move { tokio::task::spawn_blocking(work).await });
+        done.await.and_then(|done| done).map_err(|_| Lost::Panicked)
     }
 
     /// Runs `task` beside the guests; for waiting, not for work.
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(task);
+        if let Some(own) = &self.own {
+            own.spawn(task);
         }
+    }
+
+    /// What the kernel holds of the walls around guests.
+    pub(super) fn wall(&self) -> WallState {
+        self.walls.state()
     }
 }
 
 impl Drop for Threads {
-    /// A guest stuck in the kernel must not keep haft from ending.
+    /// A thread stuck in the kernel must not keep haft from ending.
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+        if let Some(own) = self.own.take() {
+            own.shutdown_background();
         }
     }
 }

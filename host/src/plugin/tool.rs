@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
-use wasmtime::component::Component;
 
 use super::answer;
 use super::bindings::PluginPre;
@@ -16,15 +15,20 @@ use super::bindings::exports::haft::plugin::tools;
 use super::engine::Engine;
 use super::failure::{End, LoadError};
 use super::hints::Refused;
+use super::http::{Injection, Injections};
 use super::instance::Instance;
+use super::noted;
 use super::source::{Digest, Source};
 use super::state::{Run, State};
 use super::stock::{IDLE, Stock};
+use super::threads::Lost;
+use super::writable::Writable;
+use super::{meet, wall};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::tool::{Context, Schema, Tool, ToolError};
+use crate::tool::{Context, Notes, Schema, Tool, ToolError};
 
 /// A component that has been looked at. Clones share everything.
 #[derive(Clone)]
@@ -37,6 +41,7 @@ struct Inner {
     digest: Digest,
     tools: Vec<ToolDef>,
     linked: OnceLock<Result<PluginPre<State>, String>>,
+    injections: Injections,
     stock: Stock,
     calls: AtomicU64,
     restocking: AtomicBool,
@@ -57,11 +62,6 @@ async fn quiet(plugin: &Weak<Inner>) -> Option<Arc<Inner>> {
     }
 }
 
-/// What an instance that works for no call is told.
-fn idle_run(plugin: &Arc<str>, limits: &Limits) -> Run {
-    Run::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
-}
-
 /// Where in program.toml a person would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantPlace {
@@ -69,6 +69,10 @@ pub enum GrantPlace {
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
+    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
+    FetchAllow,
+    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
+    SearchUrl,
 }
 
 /// One tool of a plugin.
@@ -87,9 +91,11 @@ struct Job {
     call: tools::ToolCall,
     output: Option<Arc<Schema>>,
     grant: Arc<Grant>,
+    writable: Writable,
     limits: Limits,
     events: Events,
     cancel: CancellationToken,
+    notes: Notes,
     place: GrantPlace,
     only_reads: bool,
 }
@@ -102,18 +108,12 @@ impl Plugin {
         source: Source,
         limits: &Limits,
     ) -> Result<Self, LoadError> {
-        let digest = engine.digest(&source).map_err(|error| unreadable(&source, error))?;
+        let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
         if let Some(known) = engine.cache().and_then(|cache| cache.known(&digest)) {
             let tools = known.tools.into_iter().map(ToolDef::from).collect();
             return Ok(Self::new(engine, name, source, digest, tools, OnceLock::new()));
         }
-        let (own, own_name, own_digest, limits) = (engine.clone(), Arc::from(name), digest.clone(), *limits);
-        let own_source = source.clone();
-        let met = engine.threads().run(move |handle, sender| {
-            // Nobody waiting any more is no reason to fail.
-            let _ = sender.send(handle.block_on(meet(&own, own_name, &own_source, &own_digest, &limits)));
-        });
-        let (tools, linked) = met.await.ok_or_else(|| LoadError::Internal("compiling panicked".into()))??;
+        let (tools, linked) = meet::meet(engine, name, &source, &digest, limits).await?;
         Ok(Self::new(engine, name, source, digest, tools, OnceLock::from(Ok(linked))))
     }
 
@@ -127,8 +127,31 @@ impl Plugin {
     ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        let restocking = AtomicBool::new(false);
-        Self(Arc::new(Inner { name, engine, source, digest, tools, linked, stock, calls, restocking }))
+        let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner {
+            name,
+            engine,
+            source,
+            digest,
+            tools,
+            linked,
+            injections,
+            stock,
+            calls,
+            restocking,
+        }))
+    }
+
+    /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
+    /// They grant nothing: a host must be granted as well.
+    #[must_use]
+    pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
+        let own = &*self.0;
+        let (source, digest) = (own.source.clone(), own.digest.clone());
+        let (tools, linked) = (own.tools.clone(), own.linked.clone());
+        let same = Self::new(&own.engine, &own.name, source, digest, tools, linked);
+        let Some(inner) = Arc::into_inner(same.0) else { return self };
+        Self(Arc::new(Inner { injections: injections.into_iter().collect(), ..inner }))
     }
 
     /// The tools it lists, by the names it gives them.
@@ -163,13 +186,22 @@ impl Tool for PluginTool {
         &self.def
     }
 
+    fn digest(&self) -> Option<&str> {
+        Some(self.plugin.digest())
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         // A tool that says it only reads is held to it.
         let only_reads = self.def.hints.read_only;
+        noted::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
         let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
         let cancel = context.cancel.child_token();
         // Whoever stops waiting stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
+        let grant = Arc::new(grant);
+        let plugin = self.plugin.0.clone();
+        let ready = plugin.prepare(&grant).await;
+        let writable = ready.map_err(|lost| named(&self.def.name, lost_error(&lost)))?;
         let job = Job {
             call: tools::ToolCall {
                 id: call.id.clone(),
@@ -177,15 +209,17 @@ impl Tool for PluginTool {
                 arguments: call.arguments.to_string(),
             },
             output: self.output(),
-            grant: Arc::new(grant),
+            grant,
+            writable,
             limits: *context.limits,
             events: context.events.clone(),
             cancel,
+            notes: context.notes.clone(),
             place: self.place.clone(),
             only_reads,
         };
-        let plugin = self.plugin.0.clone();
-        let answered = self.plugin.0.engine.threads().run(move |handle, sender| {
+        let own = self.plugin.0.clone();
+        let answered = own.engine.threads().run(job.writable.clone(), move |handle, sender| {
             let _ticking = plugin.engine.clock().run();
             let (answer, remains) = handle.block_on(plugin.answer(&job));
             if sender.send(answer).is_ok() {
@@ -193,12 +227,14 @@ impl Tool for PluginTool {
             }
             drop(remains);
         });
-        let panicked = || {
-            Err(ToolError::ExecutionFailed("the guest's thread panicked; this is a defect of haft".into()))
-        };
-        let answer = answered.await.unwrap_or_else(panicked);
+        let answer = answered.await.unwrap_or_else(|lost| Err(lost_error(&lost)));
         answer.map_err(|error| named(&self.def.name, error))
     }
+}
+
+/// What became of a call whose guest was never heard of.
+fn lost_error(lost: &Lost) -> ToolError {
+    ToolError::ExecutionFailed(format!("{ENDED}did not run: {lost}"))
 }
 
 /// An error of a guest's end starts with whose end it was.
@@ -223,9 +259,11 @@ impl Inner {
             Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let used = instance.call(&job.call, self.run(job)).await;
+        let used = instance.call(&job.call, (self.run(job), job.writable.clone())).await;
         let state = used.store.data();
         self.log_output(state);
+        state.http.decisions().tell(&job.call.id, &job.events);
+        noted::used(&job.notes, state);
         let answer = match used.outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
@@ -240,7 +278,24 @@ impl Inner {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;
-        Instance::make(&self.engine, linked, job.grant.clone(), &job.limits, self.run(job)).await
+        let call = (self.run(job), Some(job.writable.clone()));
+        let injections = self.injections.clone();
+        Instance::make(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
+    }
+
+    /// Does what a call needs and its guest's thread has no right to, or no business with: loading the
+    /// component, which may have to be compiled and kept, and opening what the call may write.
+    async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, Lost> {
+        if self.linked.get().is_some() && !Writable::needs_opening(grant) {
+            return Ok(Writable::open(grant));
+        }
+        let (plugin, grant) = (self.clone(), grant.clone());
+        let prepared = self.engine.threads().own(move || {
+            // What went wrong with it is told by the call.
+            let _ = plugin.linked();
+            Writable::open(&grant)
+        });
+        prepared.await
     }
 
     fn run(&self, job: &Job) -> Run {
@@ -258,7 +313,7 @@ impl Inner {
         let kept = known.and_then(|(cache, known)| cache.load(self.engine.wasmtime(), &known.code));
         let component = match kept {
             Some(component) => component,
-            None => recompile(&self.engine, &self.source, &self.digest, &self.tools)?,
+            None => meet::recompile(&self.engine, &self.source, &self.digest, &self.tools)?,
         };
         self.engine.link(&component)
     }
@@ -277,7 +332,8 @@ impl Inner {
         plugin.engine.threads().spawn(async move {
             let Some(plugin) = quiet(&weak).await else { return };
             let engine = plugin.engine.clone();
-            engine.threads().start(move |handle| {
+            // Nobody has called: whatever a guest does before, it does without a directory.
+            engine.threads().start(&wall::nowhere(), move |handle| {
                 handle.block_on(plugin.restock(&grant, &limits));
                 plugin.restocking.store(false, Ordering::Relaxed);
             });
@@ -292,10 +348,11 @@ impl Inner {
         let _ticking = self.engine.clock().run();
         let Ok(linked) = self.linked() else { return };
         while self.stock.has_room(grant, limits) {
-            let run = idle_run(&self.name, limits);
-            match Instance::make(&self.engine, linked, grant.clone(), limits, run).await {
-                Ok(instance) if !instance.has_opened_directories() => self.stock.put(instance),
-                // Its directories are those of now; a call must get those of its own time.
+            let call = (Run::idle(&self.name, limits), None);
+            let injections = self.injections.clone();
+            match Instance::make(&self.engine, linked, grant.clone(), injections, limits, call).await {
+                Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
+                // It was given no directory, and what it asked of the network was for nobody.
                 Ok(_) => return,
                 Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
             }
@@ -328,6 +385,7 @@ impl Inner {
 
     /// The same of a guest that ended without a word of its own, or whose answer is of no use.
     fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> ToolError {
+        noted::ended(&job.notes, end);
         let refused = self.refused(job);
         let more = end.limit.and_then(|limit| refused.more(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
@@ -336,58 +394,6 @@ impl Inner {
         }
         ToolError::ExecutionFailed(with_hints(format!("{ENDED}{}", end.line), hints))
     }
-}
-
-/// Compiles a component seen for the first time and asks it for its tools, granting nothing.
-async fn meet(
-    engine: &Engine,
-    name: Arc<str>,
-    source: &Source,
-    digest: &Digest,
-    limits: &Limits,
-) -> Result<(Vec<ToolDef>, PluginPre<State>), LoadError> {
-    let _ticking = engine.clock().run();
-    let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    let (component, code) = engine.compile(&bytes)?;
-    let linked = engine.link(&component)?;
-    let grant = Arc::new(Grant::none());
-    let instance =
-        Instance::make(engine, &linked, grant, limits, idle_run(&name, limits)).await.map_err(not_listed)?;
-    let tools = super::listing::check(instance.list().await.outcome.map_err(not_listed)?)?;
-    if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.learn(digest, code, &tools);
-    }
-    Ok((tools, linked))
-}
-
-/// Compiles a component again whose compiled code was lost, unless it has become another one.
-fn recompile(
-    engine: &Engine,
-    source: &Source,
-    digest: &Digest,
-    tools: &[ToolDef],
-) -> Result<Component, LoadError> {
-    let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    if Digest::of(&bytes) != *digest {
-        return Err(LoadError::Changed);
-    }
-    let (component, code) = engine.compile(&bytes)?;
-    if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.learn(digest, code, tools);
-    }
-    Ok(component)
-}
-
-fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
-    let path = match source {
-        Source::Embedded(_) => "built in".to_owned(),
-        Source::File(path) => path.display().to_string(),
-    };
-    LoadError::Read { path, error }
-}
-
-fn not_listed(end: End) -> LoadError {
-    LoadError::Listing(end.line)
 }
 
 /// A message, and below it the hints, one a line.

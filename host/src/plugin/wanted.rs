@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::files::Closed;
 use crate::grant::{Grant, Reach, normalise};
 
 /// What one guest wanted in vain.
@@ -28,6 +29,8 @@ pub(super) struct Wanted {
     pub(super) writes: Few,
     /// Paths in a granted directory that were refused all the same: a link leads elsewhere.
     pub(super) strays: Few,
+    /// What stays closed whatever is granted, and what it was to be used for.
+    pub(super) sealed: BTreeSet<(Closed, Use, PathBuf)>,
     /// It looked a name up, which no grant allows.
     pub(super) names: bool,
     /// It wanted UDP, which no grant allows.
@@ -35,7 +38,7 @@ pub(super) struct Wanted {
 }
 
 /// What a refused path was to be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     Read,
     Write,
@@ -53,6 +56,15 @@ impl Wanted {
             self.strays.note(path);
         } else {
             few.note(path.parent().unwrap_or(Path::new("/")).to_owned());
+        }
+    }
+}
+
+impl Wanted {
+    /// Notes that `path` stays closed, whatever is granted.
+    pub(super) fn closed(&mut self, closed: Closed, path: PathBuf, what_for: Use) {
+        if self.sealed.len() < Few::MAX {
+            self.sealed.insert((closed, what_for, path));
         }
     }
 }

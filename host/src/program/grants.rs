@@ -62,7 +62,11 @@ impl Right {
     fn add(&self, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
         let root = |path: &str| -> anyhow::Result<Root> {
             let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
-            root(&std::env::current_dir()?, &path)
+            let root = root(&std::env::current_dir()?, &path)?;
+            match refusal(&root, places)? {
+                Some(refusal) => anyhow::bail!("{refusal}"),
+                None => Ok(root),
+            }
         };
         Ok(match self {
             Self::Read(path) => grant.with_read(root(path)?),
@@ -190,12 +194,28 @@ fn written_root(
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Root> {
     let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &places.home))?;
+    if let Some(refusal) = refusal(&root, places)? {
+        let problem = Problem::new(refusal).at(written.span, "granted here");
+        return Err(manifest.report(vec![problem.hint("name a directory outside of it")]).into());
+    }
     if let Err(error) = root.open() {
         let path = root.path().display();
         let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
         problems.push(problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it")));
     }
     Ok(root)
+}
+
+/// Why a directory cannot be granted, whoever grants it: it is haft's own, or part of one that is.
+/// One that haft's own lies in can be; tools get all of it but that.
+fn refusal(root: &Root, places: &Places) -> anyhow::Result<Option<String>> {
+    for own in places.own()? {
+        if self::root(Path::new("/"), own)?.contains(root) {
+            let (path, own) = (root.path().display(), own.display());
+            return Ok(Some(format!("`{path}` cannot be granted: `{own}` belongs to haft itself")));
+        }
+    }
+    Ok(None)
 }
 
 fn root(base: &Path, path: &Path) -> anyhow::Result<Root> {

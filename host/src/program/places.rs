@@ -45,6 +45,11 @@ impl Places {
         })
     }
 
+    /// Where the journal is: below [`Self::state`].
+    pub fn journal(&self) -> PathBuf {
+        self.state.join("journal")
+    }
+
     /// Makes the directories that tools are granted by default, for this user alone.
     pub fn create(&self) -> io::Result<()> {
         create_private(&self.workspace)

@@ -5,31 +5,26 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{Assembly, Places};
+use super::{Assembly, Places, secrets};
 use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::manifest::{Builtins, Component, Manifest, Plugin as Declared};
+use crate::manifest::{Component, Manifest, Plugin as Declared};
 use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source};
 use crate::report::Problem;
+use crate::secret::Secrets;
 use crate::tool::exposed_name;
 
-/// A component that comes with haft. The list of them is `plugins/builtins.rs`.
-struct Builtin {
-    name: &'static str,
-    component: &'static [u8],
-}
-
-const BUILTINS: &[Builtin] = include!("../../../plugins/builtins.rs");
-
 /// One plugin on its way into the toolbox.
-struct Wanted<'a> {
-    name: String,
-    source: Source,
-    grant: Grant,
-    limits: Limits,
+pub(super) struct Wanted<'a> {
+    pub(super) name: String,
+    pub(super) source: Source,
+    pub(super) grant: Grant,
+    /// Where a person would grant more.
+    pub(super) place: GrantPlace,
+    pub(super) limits: Limits,
     /// What program.toml says of it; nothing for a built-in.
-    declared: Option<&'a Declared>,
+    pub(super) declared: Option<&'a Declared>,
 }
 
 impl Assembly<'_> {
@@ -39,8 +34,9 @@ impl Assembly<'_> {
         places: &Places,
         sandbox: &Grant,
         grants: Vec<Grant>,
+        secrets: Secrets<'_>,
     ) -> anyhow::Result<()> {
-        let mut wanted = builtins(&self.manifest.builtins, sandbox);
+        let mut wanted = self.builtins(sandbox);
         for (plugin, grant) in self.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
             match declared(self.manifest, places, plugin, grant) {
                 Ok(plugin) => wanted.push(plugin),
@@ -50,7 +46,13 @@ impl Assembly<'_> {
         let loaded = load_all(engine, &wanted).await;
         for (wanted, loaded) in wanted.iter().zip(loaded) {
             match loaded {
-                Ok(plugin) => self.add(wanted, &plugin)?,
+                Ok(mut plugin) => {
+                    if let Some(declared) = wanted.declared {
+                        let injections = secrets::of_plugin(declared, secrets, &mut self.problems).await;
+                        plugin = plugin.with_injections(injections);
+                    }
+                    self.add(wanted, &plugin)?;
+                }
                 Err(error) => self.problems.push(unloadable(wanted, &error)),
             }
         }
@@ -58,43 +60,21 @@ impl Assembly<'_> {
     }
 
     fn add(&mut self, wanted: &Wanted<'_>, plugin: &Plugin) -> anyhow::Result<()> {
-        let (place, origin) = match wanted.declared {
-            None => (GrantPlace::Sandbox, "built in".to_owned()),
-            Some(plugin) => {
-                let place = self.manifest.source.place(plugin.name.span);
-                (GrantPlace::Plugin, format!("plugin `{}` at {place}", wanted.name))
-            }
-        };
+        let origin = wanted.declared.map_or_else(
+            || "built in".to_owned(),
+            |plugin| format!("plugin `{}` at {}", wanted.name, self.manifest.source.place(plugin.name.span)),
+        );
         for own in plugin.tools().iter().filter(|own| is_offered(wanted.declared, &own.name)) {
             let exposed = match wanted.declared {
                 None => own.name.clone(),
                 Some(_) => exposed_name(&[&wanted.name, &own.name]),
             };
             let described = described(wanted.declared, own);
-            let tool = PluginTool::new(plugin, &described, exposed, place.clone());
+            let tool = PluginTool::new(plugin, &described, exposed, wanted.place.clone());
             self.toolbox.insert(Arc::new(tool), wanted.grant.clone(), wanted.limits, origin.clone())?;
         }
         Ok(())
     }
-}
-
-/// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
-fn builtins(switches: &Builtins, sandbox: &Grant) -> Vec<Wanted<'static>> {
-    let grant = |name| match name {
-        "files" => switches.files.then(|| sandbox.clone()),
-        "time" => switches.time.then(Grant::none),
-        _ => Some(Grant::none()),
-    };
-    let wanted = |builtin: &Builtin| {
-        Some(Wanted {
-            name: builtin.name.to_owned(),
-            source: Source::Embedded(builtin.component),
-            grant: grant(builtin.name)?,
-            limits: Limits::default(),
-            declared: None,
-        })
-    };
-    BUILTINS.iter().filter_map(wanted).collect()
 }
 
 fn declared<'a>(
@@ -112,6 +92,7 @@ fn declared<'a>(
         name: plugin.name.as_str().to_owned(),
         source: Source::File(manifest.resolve(path, &places.home)),
         grant,
+        place: GrantPlace::Plugin,
         limits: plugin.limits,
         declared: Some(plugin),
     })

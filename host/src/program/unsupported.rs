@@ -31,11 +31,6 @@ impl Assembly<'_> {
                     Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
                 self.problems.push(problem.at(plugin.name.span, "this plugin"));
             }
-            for secret in &plugin.secrets {
-                let problem =
-                    Problem::new("`[plugins.secrets]` has no effect yet: plugins make no HTTP requests");
-                self.problems.push(problem.at(secret.name.span, "this secret"));
-            }
         }
     }
 

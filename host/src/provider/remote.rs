@@ -10,13 +10,14 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Request, Response, Url};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
 use super::retry::{Retry, retry_after};
 use super::{Ask, Dialect, Provider, ProviderKind, ProviderSettings, Timeouts, Turn};
 use crate::event::{Event, Events};
+use crate::secret::Redactor;
 
 /// 16 MiB: a turn of the longest output that any model has is a tenth of that.
 const MAX_BODY: usize = 16 << 20;
@@ -24,9 +25,6 @@ const MAX_BODY: usize = 16 << 20;
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// Without a sign of life for a minute a router forgets a connection on which a slow model thinks.
 const KEEPALIVE: Duration = Duration::from_mins(1);
-/// Bytes of the shortest secret that is kept out of messages: shorter ones are no keys but
-/// words (`x-tenant: dev`), and leaving those out would make a message unreadable.
-const MIN_SECRET: usize = 8;
 /// Names haft to the server.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
@@ -38,7 +36,7 @@ pub(super) struct Remote<D> {
     base: Url,
     headers: HeaderMap,
     /// The same values as in the headers, to keep them out of messages.
-    secrets: Vec<SecretString>,
+    redactor: Redactor,
     model: String,
     timeouts: Timeouts,
     retry: Retry,
@@ -73,15 +71,15 @@ impl<D: Dialect> Remote<D> {
         let base = parse_base(settings.base_url.as_deref().unwrap_or(kind.base_url))?;
         let client = client(&base, settings.timeouts)?;
         let headers = headers(&dialect, &settings)?;
-        let secrets =
-            settings.api_key.into_iter().chain(settings.headers.into_iter().map(|(_, value)| value));
+        let redactor = Redactor::default();
+        redactor.add(settings.api_key.iter().chain(settings.headers.iter().map(|(_, value)| value)));
         Ok(Self {
             kind,
             dialect,
             client,
             base,
             headers,
-            secrets: secrets.collect(),
+            redactor,
             model: settings.model,
             timeouts: settings.timeouts,
             retry: settings.retry,
@@ -185,17 +183,9 @@ impl<D: Dialect> Remote<D> {
         request
     }
 
-    /// A foreign text without secrets, bounded.
+    /// A foreign text without secrets, bounded: some servers repeat the key that they refuse.
     fn clean(&self, text: &str) -> String {
-        excerpt(&self.redact(text))
-    }
-
-    /// A foreign text without secrets: some servers repeat the key that they refuse.
-    fn redact(&self, text: &str) -> String {
-        let secrets = self.secrets.iter().map(|secret| secret.expose_secret().trim());
-        secrets
-            .filter(|secret| secret.len() >= MIN_SECRET)
-            .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        excerpt(&self.redactor.redact(text))
     }
 
     fn error(&self, failure: Failure, attempts: u32) -> ProviderError {
@@ -242,7 +232,7 @@ impl<D: Dialect> Remote<D> {
         self.dialect.decode(ask, body).or_else(|_| {
             // Complaints quote the beginning of something: what they leave of a key would no
             // longer be recognised, so they are made again about a body without keys.
-            self.dialect.decode(ask, self.redact(&String::from_utf8_lossy(body)).as_bytes())
+            self.dialect.decode(ask, self.redactor.redact(&String::from_utf8_lossy(body)).as_bytes())
         })
     }
 }

@@ -4,13 +4,16 @@
 mod arguments;
 mod clip;
 mod name;
+mod notes;
 mod toolbox;
+mod watch;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 pub use self::arguments::{ArgumentsError, Schema, SchemaError};
 pub use self::name::exposed_name;
+pub use self::notes::{Noted, Notes};
 pub use self::toolbox::{DuplicateTool, Entry, Session, Toolbox};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
@@ -30,6 +33,11 @@ pub trait Tool: Send + Sync {
     /// `Ok` carries failures too, where the tool worked and what it ran did not (a command
     /// that exits with 1). Dropping the future must stop whatever was started.
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
+
+    /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
+    fn digest(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What a call is handed.
@@ -43,6 +51,8 @@ pub struct Context<'a> {
     pub events: &'a Events,
     /// Cancelled when the caller no longer wants the answer.
     pub cancel: &'a CancellationToken,
+    /// Where to note what the journal should say of the call.
+    pub notes: &'a Notes,
 }
 
 /// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].

@@ -6,16 +6,19 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::watch::Watch;
 use super::{Context, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
-use crate::event::{Event, Events};
+use crate::event::Events;
 use crate::grant::Grant;
+use crate::journal::{Journal, Outcome};
 use crate::limit::Limits;
 use crate::manifest::ToolPattern;
+use crate::secret::Redactor;
 
 /// Tools by name, in the order they were put in.
 #[derive(Clone, Default)]
@@ -42,6 +45,10 @@ pub struct Session {
     pub events: Events,
     /// Cancelled when the caller wants no more answers.
     pub cancel: CancellationToken,
+    /// What is left out of answers, events and the journal.
+    pub redactor: Redactor,
+    /// Where calls are noted down.
+    pub journal: Journal,
 }
 
 /// Two tools of one name.
@@ -129,16 +136,21 @@ impl Toolbox {
 
     /// Runs a call and answers it, whatever happens.
     pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
-        let begun = Instant::now();
-        session.events.emit(|| Event::Started(call.clone()));
-        let result = match self.find(&call.tool) {
-            Some(entry) => entry.answer(&call, session).await,
-            None => ToolResult::error(self.unknown(&call.tool)),
-        };
-        tracing::debug!(tool = call.tool, is_error = result.is_error, elapsed = ?begun.elapsed(), "call answered");
-        let duration = begun.elapsed();
-        session.events.emit(|| Event::Completed { call, result: result.clone(), duration });
-        result
+        let entry = self.find(&call.tool);
+        let watch = Watch::begin(&call, entry, session);
+        match entry {
+            Some(entry) => {
+                let answer = entry.answer(&call, &watch, session).await;
+                watch.end(answer)
+            }
+            None => watch.end_without_tool(ToolResult::error(self.unknown(&call.tool)), Outcome::UnknownTool),
+        }
+    }
+
+    /// Answers a call with `refusal` instead of running it: whoever watches learns of it as of any
+    /// other.
+    pub fn refuse(&self, call: &ToolCall, refusal: ToolResult, session: &Session) -> ToolResult {
+        Watch::begin(call, self.find(&call.tool), session).end_without_tool(refusal, Outcome::Refused)
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -182,12 +194,19 @@ impl Entry {
         }
     }
 
-    async fn answer(&self, call: &ToolCall, session: &Session) -> ToolResult {
-        let outcome = match self.check(call) {
-            Ok(()) => self.bounded(call, session).await,
-            Err(error) => Err(error),
-        };
-        outcome.unwrap_or_else(|error| ToolResult::error(error.to_string()))
+    /// SHA-256 of what is run, where the tool is a component.
+    pub(super) fn digest(&self) -> Option<&str> {
+        self.tool.digest()
+    }
+
+    async fn answer(
+        &self,
+        call: &ToolCall,
+        watch: &Watch<'_>,
+        session: &Session,
+    ) -> Result<ToolResult, (ToolError, Outcome)> {
+        self.check(call).map_err(classified)?;
+        self.bounded(call, watch, session).await.map_err(classified)
     }
 
     fn check(&self, call: &ToolCall) -> Result<(), ToolError> {
@@ -202,10 +221,15 @@ impl Entry {
         }
     }
 
-    async fn bounded(&self, call: &ToolCall, session: &Session) -> Result<ToolResult, ToolError> {
+    async fn bounded(
+        &self,
+        call: &ToolCall,
+        watch: &Watch<'_>,
+        session: &Session,
+    ) -> Result<ToolResult, ToolError> {
         let cancel = session.cancel.child_token();
-        let context =
-            Context { grant: &self.grant, limits: &self.limits, events: &session.events, cancel: &cancel };
+        let (events, notes) = (watch.events(), watch.notes());
+        let context = Context { grant: &self.grant, limits: &self.limits, events, cancel: &cancel, notes };
         let name = &self.def().name;
         tokio::select! {
             biased;
@@ -213,10 +237,19 @@ impl Entry {
             () = cancelled_and_waited(&cancel) => Err(ToolError::ExecutionFailed(format!("`{name}` was cancelled"))),
             () = tokio::time::sleep(self.limits.time + GRACE) => {
                 let limit = self.limits.time;
+                notes.timed_out();
                 Err(ToolError::ExecutionFailed(format!("`{name}` timed out after {limit:?}")))
             }
         }
     }
+}
+
+fn classified(error: ToolError) -> (ToolError, Outcome) {
+    let outcome = match &error {
+        ToolError::InvalidArguments(_) => Outcome::InvalidArguments,
+        ToolError::ExecutionFailed(_) => Outcome::Error,
+    };
+    (error, outcome)
 }
 
 /// Ends [`GRACE`] after the call was cancelled.

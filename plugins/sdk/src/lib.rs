@@ -50,6 +50,8 @@ mod context;
 #[doc(hidden)]
 pub mod export;
 mod host;
+#[cfg(feature = "http")]
+pub mod http;
 mod path;
 mod schema;
 pub mod testing;

@@ -26,11 +26,13 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities, set_no_new_privs};
 
 use super::policy::Policy;
+use super::program::SOURCES;
 use super::sys::{self, Fork};
 use super::wire::{self, Command, FAILED, JOB, LACKING, READY, SETUP};
 use super::{mounts, rules, seccomp, watch};
 
-/// What the helper is told to be by: the only word of its command line.
+/// What the helper is told to be by. The only other word of its command line says of which
+/// sources the host is.
 pub(super) const VERB: &str = "__confine";
 
 /// Processes and threads of one call, all together: a parallel build has a few hundred.
@@ -40,12 +42,18 @@ const EXPENDABLE: &str = "1000";
 /// How a shell says that something could not be run.
 const CANNOT: u8 = 125;
 
-/// Runs the helper if that is what this process was started as; to be asked first thing in
-/// `main`, before there is a second thread. `None` where it is an ordinary start.
-pub fn entry() -> Option<ExitCode> {
+/// Runs the helper if that is what this process was started as; to be asked where there is a
+/// single thread.
+pub(super) fn entry() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
-    let is_helper = words.next().is_some_and(|word| word == VERB) && words.next().is_none();
-    is_helper.then(|| {
+    if words.next()? != VERB {
+        return None;
+    }
+    let sources = words.next().is_some_and(|word| word == *SOURCES.to_string());
+    if !sources || words.next().is_some() {
+        return Some(ExitCode::from(CANNOT));
+    }
+    Some({
         // The host closes the socket when it no longer needs the helper: no failure.
         let served = control().and_then(|control| match serve(&control) {
             Ok(()) => Ok(()),
@@ -79,11 +87,11 @@ fn control() -> io::Result<OwnedFd> {
 }
 
 fn serve(control: &OwnedFd) -> Result<()> {
-    let Some(mut message) = wire::receive(control).context("cannot hear the host")? else { return Ok(()) };
-    ensure!(message.kind == SETUP && message.descriptors.len() == 2, "the host speaks another language");
-    let policy = wire::content(message.descriptors.remove(0)).context("cannot read the policy")?;
+    let Some(message) = wire::receive(control).context("cannot hear the host")? else { return Ok(()) };
+    ensure!(message.kind == SETUP, "the host speaks another language");
+    let (policy, mut descriptors) = message.text().context("cannot read the policy")?;
     let policy: Policy = serde_json::from_slice(&policy).context("cannot understand the policy")?;
-    let job = message.descriptors.remove(0);
+    let job = descriptors.pop().context("the host sent no second socket")?;
     hygiene(&policy)?;
     if !policy.layers.namespaces {
         set_child_subreaper(Some(rustix::process::getpid())).context("cannot adopt orphans")?;
@@ -182,16 +190,18 @@ fn command(policy: &Policy, job: &OwnedFd) -> Result<std::convert::Infallible> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
     confine(policy)?;
     wire::send(job, READY, &[], NONE).context("cannot tell that it is ready")?;
-    let Some(mut message) = wire::receive(job).context("cannot hear the host")? else {
+    let Some(message) = wire::receive(job).context("cannot hear the host")? else {
         // The host has no use for this helper.
         std::process::exit(0);
     };
-    ensure!(message.kind == JOB && message.descriptors.len() == 4, "the host speaks another language");
-    let text = wire::content(message.descriptors.remove(0)).context("cannot read the command")?;
+    ensure!(message.kind == JOB, "the host speaks another language");
+    let (text, streams) = message.text().context("cannot read the command")?;
     let command = Command::decode(&text).context("cannot understand the command")?;
     enter(&command)?;
+    #[cfg(target_os = "macos")]
+    let command = super::seatbelt::wrapped(policy, command);
     sys::default_signals();
-    let error = process(&command, message.descriptors)?.exec();
+    let error = process(&command, streams)?.exec();
     let hint = if policy.read.is_some() && error.kind() == io::ErrorKind::PermissionDenied {
         " (`[sandbox] read` has to name where it, its loader and its libraries lie)"
     } else {

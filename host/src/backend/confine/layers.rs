@@ -33,7 +33,7 @@ impl Layers {
     /// The first version of Landlock that keeps files from being truncated.
     pub const MIN_LANDLOCK: u32 = 3;
     /// The first version of Landlock that keeps processes outside from being signalled.
-    const SIGNALS: u32 = 6;
+    pub(super) const SIGNALS: u32 = 6;
 
     /// What these layers cannot keep.
     pub fn verdict(self) -> Verdict {
@@ -47,6 +47,7 @@ impl Layers {
         if !self.namespaces {
             gaps.push("modes, owners and times of files outside the sandbox can be changed");
             gaps.push("names of other processes can be seen");
+            gaps.push("a program.toml that lies where tools may write can be rewritten for the next run");
             if self.landlock < Some(Self::SIGNALS) {
                 gaps.push("other processes of this user, haft among them, can be signalled");
             }
@@ -117,7 +118,7 @@ mod tests {
         }
         let Verdict::Reduced(new) = with(false, Some(6)) else { panic!() };
         let Verdict::Reduced(old) = with(false, Some(5)) else { panic!() };
-        assert!(old.len() == new.len() + 1 && old[2].contains("signalled"));
+        assert!(old.len() == new.len() + 1 && old.last().unwrap().contains("signalled"));
         assert_eq!(Layers::NONE.verdict(), Verdict::Open);
     }
 }

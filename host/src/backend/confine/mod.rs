@@ -18,8 +18,12 @@ mod helper;
 mod layers;
 mod mounts;
 mod policy;
+mod program;
 mod rules;
+#[cfg(any(test, target_os = "macos"))]
+mod seatbelt;
 mod seccomp;
+pub mod selftest;
 mod session;
 mod sys;
 mod watch;
@@ -28,12 +32,13 @@ mod wire;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use self::helper::entry;
 pub use self::layers::{Layers, Verdict};
 use self::policy::Policy;
+use self::program::Programs;
 use self::session::Unready;
 pub(super) use self::session::{News, Session};
 pub(super) use self::wire::Command;
@@ -43,13 +48,19 @@ use crate::grant::{Grant, Root};
 /// the mounts as they were when it was made.
 const MAX_AGE: Duration = Duration::from_mins(5);
 
+/// Runs what this process was started as, if that is a part of the sandbox: the helper, or the one
+/// who tries to get out of it. To be asked first thing in `main`, before there is a second thread;
+/// `None` where it is an ordinary start.
+pub fn entry() -> Option<ExitCode> {
+    helper::entry().or_else(selftest::entry)
+}
+
 /// Starts confined children. One a process; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Confiner(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    helper: PathBuf,
     /// Whether to use the layers as they are, none less and none judged.
     strict: bool,
     state: Mutex<State>,
@@ -57,7 +68,10 @@ struct Inner {
 
 #[derive(Debug)]
 struct State {
+    programs: Programs,
     layers: Layers,
+    /// Whether a helper has laid all of them.
+    proven: bool,
     /// Why there are no namespaces, where there are none.
     missing: Option<String>,
     /// Whether to keep a helper in waiting.
@@ -91,33 +105,42 @@ impl Confiner {
     /// Confines with every layer that this kernel offers, by way of this program, whose `main` must
     /// ask [`entry`] first.
     pub fn new() -> Self {
-        Self::with_helper("/proc/self/exe")
+        Self::of(Programs::of_this_process(), Layers::offered(), false)
     }
 
     /// The same by way of another program that asks [`entry`] first.
     pub fn with_helper(helper: impl Into<PathBuf>) -> Self {
-        Self::of(helper.into(), Layers::offered(), false)
+        Self::of(Programs::only(helper.into()), Layers::offered(), false)
     }
 
     /// Uses exactly these layers, whatever is lost. [`Layers::NONE`] watches over children without
     /// confining them; anything between the two is for finding out what a layer does.
     pub fn exactly(helper: impl Into<PathBuf>, layers: Layers) -> Self {
-        Self::of(helper.into(), layers, true)
+        Self::of(Programs::only(helper.into()), layers, true)
     }
 
     /// Watches over children without confining them.
     pub fn open() -> Self {
-        Self::exactly("/proc/self/exe", Layers::NONE)
+        Self::of(Programs::of_this_process(), Layers::NONE, true)
     }
 
-    fn of(helper: PathBuf, layers: Layers, strict: bool) -> Self {
-        let state = Mutex::new(State { layers, missing: None, ahead: false, ready: None });
-        Self(Arc::new(Inner { helper, strict, state }))
+    fn of(programs: Programs, layers: Layers, strict: bool) -> Self {
+        let state =
+            Mutex::new(State { programs, layers, proven: strict, missing: None, ahead: false, ready: None });
+        Self(Arc::new(Inner { strict, state }))
     }
 
     /// The layers in use, as far as they have been tried.
     pub fn layers(&self) -> Layers {
         self.state(|state| state.layers)
+    }
+
+    /// What holds children, in a few words.
+    pub fn describe(&self) -> String {
+        match self.layers() {
+            Layers::NONE => "UNCONFINED: the sandbox was switched off".to_owned(),
+            layers => format!("confined by {}", layers.describe()),
+        }
     }
 
     /// Why a layer that the kernel should have cannot be had.
@@ -178,6 +201,10 @@ impl Confiner {
         if let Some(ready) = ready.filter(|ready| ready.is_for(&policy, &identities(grant))) {
             return Ok(ready.session);
         }
+        if self.state(|state| state.proven) {
+            // What failed before the command was started is told in the place of its end.
+            return Session::start(&self.program(&policy), &policy).map_err(ConfineError::Failed);
+        }
         Ok(self.started(grant).await?.0)
     }
 
@@ -203,9 +230,25 @@ impl Confiner {
     }
 
     async fn start(&self, policy: &Policy) -> Result<Session, Unready> {
-        let mut session = Session::start(&self.0.helper, policy)?;
+        match self.start_one(policy).await {
+            // The small program may be another version's.
+            Err(error) if !error.lacking && self.state(|state| state.programs.forget_small()) => {
+                tracing::debug!(error = %error.why, "the small helper is of no use");
+                self.start_one(policy).await
+            }
+            started => started,
+        }
+    }
+
+    async fn start_one(&self, policy: &Policy) -> Result<Session, Unready> {
+        let mut session = Session::start(&self.program(policy), policy)?;
         session.ready().await?;
+        self.state(|state| state.proven = true);
         Ok(session)
+    }
+
+    fn program(&self, policy: &Policy) -> PathBuf {
+        self.state(|state| state.programs.for_policy(policy))
     }
 
     fn policy(&self, grant: &Grant) -> Result<Policy, ConfineError> {

@@ -173,7 +173,9 @@ fn without_second_table(program: BpfProgram) -> BpfProgram {
     if cfg!(not(target_arch = "x86_64")) {
         return program;
     }
-    let instruction = |code: u32, jt, jf, k| sock_filter { code: code as u16, jt, jf, k };
+    // Every code of an instruction has 16 bits.
+    let instruction =
+        |code: u32, jt, jf, k| sock_filter { code: u16::try_from(code).unwrap_or_default(), jt, jf, k };
     let answer = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
     let mut whole = vec![
         // The number of the call stands at the beginning of what a filter sees.

@@ -15,10 +15,12 @@ use tokio::time::timeout;
 use super::Streams;
 use super::helper::VERB;
 use super::policy::Policy;
+use super::program::SOURCES;
 use super::wire::{self, Command, ENDED, Ended, FAILED, GONE, JOB, LACKING, READY, SETUP, STOP};
 
 /// How long a helper may take to make itself ready; it takes a few milliseconds.
 const READY_BOUND: Duration = Duration::from_secs(10);
+const SILENT: &str = "the helper does not answer; a program that uses haft as a library has to ask `confine::entry` first thing in `main`";
 /// How long an ended helper is waited for; one that the kernel cannot end is left to it.
 const REAP: Duration = Duration::from_secs(1);
 /// Messages that a helper sends at most.
@@ -70,15 +72,15 @@ impl Session {
         let (job, their_job) = wire::pair()?;
         let text = serde_json::to_vec(policy).map_err(io::Error::other)?;
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
-        wire::send(&control, SETUP, &[], &[wire::file(&text)?, their_job])?;
+        wire::send_text(&control, SETUP, &text, &[&their_job])?;
+        drop(their_job);
         Ok(Self { control: watched(control)?, job: watched(job)?, child, received: 0 })
     }
 
     /// Tells the helper what to become. It does once it is ready.
     pub(in crate::backend) fn become_command(&self, command: &Command, streams: &Streams) -> io::Result<()> {
         let [input, output, errors] = streams;
-        let text = wire::file(&command.encode())?;
-        wire::send(self.job.get_ref(), JOB, &[], &[&text, input, output, errors])
+        wire::send_text(self.job.get_ref(), JOB, &command.encode(), &[input, output, errors])
     }
 
     /// Waits until the helper is ready to become a command.
@@ -87,7 +89,7 @@ impl Session {
             tokio::select! {
                 biased;
                 message = receive(&self.job) => match message {
-                    Ok(Some(message)) if message.kind == READY => return Ok(()),
+                    Ok(Some(message)) if message.kind == READY => Ok(()),
                     Ok(Some(message)) => Err(Unready::from(Ok(Some(message)))),
                     // It has ended; why is told on the other socket, if at all.
                     _ => Err(Unready::from(receive(&self.control).await)),
@@ -95,29 +97,24 @@ impl Session {
                 message = receive(&self.control) => Err(Unready::from(message)),
             }
         };
-        let late = || Err(Unready { lacking: false, why: io::ErrorKind::TimedOut.into() });
+        let late = || Err(Unready { lacking: false, why: io::Error::other(SILENT) });
         timeout(READY_BOUND, ready).await.unwrap_or_else(|_| late())
     }
 
     /// Waits for what the helper has to say. May be dropped and called again.
     pub(in crate::backend) async fn news(&mut self) -> io::Result<News> {
-        loop {
-            let message = receive(&self.control).await?;
-            self.received += 1;
-            let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
-                return Err(io::Error::other("the process that watches over the command has ended"));
-            };
-            match message.kind {
-                ENDED => {
-                    let ended = Ended::decode(&message.body);
-                    return ended.map(News::Ended).ok_or_else(|| failure(None));
-                }
-                GONE => {
-                    let count = message.body.first_chunk().copied().map(u32::from_le_bytes);
-                    return Ok(News::Gone(count.unwrap_or_default()));
-                }
-                _ => return Err(failure(Some(message))),
+        let message = receive(&self.control).await?;
+        self.received += 1;
+        let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
+            return Err(io::Error::other("the process that watches over the command has ended"));
+        };
+        match message.kind {
+            ENDED => Ended::decode(&message.body).map(News::Ended).ok_or_else(|| failure(None)),
+            GONE => {
+                let count = message.body.first_chunk().copied().map(u32::from_le_bytes);
+                Ok(News::Gone(count.unwrap_or_default()))
             }
+            _ => Err(failure(Some(message))),
         }
     }
 
@@ -177,6 +174,12 @@ fn failure(message: Option<wire::Message>) -> io::Error {
 #[expect(clippy::disallowed_methods, reason = "starts the helper that confines everything else")]
 fn starter(helper: &Path) -> Starter {
     let mut starter = Starter::new(helper);
-    starter.arg0("haft").arg(VERB).env_clear().stdout(Stdio::null()).stderr(Stdio::null());
+    starter
+        .arg0("haft")
+        .arg(VERB)
+        .arg(SOURCES.to_string())
+        .env_clear()
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     starter
 }

@@ -20,6 +20,8 @@ use super::wire::{self, ENDED, Ended, GONE, STOP};
 const TERM_GRACE: Duration = Duration::from_millis(500);
 /// How long KILL is repeated; what the kernel cannot kill is left to it.
 const KILL_BOUND: Duration = Duration::from_secs(2);
+/// How long an empty watch waits to be dismissed.
+const LINGER: Duration = Duration::from_secs(1);
 /// Between two rounds of signals.
 const ROUND: Duration = Duration::from_millis(10);
 /// Processes that one look finds at most; more are found by the next.
@@ -31,6 +33,7 @@ pub(super) fn until_gone(control: &OwnedFd, ended: &OwnedFd, command: Pid, is_fi
     let mut watch = Watch { control, command, is_first, reaped: 0, told: false };
     loop {
         if watch.reap()? {
+            watch.linger(ended);
             return Ok(());
         }
         match watch.hear(ended, None)? {
@@ -115,6 +118,17 @@ impl Watch<'_> {
             Ok(Some(_)) => Heard::Nothing,
             Ok(None) | Err(_) => Heard::HostGone,
         })
+    }
+
+    /// Waits until the host has heard: taking namespaces down takes longer than a command like
+    /// `true`, and the host would wait for the processor that does it.
+    fn linger(&self, ended: &OwnedFd) {
+        let started = Instant::now();
+        while started.elapsed() < LINGER {
+            if matches!(self.hear(ended, Some(LINGER)), Err(_) | Ok(Heard::HostGone)) {
+                return;
+            }
+        }
     }
 
     /// Ends everything: TERM, a grace, KILL until nobody is left.

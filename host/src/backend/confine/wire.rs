@@ -101,6 +101,21 @@ pub(super) fn send(socket: impl AsFd, kind: u8, body: &[u8], descriptors: &[impl
     Ok(())
 }
 
+/// Sends one message with `text` in its body where it fits, else in a file ahead of `descriptors`.
+pub(super) fn send_text(
+    socket: impl AsFd,
+    kind: u8,
+    text: &[u8],
+    descriptors: &[&OwnedFd],
+) -> io::Result<()> {
+    if text.len() < MAX_MESSAGE {
+        return send(socket, kind, text, descriptors);
+    }
+    let file = file(text)?;
+    let all: Vec<_> = std::iter::once(&file).chain(descriptors.iter().copied()).collect();
+    send(socket, kind, &[], &all)
+}
+
 /// Receives one message; `None` when the other end is closed. Waits only for blocking sockets.
 pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -124,18 +139,26 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
 }
 
 /// A file in memory that holds `bytes`, to be read from its beginning.
-pub(super) fn file(bytes: &[u8]) -> io::Result<OwnedFd> {
+fn file(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("haft", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
 }
 
-/// What a file in memory holds.
-pub(super) fn content(file: OwnedFd) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::from(file).take(MAX_FILE).read_to_end(&mut bytes)?;
-    Ok(bytes)
+impl Message {
+    /// What [`send_text`] sent, and the descriptors without the file it may have been in.
+    pub(super) fn text(mut self) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+        if !self.body.is_empty() {
+            return Ok((self.body, self.descriptors));
+        }
+        if self.descriptors.is_empty() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut bytes = Vec::new();
+        File::from(self.descriptors.remove(0)).take(MAX_FILE).read_to_end(&mut bytes)?;
+        Ok((bytes, self.descriptors))
+    }
 }
 
 /// What is to be run, and where.
@@ -207,11 +230,15 @@ mod tests {
     #[test]
     fn messages_carry_descriptors_and_keep_their_borders() {
         let (ours, theirs) = pair().unwrap();
-        send(&ours, JOB, b"body", &[file(b"inside").unwrap()]).unwrap();
+        let (passed, _other) = pair().unwrap();
+        for text in [vec![b'x'; 3], vec![b'x'; MAX_MESSAGE], vec![b'x'; 1 << 20]] {
+            send_text(&ours, JOB, &text, &[&passed]).unwrap();
+            let message = receive(&theirs).unwrap().unwrap();
+            assert_eq!(message.kind, JOB);
+            let (received, descriptors) = message.text().unwrap();
+            assert!(received == text && descriptors.len() == 1);
+        }
         send(&ours, STOP, b"", &[] as &[OwnedFd]).unwrap();
-        let mut first = receive(&theirs).unwrap().unwrap();
-        assert_eq!((first.kind, first.body.as_slice()), (JOB, &b"body"[..]));
-        assert_eq!(content(first.descriptors.remove(0)).unwrap(), b"inside");
         assert_eq!(receive(&theirs).unwrap().unwrap().kind, STOP);
         drop(ours);
         assert!(receive(&theirs).unwrap().is_none());

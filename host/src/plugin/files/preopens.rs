@@ -1,4 +1,7 @@
-//! The directories a guest is handed when it asks for them: exactly those of its grant.
+//! The directories a guest is handed when it asks for them: exactly those of its grant, and none
+//! that belongs to haft itself.
+
+use std::fs::File;
 
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::{Descriptor, Dir};
@@ -6,6 +9,9 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::Files;
+use super::look::Object;
+use super::seals::Closed;
+use crate::grant::Preopen;
 
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
@@ -15,16 +21,40 @@ impl preopens::Host for Files<'_> {
         self.wanted.unopened.clear();
         let mut directories = Vec::with_capacity(preopens.len());
         for preopen in preopens {
-            match preopen.root.open() {
+            match self.preopen(&preopen) {
                 Ok(directory) => {
-                    let (permissions, mode) = rights(preopen.writable);
-                    let directory = Descriptor::Dir(Dir::new(directory, permissions, mode, true));
+                    let directory = Descriptor::Dir(directory);
                     directories.push((self.inner.table.push(directory)?, preopen.name));
                 }
-                Err(error) => self.wanted.unopened.push(format!("`{}`: {error}", preopen.name)),
+                Err(problem) => self.wanted.unopened.push(format!("`{}`: {problem}", preopen.name)),
             }
         }
         Ok(directories)
+    }
+}
+
+impl Files<'_> {
+    fn preopen(&self, preopen: &Preopen) -> Result<Dir, String> {
+        let (directory, closed) = self.granted(preopen)?;
+        let (permissions, mode) = rights(preopen.writable && closed.is_none());
+        Ok(Dir::new(directory, permissions, mode, true))
+    }
+
+    /// A granted directory, and what is closed about it.
+    fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Closed>), String> {
+        let Some(writable) = self.writable else {
+            return Err("no call has begun".into());
+        };
+        let directory = if preopen.writable {
+            writable.directory(&preopen.root)?
+        } else {
+            preopen.root.open().map_err(|error| error.to_string())?
+        };
+        let object = Object::of(directory).map_err(|error| error.to_string())?;
+        match self.seals.on(&object).map_err(|error| error.to_string())? {
+            Some(seal) if seal.closed == Closed::Hidden => Err("it belongs to haft itself".into()),
+            seal => Ok((object.file, seal.map(|seal| seal.closed))),
+        }
     }
 }
 

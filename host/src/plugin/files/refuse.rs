@@ -1,43 +1,91 @@
 //! What is refused whatever the grant says, and a note of what was refused for want of one.
 //! Decides by what is there, never by its name.
 
+use std::io;
+use std::path::PathBuf;
+
 use wasmtime::component::Resource;
-use wasmtime_wasi::filesystem::Descriptor;
-use wasmtime_wasi::p2::FsResult;
-use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorType, ErrorCode, HostDescriptor, PathFlags};
+use wasmtime_wasi::filesystem::{Descriptor, Dir};
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::super::wanted::Use;
-use super::{Files, follow};
+use super::look::{Bounds, Links, Object, look};
+use super::seals::{Closed, Judged, Seal};
+use super::{Files, look};
+
+/// How often an object is looked for that loses its place while it is judged, as a file that another
+/// process replaces again and again.
+const MAX_TURNS: usize = 40;
 
 impl Files<'_> {
-    /// Gives back what was opened, unless it shows haft itself.
-    pub(super) fn refuse_processes(
+    /// What `path` below `directory` leads to, and what keeps it closed.
+    pub(super) fn judged(
         &mut self,
-        opened: Resource<Descriptor>,
-    ) -> FsResult<Resource<Descriptor>> {
-        let file = match self.inner.table.get(&opened)? {
-            Descriptor::File(file) => file.file.clone(),
-            Descriptor::Dir(directory) => directory.dir.clone(),
-        };
-        if let Err(refusal) = follow::refuse_processes(&file) {
-            self.inner.table.delete(opened)?;
-            return Err(refusal);
+        directory: &Dir,
+        path: &str,
+        links: Links,
+        bounds: Bounds,
+    ) -> FsResult<(Object, Option<Seal>)> {
+        for _ in 0..MAX_TURNS {
+            let object = match look(directory, path, links, bounds) {
+                Ok(object) => object,
+                Err(error) => return Err(self.missed(directory, path, bounds, error)),
+            };
+            match self.seals.judge(&object).map_err(look::error)? {
+                Judged::Gone => {}
+                Judged::Free => return Ok((object, None)),
+                Judged::Sealed(seal) => return Ok((object, Some(seal))),
+            }
         }
-        Ok(opened)
+        Err(ErrorCode::NoEntry.into())
     }
 
-    /// Refuses what could be opened and never come back.
-    pub(super) async fn refuse_devices(
+    /// The same for somebody who asks about it. That a hidden directory is there anybody can see who
+    /// lists the one above; what is in it nobody.
+    pub(super) fn seen(
         &mut self,
-        fd: Resource<Descriptor>,
-        flags: PathFlags,
-        path: String,
-    ) -> FsResult<()> {
-        match self.inner.stat_at(fd, flags, path).await.map(|stat| stat.type_) {
-            Ok(DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink)
-            | Err(_) => Ok(()),
-            Ok(_) => Err(ErrorCode::Unsupported.into()),
+        directory: &Dir,
+        path: &str,
+        links: Links,
+        bounds: Bounds,
+    ) -> FsResult<Object> {
+        match self.judged(directory, path, links, bounds)? {
+            (object, Some(Seal { closed: Closed::Hidden, itself: false })) => {
+                Err(self.refuse(Closed::Hidden, look::real_path(&object.file), Use::Read))
+            }
+            (object, _) => Ok(object),
         }
+    }
+
+    /// The refusal of what is closed, with a note of it.
+    pub(super) fn refuse(&mut self, closed: Closed, place: io::Result<PathBuf>, what_for: Use) -> FsError {
+        if let Ok(place) = place {
+            self.wanted.closed(closed, place, what_for);
+        }
+        // Not what a path outside the grant gets: no grant would help.
+        ErrorCode::Access.into()
+    }
+
+    /// The error of a path that leads to nothing. What is missing in a hidden directory is as hidden
+    /// as what is there.
+    pub(super) fn missed(&mut self, directory: &Dir, path: &str, bounds: Bounds, error: FsError) -> FsError {
+        if self.seals.hides_nothing() {
+            return error;
+        }
+        let mut above = path.trim_end_matches('/');
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            above = parent;
+            let found = look(directory, if above.is_empty() { "/" } else { above }, Links::Follow, bounds);
+            let Ok(found) = found else { continue };
+            return match self.seals.on(&found) {
+                Ok(Some(Seal { closed: Closed::Hidden, .. })) => {
+                    self.refuse(Closed::Hidden, look::real_path(&found.file), Use::Read)
+                }
+                _ => error,
+            };
+        }
+        error
     }
 
     /// Remembers what was refused for want of a right, for the hint that goes with the answer.
@@ -48,8 +96,8 @@ impl Files<'_> {
             Some(ErrorCode::NoEntry) => return self.wanted.missed = true,
             _ => return,
         }
-        let directory = self.directory(&Resource::new_borrow(fd));
-        if let Ok(place) = directory.and_then(|directory| follow::place(&directory, path)) {
+        let directory = self.directory(&Resource::<Descriptor>::new_borrow(fd));
+        if let Ok(place) = directory.and_then(|directory| look::place(&directory, path)) {
             self.wanted.refuse(&place, what_for, self.grant);
         }
     }
@@ -63,15 +111,6 @@ impl Files<'_> {
     ) {
         for (fd, path) in [(from, old), (to, new)] {
             self.note(fd, path, Use::Write, result);
-        }
-    }
-
-    /// Whether there is anything at `path`.
-    pub(super) async fn exists(&mut self, fd: Resource<Descriptor>, path: String) -> bool {
-        if self.reads_anywhere() {
-            self.stat_at(fd, PathFlags::empty(), path).await.is_ok()
-        } else {
-            self.inner.stat_at(fd, PathFlags::empty(), path).await.is_ok()
         }
     }
 }

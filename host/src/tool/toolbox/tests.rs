@@ -3,6 +3,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::event::Event;
 use crate::grant::Root;
 
 /// Says what it was called with, or fails as its arguments ask.

@@ -28,14 +28,17 @@ macro_rules! deed {
     };
 }
 
+mod escape;
 mod fall;
 mod files;
 mod flood;
 mod grow;
+mod http;
 mod network;
 mod stay;
 mod world;
 
+use self::escape::{Append, Hold, ReadAgain, Resize, Touch, WriteAgain};
 use self::fall::{Exit, Panic, Recurse, TalkAndPanic, Unreachable};
 use self::files::{
     Create, Hardlink, ListDir, ManyFiles, Open, OpenNofollow, ReadLink, Remove, Rename, SetTimes, Stat,
@@ -43,6 +46,7 @@ use self::files::{
 };
 use self::flood::{BadStructured, FloodHost, FloodPieces, FloodResult, FloodStderr, FloodStdout, Log, Print};
 use self::grow::{Allocate, CountCalls, Fill, Leak};
+use self::http::{HttpDrain, HttpGet, HttpHold, HttpMany, HttpPost};
 use self::network::{Connect, Listen, LookUp, Udp};
 use self::stay::{Linger, Progress, Sleep, SleepForever, Spin, SpinCalling, WaitCancel};
 use self::world::{Args, Argument, Binary, Echo, Env, Paths, SetDir, Stdin, Structured, Variable};
@@ -101,4 +105,15 @@ haft_plugin::export!(
     WriteSecretly,
     WriteMany,
     SetTimes,
+    HttpGet,
+    HttpDrain,
+    HttpPost,
+    HttpMany,
+    HttpHold,
+    Append,
+    Resize,
+    ReadAgain,
+    WriteAgain,
+    Hold,
+    Touch,
 );

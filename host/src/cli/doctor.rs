@@ -1,0 +1,98 @@
+//! `haft doctor`: what this machine offers, whether the sandbox holds, and what stands in the way of
+//! working. It refuses to end at the first thing that is wrong, and to print a secret.
+
+mod machine;
+mod page;
+mod places;
+mod program;
+mod providers;
+mod sandbox;
+mod tools;
+
+use clap::Args;
+use serde::Serialize;
+
+use self::machine::Machine;
+use self::page::Section;
+use self::places::Place;
+use self::program::Found;
+use self::providers::Providers;
+use self::sandbox::Sandbox;
+use self::tools::Tool;
+use super::terminal::Terminal;
+use super::{Common, Exit};
+use crate::program::{Options, Places, Program};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The self-test starts a process as confined as `bash` is, which tries to get out in every way that
+is known. It touches nothing but files that were made for it. Exit code 6 says that the sandbox
+does not hold what it should; what a reduced sandbox cannot hold is listed, and is no failure.")]
+pub(super) struct Doctor {}
+
+/// Everything that was found out, in the order in which it is shown.
+#[derive(Serialize)]
+struct Diagnosis {
+    machine: Machine,
+    sandbox: Sandbox,
+    program: Found,
+    places: Vec<Place>,
+    tools: Vec<Tool>,
+    providers: Providers,
+}
+
+impl Doctor {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let diagnosis = Diagnosis::make(common.options(terminal, false)?).await?;
+        if terminal.json {
+            terminal.json(&diagnosis)?;
+        } else {
+            terminal.data(&page::render(&diagnosis.machine.title(), &diagnosis.sections()))?;
+        }
+        Ok(diagnosis.exit())
+    }
+}
+
+impl Diagnosis {
+    async fn make(options: Options) -> anyhow::Result<Self> {
+        // Without a home there is nothing to look at, and the error says what to do.
+        let places = Places::of_this_machine()?;
+        let confiner = options.confiner.clone().unwrap_or_default();
+        let loaded = Program::load(&Options { confiner: Some(confiner.clone()), ..options }).await;
+        let machine = Machine::look();
+        let program = loaded.as_ref().ok();
+        let grant = program.map(|program| &program.grant);
+        let sandbox = Sandbox::test(&confiner, grant, &places, machine.container).await;
+        Ok(Self {
+            tools: tools::look(&confiner, &places, sandbox.is_refused()).await,
+            providers: Providers::look(program).await,
+            places: places::look(&places),
+            program: Found::new(&loaded),
+            machine,
+            sandbox,
+        })
+    }
+
+    fn sections(&self) -> [Section; 5] {
+        [
+            Section { title: "Sandbox", lines: self.sandbox.lines() },
+            Section { title: "Program", lines: self.program.lines() },
+            Section { title: "Places", lines: self.places.iter().map(Place::line).collect() },
+            Section { title: "Tools", lines: self.tools.iter().map(Tool::line).collect() },
+            Section { title: "Providers", lines: self.providers.lines() },
+        ]
+    }
+
+    /// The most serious comes first.
+    fn exit(&self) -> Exit {
+        if !self.sandbox.holds() {
+            Exit::Sandbox
+        } else if !self.program.is_right() {
+            Exit::Program
+        } else if self.places.iter().any(Place::is_unusable) {
+            Exit::Failure
+        } else {
+            Exit::Success
+        }
+    }
+}

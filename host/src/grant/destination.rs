@@ -1,0 +1,150 @@
+//! Where a request goes: scheme, host and port, in the one form that patterns are compared with.
+//! Refuses whatever different programs would read differently: user names, odd ports, odd hosts.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::host::{host_name, split_port};
+
+/// How a destination is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// In the clear.
+    Http,
+    /// Through TLS.
+    Https,
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    scheme: Scheme,
+    host: String,
+    port: u16,
+}
+
+impl Scheme {
+    /// As a URL begins.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port where none is written.
+    pub fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl Destination {
+    /// The destination of a URL with this scheme and authority; `None` where they are not exactly
+    /// `http` or `https` and `host[:port]`.
+    pub fn new(scheme: &str, authority: &str) -> Option<Self> {
+        let scheme = [Scheme::Http, Scheme::Https].into_iter().find(|known| known.name() == scheme)?;
+        let (host, port) = split_port(authority).ok()?;
+        Some(Self { scheme, host: host_name(host)?, port: port.unwrap_or(scheme.port()) })
+    }
+
+    /// How it is spoken to.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The host: a name in lower case, an IPv4 address, or an IPv6 address in brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port, from 1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The host without brackets: what is looked up, and what a certificate must be for.
+    pub fn name(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// The host where it is an address.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.name().parse().ok()
+    }
+
+    /// The same, by one of the addresses that the host stands for.
+    #[must_use]
+    pub fn at(&self, address: IpAddr) -> Self {
+        let host = match address.to_canonical() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
+        Self { host, ..self.clone() }
+    }
+
+    /// Whether the host is `localhost`.
+    pub fn is_localhost(&self) -> bool {
+        self.host == "localhost"
+    }
+
+    /// `host[:port]`, without the port that the scheme has anyway.
+    pub fn authority(&self) -> String {
+        if self.port == self.scheme.port() {
+            self.host.clone()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme.name(), self.authority())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_have_one_form() {
+        for (scheme, authority, shown) in [
+            ("https", "API.test", "https://api.test"),
+            ("https", "api.test:443", "https://api.test"),
+            ("http", "api.test:443", "http://api.test:443"),
+            ("http", "127.0.0.1:80", "http://127.0.0.1"),
+            ("http", "[0:0:0:0:0:0:0:1]:8080", "http://[::1]:8080"),
+        ] {
+            assert_eq!(Destination::new(scheme, authority).unwrap().to_string(), shown, "{authority}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_no_destination() {
+        for authority in [
+            "",
+            ":80",
+            "user@api.test",
+            "api.test@evil.test",
+            "api.test:",
+            "api.test:0",
+            "api.test:65536",
+            "api.test:80:80",
+            "api.test.",
+            "api..test",
+            "::1",
+            "[::1",
+            "[fe80::1%eth0]",
+            "[api.test]",
+            "api.test#x",
+            "%31.test",
+        ] {
+            assert_eq!(Destination::new("http", authority), None, "{authority:?}");
+        }
+        assert_eq!(Destination::new("ftp", "api.test"), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! The file that lines are added to. One `write` a line, at the end of the file as the kernel finds
+//! it, so that processes do not mix their lines; refuses to wait for any of the others.
+
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+/// The file that is written to.
+pub(super) const CURRENT: &str = "journal.jsonl";
+
+/// What the names of files that were put aside begin with; the time follows, so that they sort by it.
+pub(super) const ASIDE: &str = "journal-";
+
+/// What the names of all files end with.
+pub(super) const ENDING: &str = ".jsonl";
+
+/// Bytes of a file before it is put aside: some ten thousand lines, read in a moment.
+const MAX_FILE: u64 = 8 << 20;
+
+/// Files that were put aside and are kept, so that the journal takes 72 MiB at most.
+const MAX_ASIDE: usize = 8;
+
+/// Bytes of a line; many times those of the longest record. What is longer is none.
+pub(super) const MAX_LINE: usize = 1 << 20;
+
+/// The file, open from its first line on.
+#[derive(Debug)]
+pub(super) struct File {
+    directory: PathBuf,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: fs::File,
+    device: u64,
+    inode: u64,
+    /// Whether the file ends within a line: a write came to its end before the line did.
+    torn: bool,
+}
+
+impl File {
+    pub(super) fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), open: None }
+    }
+
+    /// Adds a line, which brings its own end.
+    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        let size = self.is_current().unwrap_or_default();
+        if size > 0 && size + line.len() as u64 > MAX_FILE {
+            self.put_aside()?;
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => self.open.insert(Open::at(&self.directory)?),
+        };
+        open.write(line)
+    }
+
+    /// How large the open file is, if it is still the one that is to be written to: another process
+    /// may have put it aside, or a person removed it.
+    fn is_current(&mut self) -> Option<u64> {
+        let open = self.open.take()?;
+        let metadata = fs::metadata(self.directory.join(CURRENT)).ok()?;
+        if (metadata.dev(), metadata.ino()) == (open.device, open.inode) {
+            self.open = Some(open);
+        }
+        Some(metadata.len())
+    }
+
+    /// Puts the file aside and removes the oldest of those, unless another process is doing that:
+    /// then the file grows by a few lines more.
+    fn put_aside(&mut self) -> io::Result<()> {
+        let lock = open(&self.directory.join("lock"))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(());
+        }
+        // Another process may have done it in between.
+        let current = self.directory.join(CURRENT);
+        if fs::metadata(&current).is_ok_and(|metadata| metadata.len() > MAX_FILE / 2) {
+            let time = Timestamp::now().strftime("%Y%m%dT%H%M%S%.6f");
+            let aside = self.directory.join(format!("{ASIDE}{time}-{}{ENDING}", std::process::id()));
+            fs::rename(&current, aside)?;
+        }
+        self.open = None;
+        let aside = aside(&self.directory)?;
+        for oldest in aside.iter().rev().skip(MAX_ASIDE) {
+            fs::remove_file(oldest)?;
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    fn at(directory: &Path) -> io::Result<Self> {
+        create_private(directory)?;
+        let file = open(&directory.join(CURRENT))?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a file"));
+        }
+        // So does a line that another process is writing right now; then an empty line comes of it.
+        let torn = metadata.len().checked_sub(1).is_some_and(|end| !ends_line(&file, end));
+        Ok(Self { device: metadata.dev(), inode: metadata.ino(), file, torn })
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let whole;
+        let line = if self.torn {
+            whole = [b"\n", line].concat();
+            &whole
+        } else {
+            line
+        };
+        let written = self.file.write(line);
+        self.torn = match written {
+            Ok(count) => count > 0 && count < line.len() || count == 0 && self.torn,
+            Err(_) => self.torn,
+        };
+        match written {
+            Ok(count) if count < line.len() => Err(io::ErrorKind::WriteZero.into()),
+            written => written.map(drop),
+        }
+    }
+}
+
+fn ends_line(file: &fs::File, end: u64) -> bool {
+    let mut last = [0];
+    file.read_exact_at(&mut last, end).is_ok_and(|()| last == *b"\n")
+}
+
+/// The files that were put aside, the oldest first.
+pub(super) fn aside(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(ASIDE) && name.ends_with(ENDING) {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Opens a file for adding to it, for this user alone. A link is none of haft's making.
+fn open(path: &Path) -> io::Result<fs::File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).custom_flags(flags).open(path)
+}
+
+/// Makes the directory, or closes to others the one that is there.
+fn create_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    if fs::metadata(directory)?.mode() & 0o077 != 0 {
+        fs::set_permissions(directory, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

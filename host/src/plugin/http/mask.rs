@@ -1,0 +1,191 @@
+//! Finds secrets in what comes back from the network and puts as many `*` in their place, also
+//! where one arrives in pieces. Holds back no more than what may be the beginning of a secret.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use aho_corasick::AhoCorasick;
+use hyper::body::Bytes;
+
+/// Finds some secrets, in upper and lower case, as they are and as JSON and URLs write them.
+pub(super) struct Mask {
+    finder: AhoCorasick,
+    patterns: Vec<Vec<u8>>,
+}
+
+impl Mask {
+    /// `None` where the secrets are too many or too long to be looked for.
+    pub(super) fn of<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut patterns: Vec<Vec<u8>> = secrets.flat_map(forms).map(String::into_bytes).collect();
+        patterns.retain(|pattern| !pattern.is_empty());
+        patterns.sort();
+        patterns.dedup();
+        let finder = AhoCorasick::builder().ascii_case_insensitive(true).build(&patterns).ok()?;
+        Some(Self { finder, patterns })
+    }
+
+    /// `text` without the secrets; `None` where there are none.
+    pub(super) fn hide(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut hidden = text.to_vec();
+        let end = self.cover(text, &mut hidden);
+        (end > 0).then_some(hidden)
+    }
+
+    /// Puts `*` over all secrets of `text`, and says where the last one ends: 0 without any.
+    fn cover(&self, text: &[u8], covered: &mut [u8]) -> usize {
+        let mut last = 0;
+        for found in self.finder.find_overlapping_iter(text) {
+            if let Some(secret) = covered.get_mut(found.range()) {
+                secret.fill(b'*');
+            }
+            last = last.max(found.end());
+        }
+        last
+    }
+
+    /// How many of the last bytes of `text` may be the beginning of a secret.
+    fn open_end(&self, text: &[u8]) -> usize {
+        let open = |pattern: &Vec<u8>| {
+            let longest = text.len().min(pattern.len().saturating_sub(1));
+            (1..=longest).rev().find(|length| {
+                let end = text.get(text.len() - length..);
+                end.zip(pattern.get(..*length)).is_some_and(|(end, start)| end.eq_ignore_ascii_case(start))
+            })
+        };
+        self.patterns.iter().filter_map(open).max().unwrap_or(0)
+    }
+}
+
+/// The ways a secret is written: in text, in JSON, in JSON as PHP writes it, in a URL.
+fn forms(secret: &str) -> Vec<String> {
+    let json = serde_json::Value::from(secret).to_string();
+    let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or(secret).to_owned();
+    let escaped = json.replace('/', "\\/");
+    vec![secret.to_owned(), json, escaped, percent_encoded(secret)]
+}
+
+fn percent_encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+        encoded
+    })
+}
+
+/// Masks a body that comes in pieces.
+pub(super) struct Masker {
+    mask: Option<Arc<Mask>>,
+    /// What may be the beginning of a secret, as it came.
+    held: Vec<u8>,
+    /// How many bytes of it end a secret whose beginning is gone already.
+    covered: usize,
+}
+
+impl Masker {
+    /// Passes everything on as it is, where there is no mask.
+    pub(super) fn new(mask: Option<Arc<Mask>>) -> Self {
+        Self { mask, held: Vec::new(), covered: 0 }
+    }
+
+    /// What may be passed on, now that `piece` has come. May be nothing.
+    pub(super) fn next(&mut self, piece: Bytes) -> Bytes {
+        let Some(mask) = self.mask.clone() else { return piece };
+        let mut text = std::mem::take(&mut self.held);
+        text.extend_from_slice(&piece);
+        let open = mask.open_end(&text);
+        self.pass(&mask, text, open)
+    }
+
+    /// What was held back to the last, now that nothing comes any more.
+    pub(super) fn end(&mut self) -> Bytes {
+        let Some(mask) = self.mask.clone() else { return Bytes::new() };
+        let text = std::mem::take(&mut self.held);
+        self.pass(&mask, text, 0)
+    }
+
+    fn pass(&mut self, mask: &Mask, mut text: Vec<u8>, open: usize) -> Bytes {
+        let mut shown = text.clone();
+        let end = mask.cover(&text, &mut shown).max(self.covered);
+        if let Some(rest) = shown.get_mut(..self.covered) {
+            rest.fill(b'*');
+        }
+        let cut = text.len() - open;
+        self.held = text.split_off(cut);
+        self.covered = end.saturating_sub(cut);
+        shown.truncate(cut);
+        shown.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mask(secrets: &[&str]) -> Arc<Mask> {
+        Arc::new(Mask::of(secrets.iter().copied()).unwrap())
+    }
+
+    fn in_pieces(mask: &Arc<Mask>, pieces: &[&str]) -> String {
+        let mut masker = Masker::new(Some(mask.clone()));
+        let mut out = Vec::new();
+        for piece in pieces {
+            out.extend_from_slice(&masker.next(Bytes::copy_from_slice(piece.as_bytes())));
+        }
+        out.extend_from_slice(&masker.end());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn secrets_are_found_in_every_form_and_across_pieces() {
+        let mask = mask(&["ab/c+d\"e="]);
+        for (pieces, expected) in [
+            (&["x ab/c+d\"e= y"][..], "x ********* y"),
+            (&["AB/C+D\"E="], "*********"),
+            (&["\"ab/c+d\\\"e=\""], "\"**********\""),
+            (&["\"ab\\/c+d\\\"e=\""], "\"***********\""),
+            (&["?k=ab%2Fc%2bd%22e%3D&"], "?k=*****************&"),
+            (&["x ab/", "c+d", "\"e", "= y"], "x ********* y"),
+            (&["x a", "b/c+d\"e="], "x *********"),
+            (&["ab/c+d\"e"], "ab/c+d\"e"),
+            (&["ab/c+d", "ab/c+d\"e="], "ab/c+d*********"),
+            (&[], ""),
+        ] {
+            assert_eq!(in_pieces(&mask, pieces), expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn secrets_that_overlap_are_all_hidden() {
+        let mask = mask(&["abab", "babc"]);
+        assert_eq!(in_pieces(&mask, &["xabababx"]), "x******x");
+        assert_eq!(in_pieces(&mask, &["xab", "ab", "abx"]), "x******x");
+        assert_eq!(in_pieces(&mask, &["xabab", "cx"]), "x*****x");
+    }
+
+    /// An event of a stream is passed on when it comes, not when the next one does.
+    #[test]
+    fn what_cannot_be_a_secret_is_not_held_back() {
+        let mut masker = Masker::new(Some(mask(&["hunter2hunter2"])));
+        assert_eq!(masker.next(Bytes::from_static(b"data: hello\n\n")), "data: hello\n\n");
+        assert_eq!(masker.next(Bytes::from_static(b"data: hunt")), "data: ");
+        assert_eq!(masker.next(Bytes::from_static(b"ing\n\n")), "hunting\n\n");
+        assert!(masker.end().is_empty());
+    }
+
+    proptest! {
+        /// However a text is cut, it is masked as if it had come whole.
+        #[test]
+        fn pieces_are_masked_as_the_whole(pieces in prop::collection::vec("[ab]{0,6}", 0..12)) {
+            let mask = mask(&["aab", "abab", "bb"]);
+            let whole = pieces.concat();
+            let expected = mask.hide(whole.as_bytes()).map_or(whole.clone(), |hidden| String::from_utf8(hidden).unwrap());
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            prop_assert_eq!(in_pieces(&mask, &pieces), expected);
+        }
+    }
+}

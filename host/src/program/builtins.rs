@@ -1,0 +1,65 @@
+//! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
+//! what `[sandbox]` and `[builtins]` say and not a thing more.
+
+use super::plugins::Wanted;
+use super::{Assembly, unsupported};
+use crate::grant::{Grant, HostPattern};
+use crate::limit::Limits;
+use crate::manifest::Builtins;
+use crate::plugin::{GrantPlace, Source};
+
+/// A component that comes with haft. The list of them is `plugins/builtins.rs`.
+struct Builtin {
+    name: &'static str,
+    component: &'static [u8],
+}
+
+const BUILTINS: &[Builtin] = include!("../../../plugins/builtins.rs");
+
+/// The variable that tells `search` where to ask.
+const SEARCH_URL: &str = "SEARCH_URL";
+
+impl Assembly<'_> {
+    /// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
+    pub(super) fn builtins(&mut self, sandbox: &Grant) -> Vec<Wanted<'static>> {
+        let switches = &self.manifest.builtins;
+        if switches.fetch && switches.fetch_confirm {
+            self.problems.push(unsupported::needs_approval("`fetch_url`"));
+        }
+        BUILTINS.iter().filter_map(|builtin| wanted(builtin, switches, sandbox)).collect()
+    }
+}
+
+/// A built-in plugin with what it may do, if it is switched on.
+fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wanted<'static>> {
+    let fetches = switches.fetch && !switches.fetch_confirm;
+    let (grant, place) = match builtin.name {
+        "files" => (switches.files.then(|| sandbox.clone()), GrantPlace::Sandbox),
+        "fetch" => (fetches.then(|| fetch(switches, sandbox)), GrantPlace::FetchAllow),
+        "search" => (switches.search.then(|| search(switches)), GrantPlace::SearchUrl),
+        "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox),
+        _ => (Some(Grant::none()), GrantPlace::Sandbox),
+    };
+    Some(Wanted {
+        name: builtin.name.to_owned(),
+        source: Source::Embedded(builtin.component),
+        grant: grant?,
+        place,
+        limits: Limits::default(),
+        declared: None,
+    })
+}
+
+/// Every public host, the hosts that are allowed besides, and none that is blocked.
+fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
+    let grant = Grant::none().with_host(HostPattern::any());
+    let allowed = switches.fetch_allow.iter().chain(sandbox.hosts());
+    let grant = allowed.cloned().fold(grant, Grant::with_host);
+    switches.fetch_block.iter().cloned().fold(grant, Grant::with_blocked_host)
+}
+
+/// The one host that is asked, and the page there.
+fn search(switches: &Builtins) -> Grant {
+    let grant = switches.search_host().into_iter().fold(Grant::none(), Grant::with_host);
+    grant.with_value(SEARCH_URL, &switches.search_url)
+}

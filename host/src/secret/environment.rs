@@ -1,0 +1,56 @@
+//! The secrets that haft's own environment holds, used or not: no tool has any business with them.
+//! They are told by their names, since nothing else tells them.
+
+use std::path::Path;
+
+use secrecy::SecretString;
+
+use super::Redactor;
+use crate::manifest::is_credential;
+
+impl Redactor {
+    /// Leaves out the environment's secrets: every variable whose name is a credential's, among
+    /// them the keys of all providers (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`, `GEMINI_API_KEY`, …).
+    pub fn of_environment() -> Self {
+        let redactor = Self::default();
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        });
+        let secrets: Vec<_> =
+            variables.filter(is_secret).map(|(_, value)| SecretString::from(value)).collect();
+        redactor.add(&secrets);
+        redactor
+    }
+}
+
+/// A path under such a name (`GOOGLE_APPLICATION_CREDENTIALS`) says where the secret is.
+fn is_secret((name, value): &(String, String)) -> bool {
+    let path = Path::new(value);
+    is_credential(name) && !(path.is_absolute() && path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_all_providers_are_secrets_and_paths_are_not() {
+        let secret = |name: &str, value: &str| is_secret(&(name.into(), value.into()));
+        for name in [
+            "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "GEMINI_API_KEY",
+            "GOOGLE_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GITHUB_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "PGPASSWORD",
+        ] {
+            assert!(secret(name, "0123456789"), "{name}");
+        }
+        assert!(!secret("HOME", "0123456789"));
+        assert!(!secret("GOOGLE_APPLICATION_CREDENTIALS", "/etc"));
+        assert!(secret("GOOGLE_APPLICATION_CREDENTIALS", "/no/such/file/A1b2C3=="));
+    }
+}

@@ -1,0 +1,32 @@
+//! Secrets: read from where program.toml says they are kept, and left out of everything that haft
+//! tells anybody. It refuses to give a value out in any other form than a `SecretString`, and reads
+//! none without having it left out from then on.
+//!
+//! Leaving out is the last net, not the wall: a tool never gets a secret in the first place. It
+//! works by value, so it also catches what a server, a log line or a file repeats.
+
+mod answer;
+mod environment;
+mod error;
+mod forms;
+mod keyring;
+mod read;
+mod redactor;
+mod stream;
+mod telling;
+
+pub use self::error::SecretError;
+pub use self::read::Secrets;
+pub use self::redactor::Redactor;
+pub use self::stream::Stream;
+pub use self::telling::Telling;
+
+/// Bytes of the shortest secret that is left out of messages: shorter ones are no keys but words
+/// (`x-tenant: dev`), and leaving those out would make everything unreadable.
+pub const MIN_SECRET: usize = 8;
+
+/// 64 KiB: the largest certificate chain with its key is a tenth of that.
+pub const MAX_SECRET: usize = 64 << 10;
+
+/// What stands in the place of a secret.
+pub const REDACTED: &str = "***";

@@ -1,0 +1,195 @@
+//! A set of secrets, and texts without them. It refuses to show what it knows, and where it could
+//! not look for a secret it lets nothing through.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use aho_corasick::AhoCorasick;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{MIN_SECRET, REDACTED, forms};
+
+/// Texts come out of it without the secrets that it was told of. Clones share everything: what one
+/// learns, all leave out.
+///
+/// A secret that was cut off is recognised too, by its first or last sixteen bytes (fewer where it
+/// is shorter than 32): much of what haft passes on was shortened on the way.
+#[derive(Clone, Default)]
+pub struct Redactor(Arc<RwLock<Arc<Known>>>);
+
+/// What is left out.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Every form of every secret.
+    forms: Vec<String>,
+    /// Beginnings and ends of the forms, two for each; `None` if they could not be compiled.
+    edges: Option<AhoCorasick>,
+}
+
+/// Bytes at either end by which a long secret is recognised. What may be left of one that was cut
+/// is shorter than that.
+const EDGE: usize = 16;
+
+/// The same of a shorter one, and the least that is enough: what many secrets begin with is a word
+/// (`password-…`), and that word is to stay readable.
+const MIN_EDGE: usize = 12;
+
+impl Redactor {
+    /// Leaves out `secrets` from now on.
+    pub fn add<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
+        let new: BTreeSet<String> =
+            secrets.into_iter().flat_map(|secret| forms::of(secret.expose_secret())).collect();
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if !new.iter().all(|form| known.forms.contains(form)) {
+            *known = Arc::new(Known::new(new.into_iter().chain(known.forms.iter().cloned()).collect()));
+        }
+    }
+
+    /// Whether there is nothing to leave out.
+    pub fn is_empty(&self) -> bool {
+        self.known().forms.is_empty()
+    }
+
+    /// `text` with `***` in the place of every secret.
+    pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let known = self.known();
+        let secrets = known.secrets(text.as_bytes());
+        if secrets.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(known.without(text, &secrets)) }
+    }
+
+    /// The same for an owned text, which is handed back as it is where it holds no secret.
+    pub fn redact_owned(&self, text: String) -> String {
+        match self.redact(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(clean) => clean,
+        }
+    }
+
+    /// The same for bytes.
+    pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+        let secrets = self.known().secrets(&bytes);
+        if secrets.is_empty() {
+            return bytes;
+        }
+        let mut clean = Vec::with_capacity(bytes.len());
+        let mut from = 0;
+        for secret in secrets {
+            clean.extend_from_slice(bytes.get(from..secret.start).unwrap_or_default());
+            clean.extend_from_slice(REDACTED.as_bytes());
+            from = secret.end;
+        }
+        clean.extend_from_slice(bytes.get(from..).unwrap_or_default());
+        clean
+    }
+
+    pub(super) fn known(&self) -> Arc<Known> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Known {
+    fn new(forms: BTreeSet<String>) -> Self {
+        let forms: Vec<String> = forms.into_iter().collect();
+        let edges = forms.iter().flat_map(|form| {
+            let length = edge(form);
+            let (head, tail) = (form.as_bytes().get(..length), form.as_bytes().get(form.len() - length..));
+            [head.unwrap_or_default(), tail.unwrap_or_default()]
+        });
+        Self { edges: AhoCorasick::new(edges).ok(), forms }
+    }
+
+    /// Where secrets stand in `text`, in order and apart from each other.
+    pub(super) fn secrets(&self, text: &[u8]) -> Vec<Range<usize>> {
+        if self.forms.is_empty() || text.len() < MIN_SECRET {
+            return Vec::new();
+        }
+        let Some(edges) = &self.edges else { return std::iter::once(0..text.len()).collect() };
+        let mut found = Vec::new();
+        // How far each form has been followed: a text that repeats itself is not followed anew
+        // from every repetition.
+        let mut followed = vec![0; edges.patterns_len()];
+        for edge in edges.find_overlapping_iter(text) {
+            let pattern = edge.pattern().as_usize();
+            let (Some(form), Some(followed)) = (self.forms.get(pattern / 2), followed.get_mut(pattern))
+            else {
+                continue;
+            };
+            let range = if pattern.is_multiple_of(2) {
+                if edge.start() < *followed {
+                    continue;
+                }
+                edge.start()..edge.start() + alike(text.iter().skip(edge.start()), form.as_bytes().iter())
+            } else {
+                let before = text.get(*followed..edge.end()).unwrap_or_default();
+                edge.end() - alike(before.iter().rev(), form.as_bytes().iter().rev())..edge.end()
+            };
+            *followed = range.end;
+            found.push(range);
+        }
+        joined(found)
+    }
+
+    /// Where a secret might begin that the end of `text` cuts off.
+    pub(super) fn beginning(&self, text: &str) -> usize {
+        let longest = self.forms.iter().map(String::len).max().unwrap_or(0);
+        let from = text.len().saturating_sub(longest.saturating_sub(1));
+        let begins = |at: &usize| {
+            let rest = text.get(*at..);
+            rest.is_some_and(|rest| self.forms.iter().any(|form| form.starts_with(rest)))
+        };
+        (from..text.len()).find(begins).unwrap_or(text.len())
+    }
+
+    /// `text` without what stands in `secrets`.
+    pub(super) fn without(&self, text: &str, secrets: &[Range<usize>]) -> String {
+        let mut clean = String::with_capacity(text.len());
+        let mut from = 0;
+        for secret in secrets {
+            // A piece of a secret may end within a character.
+            let (start, end) = (text.floor_char_boundary(secret.start), text.ceil_char_boundary(secret.end));
+            clean.push_str(text.get(from..start.max(from)).unwrap_or_default());
+            clean.push_str(REDACTED);
+            from = end;
+        }
+        clean.push_str(text.get(from..).unwrap_or_default());
+        clean
+    }
+}
+
+/// By how many bytes at either end a form is recognised.
+fn edge(form: &str) -> usize {
+    match form.len() {
+        length if length < EDGE => length,
+        length => (length / 2).clamp(MIN_EDGE, EDGE),
+    }
+}
+
+/// How many bytes two runs have in common before they differ.
+fn alike<'a>(one: impl Iterator<Item = &'a u8>, other: impl Iterator<Item = &'a u8>) -> usize {
+    one.zip(other).take_while(|(one, other)| one == other).count()
+}
+
+/// The same places, in order, those that touch as one.
+fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

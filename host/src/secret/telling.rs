@@ -1,0 +1,125 @@
+//! Events without secrets. What a child writes and what a model says come in pieces and may be
+//! held back for a moment; nothing else is delayed, and nothing is dropped.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Redactor, Stream};
+use crate::event::{Event, Events};
+
+/// The way of the events of one call, or of one turn of a model, to whoever listens.
+#[derive(Debug)]
+pub struct Telling {
+    /// Where they are to go.
+    to: Events,
+    /// Where whoever acts emits them.
+    events: Events,
+    /// What comes in pieces; `None` where there is nothing to leave out, or nobody to hear.
+    streams: Option<Arc<Mutex<Streams>>>,
+}
+
+#[derive(Debug)]
+struct Streams {
+    stdout: Stream,
+    stderr: Stream,
+    said: Stream,
+}
+
+impl Telling {
+    /// Events on their way to `to`, without what `redactor` knows.
+    pub fn new(redactor: &Redactor, to: &Events) -> Self {
+        if redactor.is_empty() || !to.are_heard() {
+            return Self { to: to.clone(), events: to.clone(), streams: None };
+        }
+        let stream = || Stream::new(redactor.clone());
+        let streams = Streams { stdout: stream(), stderr: stream(), said: stream() };
+        let streams = Arc::new(Mutex::new(streams));
+        let (redactor, own, next) = (redactor.clone(), streams.clone(), to.clone());
+        let events = Events::to(move |event| {
+            let clean = own.lock().unwrap_or_else(PoisonError::into_inner).clean(&redactor, event);
+            if let Some(event) = clean {
+                next.emit(|| event);
+            }
+        });
+        Self { to: to.clone(), events, streams: Some(streams) }
+    }
+
+    /// Where to emit.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Tells what was held back; `call` names the call whose end this is.
+    pub fn finish(&self, call: &str) {
+        let Some(streams) = &self.streams else { return };
+        let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let tell = |text: String, event: fn(String, String) -> Event| {
+            if !text.is_empty() {
+                self.to.emit(|| event(call.to_owned(), text));
+            }
+        };
+        tell(streams.stdout.finish(), |call, chunk| Event::Stdout { call, chunk });
+        tell(streams.stderr.finish(), |call, chunk| Event::Stderr { call, chunk });
+        tell(streams.said.finish(), |_, text| Event::Said(text));
+    }
+}
+
+impl Streams {
+    /// The event as it may be told now, if there is anything to tell.
+    fn clean(&mut self, redactor: &Redactor, event: &Event) -> Option<Event> {
+        let some = |text: String| (!text.is_empty()).then_some(text);
+        let text = |text: &str| redactor.redact(text).into_owned();
+        Some(match event {
+            Event::Asked { model } => Event::Asked { model: text(model) },
+            Event::Said(piece) => Event::Said(some(self.said.push(piece))?),
+            Event::Started(call) => Event::Started(redactor.call(call)),
+            Event::Stdout { call, chunk } => {
+                Event::Stdout { call: call.clone(), chunk: some(self.stdout.push(chunk))? }
+            }
+            Event::Stderr { call, chunk } => {
+                Event::Stderr { call: call.clone(), chunk: some(self.stderr.push(chunk))? }
+            }
+            Event::Info { call, message } => Event::Info { call: call.clone(), message: text(message) },
+            Event::Progress { call, done, total, message } => {
+                let message = text(message);
+                Event::Progress { call: call.clone(), done: *done, total: *total, message }
+            }
+            Event::Decided { call, decision } => {
+                Event::Decided { call: call.clone(), decision: text(decision) }
+            }
+            Event::Completed { call, result, duration } => Event::Completed {
+                call: redactor.call(call),
+                result: redactor.result(result.clone()),
+                duration: *duration,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+
+    /// CL04: whoever listens hears no secret, however it was split, and everything else.
+    #[test]
+    fn cl04_events_are_told_without_secrets() {
+        let redactor = Redactor::default();
+        redactor.add([&SecretString::from("sk-4711-0815")]);
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let own = heard.clone();
+        let to = Events::to(move |event| own.lock().unwrap().push(event.clone()));
+        let telling = Telling::new(&redactor, &to);
+        let stdout = |chunk: &str| Event::Stdout { call: "1".into(), chunk: chunk.into() };
+        telling.events().emit(|| stdout("a sk-47"));
+        telling.events().emit(|| Event::Info { call: "1".into(), message: "sk-4711-0815!".into() });
+        telling.events().emit(|| stdout("11-08"));
+        telling.events().emit(|| stdout("15 b sk-"));
+        telling.finish("1");
+        let heard = format!("{:?}", heard.lock().unwrap());
+        assert!(!heard.contains("4711"), "{heard}");
+        for part in ["\"a \"", "\"***!\"", "\"*** b \"", "\"sk-\""] {
+            assert!(heard.contains(part), "{part}: {heard}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What is told and noted of a call, from its beginning to its end: events, journal, log. All of it
+//! without secrets; the answer that goes back to the caller too.
+
+use std::time::Instant;
+
+use super::toolbox::{Entry, Session};
+use super::{Notes, ToolError};
+use crate::call::{ToolCall, ToolResult};
+use crate::event::{Event, Events};
+use crate::journal::{Granted, Journal, Outcome, Record};
+use crate::secret::{Redactor, Telling};
+
+/// A call under way. Dropped before its end, it is noted as cancelled: nobody waits any more.
+pub(super) struct Watch<'a> {
+    session: &'a Session,
+    /// The call as it may be told.
+    call: ToolCall,
+    telling: Telling,
+    notes: Notes,
+    noting: Noting<'a>,
+    begun: Instant,
+}
+
+/// The journal's line of a call, and its end.
+struct Noting<'a> {
+    journal: &'a Journal,
+    redactor: &'a Redactor,
+    /// `None` where no journal is kept, and once the end is noted.
+    record: Option<Record>,
+    notes: Notes,
+    begun: Instant,
+}
+
+impl<'a> Watch<'a> {
+    /// Tells and notes that `call` begins, of a tool that may not exist.
+    pub(super) fn begin(call: &ToolCall, entry: Option<&Entry>, session: &'a Session) -> Self {
+        let Session { events, redactor, journal, .. } = session;
+        let (begun, call) = (Instant::now(), redactor.call(call));
+        let notes = if journal.is_kept() { Notes::kept() } else { Notes::default() };
+        let record = journal.is_kept().then(|| record(&call, entry, journal, redactor));
+        if let Some(record) = &record {
+            journal.note(record);
+        }
+        events.emit(|| Event::Started(call.clone()));
+        let noting = Noting { journal, redactor, record, notes: notes.clone(), begun };
+        Self { session, call, telling: Telling::new(redactor, events), notes, noting, begun }
+    }
+
+    /// Where the tool tells what happens.
+    pub(super) fn events(&self) -> &Events {
+        self.telling.events()
+    }
+
+    /// Where the tool notes what the journal should say.
+    pub(super) fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// Tells and notes the end; the answer as the caller may have it.
+    pub(super) fn end(mut self, answer: Result<ToolResult, (ToolError, Outcome)>) -> ToolResult {
+        let (result, outcome) = match answer {
+            Ok(result) => (result, None),
+            Err((error, outcome)) => (ToolResult::error(error.to_string()), Some(outcome)),
+        };
+        self.finish(result, outcome)
+    }
+
+    /// The same of a call that no tool was asked about.
+    pub(super) fn end_without_tool(mut self, result: ToolResult, outcome: Outcome) -> ToolResult {
+        self.finish(result, Some(outcome))
+    }
+
+    fn finish(&mut self, result: ToolResult, outcome: Option<Outcome>) -> ToolResult {
+        let duration = self.begun.elapsed();
+        let outcome = self.outcome(&result, outcome);
+        let result = self.session.redactor.result(result);
+        self.telling.finish(&self.call.id);
+        self.noting.end(outcome, result.is_error.then_some(result.content.as_str()));
+        tracing::debug!(tool = self.call.tool, outcome = outcome.name(), elapsed = ?duration, "call answered");
+        self.session.events.emit(|| Event::Completed {
+            call: self.call.clone(),
+            result: result.clone(),
+            duration,
+        });
+        result
+    }
+
+    /// What the call came to. That it was stopped says more than what it answered then.
+    fn outcome(&self, result: &ToolResult, outcome: Option<Outcome>) -> Outcome {
+        match outcome {
+            Some(outcome) if outcome != Outcome::Error => outcome,
+            _ if !result.is_error => Outcome::Ok,
+            _ if self.session.cancel.is_cancelled() => Outcome::Cancelled,
+            _ if self.notes.noted().timed_out => Outcome::Timeout,
+            _ => Outcome::Error,
+        }
+    }
+}
+
+/// What is known before the tool runs.
+fn record(call: &ToolCall, entry: Option<&Entry>, journal: &Journal, redactor: &Redactor) -> Record {
+    let record = Record::begun(journal.program(), call);
+    let Some(entry) = entry else { return record };
+    Record {
+        // The tool that was meant, however it was written.
+        tool: entry.def().name.clone(),
+        grant: Some(Granted::from(entry.grant())),
+        origin: Some(redactor.redact(entry.origin()).into_owned()),
+        digest: entry.digest().map(str::to_owned),
+        ..record
+    }
+}
+
+impl Noting<'_> {
+    fn end(&mut self, outcome: Outcome, error: Option<&str>) {
+        let Some(record) = self.record.take() else { return };
+        let noted = self.notes.noted();
+        let clean = |text: String| self.redactor.redact_owned(text);
+        let record = Record {
+            outcome,
+            duration_ms: Some(milliseconds(self.begun)),
+            peak_memory: noted.peak_memory,
+            decisions: noted.decisions.into_iter().map(clean).collect(),
+            ..record
+        };
+        self.journal.note(&error.map(|error| record.clone().failed(error)).unwrap_or(record));
+    }
+}
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        self.end(Outcome::Cancelled, None);
+    }
+}
+
+/// To the microsecond, which is more than anybody measures.
+fn milliseconds(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1e6).round() / 1e3
+}

@@ -1,0 +1,694 @@
+//! Guests that try to get at what stays closed whatever they are granted: haft's own directories and
+//! keys, and the program in use. Judged by what is on disk afterwards.
+//!
+//! That a guest stays inside the directories of its grant is tested in `rights`; what holds if that
+//! fails, beside the walls themselves, in `host/src/plugin`.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haft::grant::{Grant, Root, SandboxMode};
+use serde_json::{Value, json};
+
+use crate::cli::Home;
+use crate::common::hostile;
+use crate::guest::Guest;
+use crate::rights::look;
+use crate::workspace::eventually;
+
+/// A workspace with the program in use in it, and a home with what belongs to haft below: both may be
+/// written, but for that.
+struct Ground {
+    directory: tempfile::TempDir,
+    before: Vec<String>,
+}
+
+/// What no answer may hold.
+const SECRET: &str = "hidden";
+
+impl Ground {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let ground = Self { directory, before: Vec::new() };
+        for folder in ["work/folder", "home/.cache/haft/empty", "home/.cache/other", "home/.keys", "beyond"] {
+            fs::create_dir_all(ground.path(folder)).unwrap();
+        }
+        for (file, text) in [
+            ("work/program.toml", "fixed"),
+            ("work/notes", "notes"),
+            ("home/notes", "notes"),
+            ("home/.cache/other/notes", "notes"),
+            ("home/.cache/haft/code", "hidden code"),
+            ("home/.keys/openai", "hidden key"),
+        ] {
+            fs::write(ground.path(file), text).unwrap();
+        }
+        symlink("code", ground.path("home/.cache/haft/link")).unwrap();
+        // Put there by the person, as a repository or a restored backup may bring them along.
+        symlink(ground.path("home/.cache/haft/code"), ground.path("work/leaf")).unwrap();
+        symlink(ground.path("home/.cache"), ground.path("work/parent")).unwrap();
+        symlink("../home/.cache/haft/new", ground.path("work/dangling")).unwrap();
+        symlink(".cache/haft/code", ground.path("home/leaf")).unwrap();
+        symlink(".cache/haft", ground.path("home/parent")).unwrap();
+        symlink(".cache/haft/new", ground.path("home/dangling")).unwrap();
+        symlink("program.toml", ground.path("work/fixed-leaf")).unwrap();
+        fs::hard_link(ground.path("home/.keys/openai"), ground.path("home/twin")).unwrap();
+        fs::hard_link(ground.path("work/program.toml"), ground.path("work/fixed-twin")).unwrap();
+        Self { before: ground.closed(), ..ground }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn root(&self, name: &str) -> Root {
+        Root::resolve(Path::new("/"), &self.path(name)).unwrap()
+    }
+
+    /// Every kind of grant that reaches what is closed.
+    fn grants(&self) -> Vec<(&'static str, Grant)> {
+        let sandbox = |mode| Grant::sandbox(mode, self.root("work"), [self.root("home")]);
+        let plugin = Grant::none().with_write(self.root("work")).with_write(self.root("home"));
+        [
+            ("sandbox", sandbox(SandboxMode::Sandbox)),
+            ("rx", sandbox(SandboxMode::Rx)),
+            ("rwx", sandbox(SandboxMode::Rwx)),
+            ("plugin", plugin),
+            ("reader", Grant::none().with_read(self.root("")).with_workspace(self.root("work"))),
+        ]
+        .into_iter()
+        .map(|(name, grant)| (name, self.sealed(grant)))
+        .collect()
+    }
+
+    fn sealed(&self, grant: Grant) -> Grant {
+        let grant =
+            grant.with_hidden(self.root("home/.cache/haft")).with_hidden(self.root("home/.keys/openai"));
+        grant.with_hidden(self.root("home/.absent/key")).with_fixed(self.root("work/program.toml"))
+    }
+
+    async fn guests(&self) -> Vec<(&'static str, Guest)> {
+        let mut guests = Vec::new();
+        for (name, grant) in self.grants() {
+            guests.push((name, Guest::new(grant).await));
+        }
+        guests
+    }
+
+    /// All there is of what is closed, and where it stands.
+    fn closed(&self) -> Vec<String> {
+        let mut seen = Vec::new();
+        for name in ["home/.cache/haft", "home/.keys", "work/program.toml", "work/fixed-leaf"] {
+            look(&self.path(name), &mut seen);
+        }
+        let entries = fs::read_dir(self.path("home/.cache")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().path().display().to_string()).collect();
+        names.sort();
+        seen.extend(names);
+        seen.push(format!("{}", self.path("home/.absent").exists()));
+        seen
+    }
+
+    fn assert_unchanged(&self, deed: &str) {
+        assert_eq!(self.closed(), self.before, "{deed}");
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+}
+
+/// SB05: what belongs to haft is not read, by any name, in any mode.
+#[tokio::test]
+async fn sb05_what_belongs_to_haft_is_not_read() {
+    let ground = Ground::new();
+    let open = fs::File::open(ground.path("home/.cache/haft/code")).unwrap();
+    let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
+    symlink(&descriptor, ground.path("work/descriptor")).unwrap();
+    let mut paths: Vec<String> = [
+        "home/.cache/haft/code",
+        "home/.cache/haft/link",
+        "home/.keys/openai",
+        "home/../home/.cache/haft/code",
+        "home/.cache/other/../haft/code",
+        "work/../home/.cache/haft/code",
+        "work/leaf",
+        "work/parent/haft/code",
+        "home/leaf",
+        "home/parent/code",
+        "home/parent/../haft/code",
+        "home/twin",
+        "work/descriptor",
+    ]
+    .map(|name| ground.text(name))
+    .into();
+    paths.push(descriptor);
+    paths.push(format!("/proc/self/root{}", ground.text("home/.cache/haft/code")));
+    for (grant, guest) in ground.guests().await {
+        for path in &paths {
+            for (tool, arguments) in [
+                ("open", json!({ "path": path })),
+                ("open_nofollow", json!({ "path": path })),
+                ("read_link", json!({ "path": path })),
+            ] {
+                let answer = guest.call(tool, arguments).await;
+                let shown = format!("{tool} {path} with {grant}: {}", answer.content);
+                let harmless = tool == "read_link" && !path.ends_with("haft/link");
+                assert!(answer.is_error || harmless, "{shown}");
+                assert!(!answer.content.contains(SECRET), "{shown}");
+            }
+        }
+        for directory in ["home/.cache/haft", "home/.cache/haft/empty", "home/parent", "work/parent/haft"] {
+            let answer = guest.call("list_dir", json!({ "path": ground.path(directory) })).await;
+            assert!(answer.is_error, "{directory} with {grant}: {}", answer.content);
+        }
+    }
+    ground.assert_unchanged("reading");
+}
+
+/// SB05: not even which names there are in what belongs to haft; that it is there anybody may see.
+#[tokio::test]
+async fn sb05_what_is_in_a_hidden_directory_cannot_be_told() {
+    let ground = Ground::new();
+    for (grant, guest) in ground.guests().await {
+        let refusal = |name: &str| {
+            let place = ground.text("home/.cache/haft");
+            let place =
+                if name == "missing/deep" { place } else { ground.text(&format!("home/.cache/haft/{name}")) };
+            format!(
+                "Tool error: Permission denied (os error 2)\nhint: `{place}` belongs to haft itself: tools may not read it"
+            )
+        };
+        for name in ["code", "empty", "link"] {
+            let path = ground.path("home/.cache/haft").join(name);
+            assert_eq!(
+                guest.fails("stat", json!({ "path": path })).await,
+                refusal(name),
+                "{name} with {grant}"
+            );
+        }
+        let missing = json!({ "path": ground.path("home/.cache/haft/missing/deep") });
+        assert_eq!(guest.fails("stat", missing.clone()).await, refusal("missing/deep"), "{grant}");
+        assert_eq!(guest.fails("open", missing).await, refusal("missing/deep"), "{grant}");
+        for (path, kind) in [("home/.cache/haft", "is_dir: true"), ("home/.keys/openai", "is_file: true")] {
+            let seen = guest.says("stat", json!({ "path": ground.path(path) })).await;
+            assert!(seen.contains(kind), "{path} with {grant}: {seen}");
+        }
+        let listed = guest.says("list_dir", json!({ "path": ground.path("home/.cache") })).await;
+        assert_eq!(listed, "haft\nother", "{grant}");
+        // What lies beside it is as open as ever.
+        let beside = ground.path("home/.cache/other/notes");
+        assert_eq!(guest.says("open", json!({ "path": beside })).await, "notes", "{grant}");
+    }
+}
+
+/// Everything that would change the file at `path`, or put another in its place.
+fn changes(ground: &Ground, path: &str) -> Vec<(&'static str, Value)> {
+    let free = ground.path("work/free");
+    vec![
+        ("write", json!({ "path": path, "text": "escaped" })),
+        ("append", json!({ "path": path, "text": "escaped" })),
+        ("resize", json!({ "path": path, "bytes": 0 })),
+        ("create", json!({ "path": path })),
+        ("create", json!({ "path": path, "directory": true })),
+        ("set_times", json!({ "path": path })),
+        ("touch", json!({ "path": path })),
+        ("rename", json!({ "from": path, "to": free })),
+        ("rename", json!({ "from": ground.path("work/notes"), "to": path })),
+        ("hardlink", json!({ "from": path, "to": free })),
+        ("hardlink", json!({ "from": ground.path("work/notes"), "to": path })),
+        ("symlink", json!({ "from": "notes", "to": path })),
+        ("remove", json!({ "path": path })),
+    ]
+}
+
+/// SB05: what belongs to haft is not written, made, moved, linked or removed, by any name, in any mode.
+#[tokio::test]
+async fn sb05_what_belongs_to_haft_is_not_changed() {
+    let ground = Ground::new();
+    for (grant, guest) in ground.guests().await {
+        for name in [
+            "home/.cache/haft/code",
+            "home/.cache/haft/new",
+            "home/.cache/haft/link",
+            "home/.cache/haft/empty",
+            "home/.cache/haft",
+            "home/.cache/other/../haft/code",
+            "home/parent/code",
+            "home/parent/new",
+            "home/.keys/openai",
+            "home/.absent/key",
+            "home/.absent",
+        ] {
+            for (tool, arguments) in changes(&ground, &ground.text(name)) {
+                let answer = guest.call(tool, arguments.clone()).await;
+                assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
+                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+            }
+        }
+        // Through these a file is reached; the names themselves are nobody's.
+        for name in ["home/leaf", "home/dangling", "work/leaf", "work/dangling", "home/twin"] {
+            for (tool, arguments) in [
+                ("write", json!({ "path": ground.path(name), "text": "escaped" })),
+                ("append", json!({ "path": ground.path(name), "text": "escaped" })),
+                ("resize", json!({ "path": ground.path(name), "bytes": 0 })),
+                ("set_times", json!({ "path": ground.path(name) })),
+                ("touch", json!({ "path": ground.path(name) })),
+            ] {
+                let answer = guest.call(tool, arguments.clone()).await;
+                assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
+                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+            }
+        }
+        assert_eq!(fs::read_to_string(ground.path("work/notes")).unwrap(), "notes");
+    }
+}
+
+/// SB05: whoever could put another directory in the place of one above what belongs to haft would be
+/// believed the next time haft starts.
+#[tokio::test]
+async fn sb05_nothing_above_what_belongs_to_haft_is_moved() {
+    let ground = Ground::new();
+    for (grant, guest) in ground.guests().await {
+        for name in ["home/.cache", "home/.keys", "home"] {
+            for (tool, arguments) in [
+                ("rename", json!({ "from": ground.path(name), "to": ground.path("work/free") })),
+                ("rename", json!({ "from": ground.path("work/folder"), "to": ground.path(name) })),
+                ("rename", json!({ "from": ground.path(name), "to": ground.path("home/.moved") })),
+                ("remove", json!({ "path": ground.path(name) })),
+                ("symlink", json!({ "from": "work", "to": ground.path(name) })),
+            ] {
+                let answer = guest.call(tool, arguments.clone()).await;
+                assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
+                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+            }
+        }
+        assert!(ground.path("work/folder").exists() && ground.path("home/notes").exists());
+    }
+}
+
+/// SB05: the program in use says what tools may do, so they may read it and not change it.
+#[tokio::test]
+async fn sb05_the_program_in_use_is_read_and_not_changed() {
+    let ground = Ground::new();
+    for (grant, guest) in ground.guests().await {
+        let path = ground.text("work/program.toml");
+        assert_eq!(guest.says("open", json!({ "path": path })).await, "fixed", "{grant}");
+        for name in ["work/program.toml", "work/folder/../program.toml", "work/fixed-twin"] {
+            for (tool, arguments) in changes(&ground, &ground.text(name)) {
+                let answer = guest.call(tool, arguments.clone()).await;
+                assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
+                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+            }
+        }
+        for (tool, arguments) in changes(&ground, &ground.text("work/fixed-leaf")).into_iter().take(3) {
+            let answer = guest.call(tool, arguments.clone()).await;
+            assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
+            ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+        }
+        let moved =
+            guest.call("rename", json!({ "from": ground.path("work"), "to": ground.path("home/w") })).await;
+        assert!(moved.is_error, "{grant}: {}", moved.content);
+        ground.assert_unchanged(grant);
+        if grant != "reader" {
+            assert_eq!(
+                guest.fails("write", json!({ "path": path, "text": "x" })).await,
+                format!(
+                    "Tool error: Permission denied (os error 2)\nhint: `{path}` says what tools may do: tools may not change it"
+                ),
+                "{grant}"
+            );
+            // Beside it everything is as it was.
+            guest.says("write", json!({ "path": ground.path("work/new"), "text": "new" })).await;
+            guest
+                .says("rename", json!({ "from": ground.path("work/new"), "to": ground.path("work/newer") }))
+                .await;
+            guest.says("remove", json!({ "path": ground.path("work/newer") })).await;
+        }
+    }
+}
+
+/// SB05: a program that is named by way of a link is also what that link leads to.
+#[tokio::test]
+async fn sb05_links_on_the_way_to_the_program_stay() {
+    let ground = Ground::new();
+    fs::create_dir(ground.path("work/dotfiles")).unwrap();
+    fs::write(ground.path("beyond/program.toml"), "fixed").unwrap();
+    symlink(ground.path("beyond"), ground.path("work/dotfiles/current")).unwrap();
+    symlink("dotfiles/current/program.toml", ground.path("work/linked.toml")).unwrap();
+    let links = ["work/linked.toml", "work/dotfiles/current"];
+    let seen = || links.map(|link| fs::read_link(ground.path(link)).unwrap());
+    let before = seen();
+    let sandbox = |mode| Grant::sandbox(mode, ground.root("work"), [ground.root("home")]);
+    for mode in [SandboxMode::Sandbox, SandboxMode::Rwx] {
+        let guest = Guest::new(sandbox(mode).with_fixed(ground.root("work/linked.toml"))).await;
+        assert_eq!(guest.says("open", json!({ "path": ground.path("work/linked.toml") })).await, "fixed");
+        for name in ["work/linked.toml", "work/dotfiles", "work/dotfiles/current"] {
+            for (tool, arguments) in [
+                ("rename", json!({ "from": ground.path("work/notes"), "to": ground.path(name) })),
+                ("rename", json!({ "from": ground.path(name), "to": ground.path("work/free") })),
+                ("remove", json!({ "path": ground.path(name) })),
+                ("write", json!({ "path": ground.path(name), "text": "escaped" })),
+            ] {
+                let answer = guest.call(tool, arguments.clone()).await;
+                assert!(answer.is_error, "{tool} {arguments}: {}", answer.content);
+                assert_eq!(seen(), before, "{tool} {arguments}");
+            }
+        }
+        assert_eq!(fs::read_to_string(ground.path("beyond/program.toml")).unwrap(), "fixed");
+    }
+}
+
+/// SB05: what was closed when haft started stays so wherever somebody else moves it, and what comes to
+/// stand in its place is closed too; a directory held open from before is no way in.
+#[tokio::test]
+async fn sb05_what_is_moved_meanwhile_stays_closed() {
+    let ground = Ground::new();
+    let sandbox = |mode| ground.sealed(Grant::sandbox(mode, ground.root("work"), [ground.root("home")]));
+    for (round, mode) in [SandboxMode::Sandbox, SandboxMode::Rwx].into_iter().enumerate() {
+        let guest = Guest::new(sandbox(mode)).await;
+        guest.says("open", json!({ "path": ground.path("work/notes") })).await;
+        for (number, (held, name, text)) in [
+            ("home", ".moved/haft/code", None),
+            ("home", ".moved/haft/code", Some("escaped")),
+            ("home/.cache", "haft/code", None),
+            ("home/.cache/other", "../haft/code", None),
+            ("work", "program.moved", Some("escaped")),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let (ready, go) = (format!("work/ready{round}{number}"), format!("work/go{round}{number}"));
+            let call = json!({
+                "directory": ground.path(held), "name": name, "text": text,
+                "ready": ground.path(&ready), "go": ground.path(&go),
+            });
+            let held = tokio::spawn({
+                let guest = guest.clone();
+                async move { guest.call("hold", call).await }
+            });
+            eventually("the guest is ready", || ground.path(&ready).exists()).await;
+            let moves = [("home/.cache", "home/.moved"), ("work/program.toml", "work/program.moved")];
+            for (from, to) in moves {
+                fs::rename(ground.path(from), ground.path(to)).unwrap();
+            }
+            fs::write(ground.path(&go), "").unwrap();
+            let answer = held.await.unwrap();
+            for (from, to) in moves {
+                fs::rename(ground.path(to), ground.path(from)).unwrap();
+            }
+            assert!(answer.is_error, "{name} {text:?}: {}", answer.content);
+            assert!(!answer.content.contains(SECRET), "{name}: {}", answer.content);
+            assert_eq!(fs::read_to_string(ground.path("home/.cache/haft/code")).unwrap(), "hidden code");
+            assert_eq!(fs::read_to_string(ground.path("work/program.toml")).unwrap(), "fixed");
+        }
+        let place = ground.path("home/.cache/haft");
+        fs::rename(&place, ground.path("home/was")).unwrap();
+        fs::create_dir(&place).unwrap();
+        fs::write(place.join("code"), "hidden again").unwrap();
+        for path in [place.join("code"), ground.path("home/was/code")] {
+            guest.fails("open", json!({ "path": path })).await;
+            guest.fails("write", json!({ "path": path, "text": "escaped" })).await;
+        }
+        assert_eq!(fs::read_to_string(place.join("code")).unwrap(), "hidden again");
+        assert_eq!(fs::read_to_string(ground.path("home/was/code")).unwrap(), "hidden code");
+        fs::remove_dir_all(&place).unwrap();
+        fs::rename(ground.path("home/was"), &place).unwrap();
+    }
+}
+
+/// Replaces the link `name` again and again by one to the next of `targets`, while `during` goes on.
+async fn while_swapping<T>(name: &Path, targets: [&str; 2], during: impl Future<Output = T>) -> T {
+    let (stopped, own, temporary) = (AtomicBool::new(false), name.to_owned(), name.with_extension("next"));
+    let targets = targets.map(str::to_owned);
+    let stopped = std::sync::Arc::new(stopped);
+    let stop = stopped.clone();
+    let swapper = std::thread::spawn(move || {
+        for target in targets.iter().cycle() {
+            symlink(target, &temporary).unwrap();
+            fs::rename(&temporary, &own).unwrap();
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    });
+    let done = during.await;
+    stopped.store(true, Ordering::Relaxed);
+    swapper.join().unwrap();
+    done
+}
+
+/// SB04, SB05: what is judged is what is opened, however quickly somebody else swaps what a path means.
+#[tokio::test]
+async fn sb05_swapping_links_meanwhile_is_no_way_in() {
+    const ROUND: std::time::Duration = std::time::Duration::from_millis(400);
+    let ground = Ground::new();
+    symlink("notes", ground.path("work/swapped")).unwrap();
+    symlink("../.cache/other", ground.path("home/.cache/way")).unwrap();
+    for (grant, guest) in ground.guests().await {
+        let stop = ground.path("work/stop");
+        let halt = async {
+            tokio::time::sleep(ROUND).await;
+            fs::write(&stop, "").unwrap();
+        };
+        let reads = json!({ "path": ground.path("work/swapped"), "stop": stop });
+        let hidden = ["notes", "../home/.cache/haft/code"];
+        let work = async { tokio::join!(guest.says("read_again", reads), halt).0 };
+        let seen = while_swapping(&ground.path("work/swapped"), hidden, work).await;
+        assert_eq!(seen, "notes", "{grant}");
+        fs::remove_file(&stop).unwrap();
+        let halt = async {
+            tokio::time::sleep(ROUND).await;
+            fs::write(&stop, "").unwrap();
+        };
+        let reads = json!({ "path": ground.path("home/.cache/way/notes"), "stop": stop });
+        let work = async { tokio::join!(guest.says("read_again", reads), halt).0 };
+        fs::rename(ground.path("home/.cache/haft/code"), ground.path("home/.cache/haft/notes")).unwrap();
+        let seen = while_swapping(&ground.path("home/.cache/way"), ["other", "haft"], work).await;
+        fs::rename(ground.path("home/.cache/haft/notes"), ground.path("home/.cache/haft/code")).unwrap();
+        assert_eq!(seen, "notes", "{grant}");
+        fs::remove_file(&stop).unwrap();
+    }
+}
+
+/// SB04, SB05: the same for writing, and for what is outside of every grant.
+#[tokio::test]
+async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
+    const ROUND: std::time::Duration = std::time::Duration::from_millis(400);
+    let ground = Ground::new();
+    fs::write(ground.path("beyond/file"), "beyond").unwrap();
+    for (grant, guest) in ground.guests().await.into_iter().filter(|(grant, _)| *grant != "reader") {
+        for (target, closed, content) in [
+            ("program.toml", "work/program.toml", "fixed"),
+            ("../beyond/file", "beyond/file", "beyond"),
+            ("../home/.cache/haft/code", "home/.cache/haft/code", "hidden code"),
+        ] {
+            if grant == "rwx" && closed == "beyond/file" {
+                continue;
+            }
+            let (swapped, stop) = (ground.path("work/swapped"), ground.path("work/stop"));
+            symlink("notes", &swapped).unwrap();
+            let writes = json!({ "path": swapped, "text": "escaped", "stop": stop });
+            let halt = async {
+                tokio::time::sleep(ROUND).await;
+                fs::write(&stop, "").unwrap();
+            };
+            let work = async { tokio::join!(guest.says("write_again", writes), halt).0 };
+            let said = while_swapping(&swapped, ["notes", target], work).await;
+            assert_ne!(said, "written 0 times", "{grant}");
+            assert_eq!(fs::read_to_string(ground.path(closed)).unwrap(), content, "{closed} with {grant}");
+            assert_eq!(fs::read_to_string(ground.path("work/notes")).unwrap(), "escaped");
+            fs::remove_file(&swapped).unwrap();
+            fs::remove_file(&stop).unwrap();
+        }
+    }
+}
+
+/// SB04: devices and FIFOs are not opened in any mode, whoever made them, and none is made.
+#[tokio::test]
+async fn sb04_devices_are_not_opened() {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    let ground = Ground::new();
+    let mut paths: Vec<PathBuf> =
+        ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"].map(PathBuf::from).into();
+    let node = ground.path("work/node");
+    // Only root can make one.
+    if mknodat(CWD, &node, FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, makedev(1, 5)).is_ok() {
+        symlink("node", ground.path("work/node-link")).unwrap();
+        paths.extend([node, ground.path("work/node-link")]);
+    }
+    for (grant, guest) in ground.guests().await {
+        for path in &paths {
+            for (tool, arguments) in [
+                ("open", json!({ "path": path, "bytes": 1 })),
+                ("open_nofollow", json!({ "path": path })),
+                ("write", json!({ "path": path, "text": "x" })),
+                ("append", json!({ "path": path, "text": "x" })),
+                ("resize", json!({ "path": path, "bytes": 0 })),
+            ] {
+                let answer = guest.call(tool, arguments).await;
+                assert!(answer.is_error, "{tool} {} with {grant}: {}", path.display(), answer.content);
+            }
+        }
+    }
+}
+
+/// SB01: with no write limit everything may be written but what is closed.
+#[tokio::test]
+async fn sb01_without_a_limit_the_rest_is_open() {
+    let ground = Ground::new();
+    let grant = Grant::sandbox(SandboxMode::Rwx, ground.root("work"), [ground.root("home")]);
+    let guest = Guest::new(ground.sealed(grant)).await;
+    let at = |name: &str| ground.path(name);
+    for (tool, arguments) in [
+        ("write", json!({ "path": at("beyond/file"), "text": "written" })),
+        ("append", json!({ "path": at("beyond/file"), "text": " more" })),
+        ("create", json!({ "path": at("home/.cache/new"), "directory": true })),
+        ("rename", json!({ "from": at("beyond/file"), "to": at("home/.cache/new/file") })),
+        ("hardlink", json!({ "from": at("home/.cache/new/file"), "to": at("beyond/twin") })),
+        ("symlink", json!({ "from": "twin", "to": at("beyond/link") })),
+        ("write", json!({ "path": at("beyond/link"), "text": "through" })),
+        ("touch", json!({ "path": at("beyond/link") })),
+        ("remove", json!({ "path": at("home/.cache/other/notes") })),
+        ("remove", json!({ "path": at("home/.cache/other") })),
+    ] {
+        assert_eq!(guest.says(tool, arguments.clone()).await, "done", "{tool} {arguments}");
+    }
+    let changed = |name: &str| fs::symlink_metadata(at(name)).unwrap().modified().unwrap();
+    assert_eq!(changed("beyond/twin"), std::time::UNIX_EPOCH);
+    assert_ne!(changed("beyond/link"), std::time::UNIX_EPOCH);
+    guest.says("touch", json!({ "path": at("beyond/link"), "link": true })).await;
+    assert_eq!(changed("beyond/link"), std::time::UNIX_EPOCH);
+    assert_eq!(fs::read_to_string(at("home/.cache/new/file")).unwrap(), "through");
+    assert!(!at("home/.cache/other").exists() && at("beyond/twin").exists());
+    // What is there need not be made, also where it could not be.
+    let answer = guest.fails("create", json!({ "path": at("home/.cache"), "directory": true })).await;
+    assert_eq!(answer, "Tool error: File exists (os error 20)");
+}
+
+/// SB05: a directory that belongs to haft is not handed out, whoever granted it.
+#[tokio::test]
+async fn sb05_a_hidden_directory_is_never_handed_out() {
+    let ground = Ground::new();
+    for name in ["home/.cache/haft", "home/.cache/haft/empty"] {
+        for grant in [Grant::none().with_read(ground.root(name)), Grant::none().with_write(ground.root(name))]
+        {
+            let guest = Guest::new(ground.sealed(grant)).await;
+            let refused = guest.fails("list_dir", json!({ "path": ground.path(name) })).await;
+            assert_eq!(
+                refused,
+                format!(
+                    "Tool error: No such file or directory (os error 44)\nhint: a granted directory cannot be opened: `{}`: it belongs to haft itself",
+                    ground.text(name)
+                )
+            );
+            guest.fails("create", json!({ "path": ground.path(name).join("new") })).await;
+        }
+    }
+    ground.assert_unchanged("handed out");
+}
+
+/// SB05: the file tools say why, and leave nothing behind.
+#[tokio::test]
+async fn sb05_the_file_tools_say_why() {
+    let ground = Ground::new();
+    let grant = Grant::sandbox(SandboxMode::Sandbox, ground.root("work"), [ground.root("home")]);
+    let guest = Guest::builtin("files", ground.sealed(grant)).await;
+    let code = ground.text("home/.cache/haft/code");
+    let program = ground.text("work/program.toml");
+    let names = || fs::read_dir(ground.path("work")).unwrap().count();
+    let before = names();
+    assert_eq!(
+        guest.fails("read", json!({ "file_path": code })).await,
+        format!(
+            "Tool error: read denied: the permissions of `{code}` forbid it\nhint: `{code}` belongs to haft itself: tools may not read it"
+        )
+    );
+    assert!(guest.says("read", json!({ "file_path": program })).await.contains("fixed"));
+    for (tool, arguments) in [
+        ("write", json!({ "file_path": program, "content": "escaped" })),
+        ("edit", json!({ "file_path": program, "old_string": "fixed", "new_string": "escaped" })),
+    ] {
+        assert_eq!(
+            guest.fails(tool, arguments).await,
+            format!(
+                "Tool error: write denied: the permissions of `{program}` forbid it\nhint: `{program}` says what tools may do: tools may not change it"
+            )
+        );
+    }
+    let refused = guest.fails("write", json!({ "file_path": code, "content": "escaped" })).await;
+    assert!(refused.contains("belongs to haft itself"), "{refused}");
+    assert_eq!(names(), before);
+    ground.assert_unchanged("file tools");
+}
+
+/// SB05: a program as a person runs it: its own program.toml, the keys it names and haft's own
+/// directories are closed without a word about it in program.toml.
+#[test]
+fn sb05_a_program_closes_what_belongs_to_haft() {
+    let home = Home::new();
+    let key = home.work().join("openai.key");
+    let program = format!(
+        "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n[provider]\nname = \"openai\"\nmodel = \"m\"\napi_key = {{ file = \"{}\" }}\n",
+        key.display()
+    );
+    home.write("program.toml", &program);
+    home.write("openai.key", "sk-hidden");
+    let config = home.work().parent().unwrap().join(".config/haft/config.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    fs::write(&config, "hidden").unwrap();
+    for path in [&key, &config] {
+        let answer = home.haft(&["call", "read", &json!({ "file_path": path }).to_string()]);
+        assert_ne!(answer.code, 0);
+        let told = format!("{}{}", answer.stdout, answer.stderr);
+        let hint = format!("`{}` belongs to haft itself: tools may not read it", path.display());
+        assert!(told.contains(&hint) && !told.contains("sk-hidden"), "{told}");
+    }
+    let own = home.work().join("program.toml");
+    for mode in [&[][..], &["--allow", "write=/"]] {
+        for path in [&own, &key] {
+            let call = json!({ "file_path": path, "content": "escaped" }).to_string();
+            let arguments: Vec<&str> =
+                ["call", "write", &call].into_iter().chain(mode.iter().copied()).collect();
+            let answer = home.haft(&arguments);
+            assert_ne!(answer.code, 0, "{}", answer.stdout);
+        }
+    }
+    assert_eq!(fs::read_to_string(&own).unwrap(), program);
+    assert_eq!(fs::read_to_string(&key).unwrap(), "sk-hidden");
+    assert!(
+        home.haft(&["call", "read", &json!({ "file_path": own }).to_string()]).stdout.contains("workspace")
+    );
+}
+
+/// SB05: haft's own directories cannot be granted, and the refusal shows where it was tried.
+#[test]
+fn sb05_haft_s_own_directories_cannot_be_granted() {
+    let home = Home::new();
+    let state = home.work().parent().unwrap().join(".local/state/haft");
+    home.write(
+        "program.toml",
+        &format!(
+            "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[[plugins]]\nname = \"guest\"\ncomponent = \"{}\"\n[plugins.grant]\nread = [\"~/.local/state/haft/journal\"]\n",
+            hostile().display()
+        ),
+    );
+    let answer = home.haft(&["tools"]);
+    let told = format!(
+        "error: `{}` cannot be granted: `{}` belongs to haft itself",
+        state.join("journal").display(),
+        state.display()
+    );
+    assert_ne!(answer.code, 0);
+    assert!(answer.stderr.contains(&told), "{}", answer.stderr);
+    assert!(answer.stderr.contains("program.toml:8:9"), "{}", answer.stderr);
+    fs::remove_file(home.work().join("program.toml")).unwrap();
+    let answer = home.haft(&["tools", "--allow", "write=~/.local/state/haft"]);
+    assert_ne!(answer.code, 0);
+    assert!(answer.stderr.contains("belongs to haft itself"), "{}", answer.stderr);
+    // What it lies in can be granted.
+    assert_eq!(home.haft(&["tools", "--allow", "write=~/.local"]).code, 0);
+}

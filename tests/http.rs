@@ -1,0 +1,293 @@
+//! What a guest reaches of the web: the hosts it was granted, at addresses that are public or were
+//! granted themselves, for as long and as much as is bounded. Servers run on loopback; what needs
+//! public addresses is in `namespace`.
+
+mod namespace;
+mod secrets;
+pub(crate) mod server;
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use haft::event::Event;
+use haft::grant::{Grant, HostPattern};
+use haft::limit::Limits;
+use serde_json::json;
+
+use self::server::{Server, ok, redirect, with};
+use crate::guest::{Guest, briefly};
+use crate::workspace::eventually;
+
+/// A grant of these hosts and nothing else.
+fn hosts(hosts: &[&str]) -> Grant {
+    hosts.iter().fold(Grant::none(), |grant, host| grant.with_host(host.parse().unwrap()))
+}
+
+/// What was decided about the network, as the journal hears of it.
+fn decisions(guest: &Guest) -> Vec<String> {
+    let decision = |event| match event {
+        Event::Decided { decision, .. } => Some(decision),
+        _ => None,
+    };
+    guest.heard().into_iter().filter_map(decision).collect()
+}
+
+/// WA02: a component that imports `wasi:http` runs, and reaches nothing.
+#[tokio::test]
+async fn wa02_without_a_grant_no_request_is_made() {
+    let server = Server::saying("127.0.0.1:0", "hello");
+    let guest = Guest::new(Grant::none()).await;
+    let url = server.url();
+    let refused = guest.fails("http_get", json!({ "url": format!("{url}/secret?path") })).await;
+    assert_eq!(
+        refused,
+        format!(
+            "Tool error: ErrorCode::HttpRequestDenied\n\
+             hint: to allow the request, add `hosts = [\"{url}\"]` to `[plugins.grant]` of `guest`"
+        )
+    );
+    assert_eq!(decisions(&guest), [format!("refused GET {url}: not granted")]);
+    let refused = guest.fails("http_get", json!({ "url": "https://api.test:8443/" })).await;
+    assert!(refused.contains("add `hosts = [\"https://api.test:8443\"]` to"), "{refused}");
+    assert!(server.seen().is_empty());
+}
+
+/// FU04: an address is granted by itself; the hint's own line does it.
+#[tokio::test]
+async fn fu04_a_granted_address_answers_and_no_other() {
+    let granted = Server::saying("127.0.0.1:0", "hello");
+    let other = Server::saying("127.0.0.1:0", "other");
+    let guest = Guest::new(hosts(&[&granted.url()])).await;
+    let answer =
+        guest.says("http_get", json!({ "url": granted.url(), "headers": { "x-asks": "a guest" } })).await;
+    assert_eq!(answer, "200\ncontent-length: 5\n\nhello");
+    let seen = granted.seen().concat().to_ascii_lowercase();
+    assert!(seen.starts_with("get / http/1.1\r\n"), "{seen}");
+    assert!(seen.contains(&format!("\r\nhost: {}\r\n", granted.address)), "{seen}");
+    assert!(seen.contains("\r\nx-asks: a guest\r\n"), "{seen}");
+    assert_eq!(decisions(&guest), [format!("allowed GET {} (127.0.0.1)", granted.url())]);
+    let port = granted.port();
+    for url in [
+        other.url(),
+        format!("http://127.0.0.2:{port}"),
+        format!("http://localhost:{port}"),
+        format!("https://127.0.0.1:{port}"),
+        format!("http://[::1]:{port}"),
+        format!("http://127.1:{port}"),
+        format!("http://2130706433:{port}"),
+        format!("http://[::ffff:127.0.0.1]:{port}"),
+        "http://127.0.0.1".into(),
+    ] {
+        let refused = guest.fails("http_get", json!({ "url": url })).await;
+        assert!(refused.starts_with("Tool error: ErrorCode::HttpRequestDenied\n"), "{url}: {refused}");
+    }
+    assert_eq!((granted.seen().len(), other.seen().len()), (1, 0));
+}
+
+/// FU04: `localhost` is loopback by its name.
+#[tokio::test]
+async fn fu04_localhost_is_granted_by_its_name() {
+    let server = Server::saying("127.0.0.1:0", "hello");
+    let (named, port) = (format!("http://localhost:{}", server.port()), server.port());
+    let guest = Guest::new(hosts(&[&named])).await;
+    assert!(guest.says("http_get", json!({ "url": named })).await.ends_with("\n\nhello"));
+    let by_address = guest.fails("http_get", json!({ "url": server.url() })).await;
+    assert!(by_address.contains("HttpRequestDenied"), "{by_address}");
+    // The name is for requests; it opens no socket.
+    let socket = guest.fails("connect", json!({ "addr": format!("127.0.0.1:{port}") })).await;
+    assert!(socket.contains("Permission denied"), "{socket}");
+    assert_eq!(server.seen().len(), 1);
+}
+
+/// FU02: `*` is every public host, so not this machine by any of its names.
+#[tokio::test]
+async fn fu02_every_public_host_is_not_this_machine() {
+    let server = Server::saying("127.0.0.1:0", "hello");
+    let guest = Guest::new(Grant::none().with_host(HostPattern::any())).await;
+    let port = server.port();
+    for (host, why) in [
+        ("127.0.0.1", "leads to 127.0.0.1: loopback address"),
+        ("localhost", ": loopback address"),
+        ("127.1", "leads to 127.0.0.1: loopback address"),
+        ("2130706433", "leads to 127.0.0.1: loopback address"),
+        ("0x7f000001", "leads to 127.0.0.1: loopback address"),
+        ("0", "leads to 0.0.0.0: unspecified address"),
+        ("[::1]", "leads to ::1: loopback address"),
+        ("[::]", "leads to ::: unspecified address"),
+        ("[::ffff:127.0.0.1]", "leads to ::ffff:127.0.0.1: loopback address"),
+        ("[64:ff9b::7f00:1]", "leads to 64:ff9b::7f00:1: loopback address"),
+        ("[2002:7f00:1::]", "leads to 2002:7f00:1::: tunnel address"),
+        ("10.0.0.1", "leads to 10.0.0.1: private address"),
+        ("100.64.0.1", "leads to 100.64.0.1: address of a provider's inner network"),
+        ("169.254.169.254", "leads to 169.254.169.254: address of a cloud's metadata service"),
+        ("[fd00:ec2::254]", "leads to fd00:ec2::254: address of a cloud's metadata service"),
+    ] {
+        let refused = guest.fails("http_get", json!({ "url": format!("http://{host}:{port}/") })).await;
+        assert!(
+            refused.starts_with("Tool error: ErrorCode::DestinationIpProhibited\nhint: "),
+            "{host}: {refused}"
+        );
+        assert!(refused.contains(why), "{host}: {refused}");
+    }
+    assert!(server.seen().is_empty());
+    // The line that would allow it does, and for a cloud's credentials there is none.
+    let url = server.url();
+    let refused = guest.fails("http_get", json!({ "url": url })).await;
+    let line = format!("; to allow that address, add `hosts = [\"{url}\"]` to `[plugins.grant]` of `guest`");
+    assert!(refused.ends_with(&line), "{refused}");
+    let refused = guest.fails("http_get", json!({ "url": "http://169.254.169.254/latest" })).await;
+    assert!(!refused.contains("to allow"), "{refused}");
+    let both = Guest::new(hosts(&["*", &url])).await;
+    assert!(both.says("http_get", json!({ "url": url })).await.ends_with("hello"));
+}
+
+/// What two programs would read differently is not asked for, nor what is no request.
+#[tokio::test]
+async fn odd_destinations_and_methods_are_refused() {
+    let server = Server::saying("127.0.0.1:0", "hello");
+    let (url, port) = (server.url(), server.port());
+    let guest = Guest::new(hosts(&["*", &url])).await;
+    for authority in [
+        format!("user@127.0.0.1:{port}"),
+        format!("api.test:80@127.0.0.1:{port}"),
+        "127.0.0.1:".into(),
+        "127.0.0.1:0".into(),
+        "127.0.0.1:99999".into(),
+        "api.test.".into(),
+        "[v1.x]".into(),
+    ] {
+        let refused = guest.fails("http_get", json!({ "url": url, "authority": authority })).await;
+        let known = refused.contains("HttpRequestUriInvalid") || refused.contains("the authority is none");
+        assert!(known, "{authority}: {refused}");
+    }
+    for method in ["CONNECT", "connect", "TRACE", "Track"] {
+        let refused = guest.fails("http_get", json!({ "url": url, "method": method })).await;
+        assert!(refused.contains("HttpRequestMethodInvalid"), "{method}: {refused}");
+    }
+    for header in ["host", "connection", "transfer-encoding", "proxy-authorization", "upgrade"] {
+        let refused = guest.fails("http_get", json!({ "url": url, "headers": { header: "x" } })).await;
+        assert!(refused.contains("HeaderError::Forbidden"), "{header}: {refused}");
+    }
+    let other = guest.fails("http_get", json!({ "url": format!("ftp://127.0.0.1:{port}/") })).await;
+    assert!(other.contains("HttpProtocolError"), "{other}");
+    assert!(server.seen().is_empty());
+}
+
+/// FU03: haft follows no redirect; the guest's own next request is checked like the first.
+#[tokio::test]
+async fn fu03_a_redirect_is_a_new_request() {
+    let inside = Server::saying("127.0.0.1:0", "inside");
+    let target = inside.url();
+    let first = Server::answering(move |_| redirect(&target));
+    let guest = Guest::new(hosts(&[&first.url()])).await;
+    let answer = guest.says("http_get", json!({ "url": first.url() })).await;
+    assert!(answer.starts_with("302\n") && answer.contains(&inside.url()), "{answer}");
+    let refused = guest.fails("http_get", json!({ "url": first.url(), "follow": true })).await;
+    assert!(refused.contains("HttpRequestDenied") && refused.contains(&inside.url()), "{refused}");
+    assert!(inside.seen().is_empty());
+    let both = Guest::new(hosts(&[&first.url(), &inside.url()])).await;
+    let answer = both.says("http_get", json!({ "url": first.url(), "follow": true })).await;
+    assert!(answer.ends_with("inside"), "{answer}");
+}
+
+/// Headers without end, and too many of them.
+#[tokio::test]
+async fn the_head_of_an_answer_is_bounded() {
+    let long = Server::answering(|_| with("200 OK", &format!("x-long: {}\r\n", "x".repeat(100_000)), ""));
+    let many = Server::answering(|_| with("200 OK", &"x-many: 1\r\n".repeat(1000), ""));
+    let endless = Server::at("127.0.0.1:0", |_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        while stream.write_all(b"x-endless: 1\r\n").is_ok() {}
+    });
+    for server in [long, many, endless] {
+        let guest = Guest::new(hosts(&[&server.url()])).await;
+        let refused = guest.fails("http_get", json!({ "url": server.url() })).await;
+        assert!(refused.contains("HttpResponseHeaderSectionSize"), "{refused}");
+    }
+}
+
+/// FU04: a body that is too long ends where the bound is, told or not told beforehand.
+#[tokio::test]
+async fn fu04_the_body_of_an_answer_is_bounded() {
+    let told = Server::answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec());
+    let guest = Guest::new(hosts(&[&told.url()])).await;
+    let refused = guest.fails("http_get", json!({ "url": told.url() })).await;
+    assert!(refused.contains("HttpResponseBodySize(Some(1073741824))"), "{refused}");
+    let endless = Server::at("127.0.0.1:0", |_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        while stream.write_all(&[b'x'; 1 << 13]).is_ok() {}
+    });
+    let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
+    let guest = Guest::within(hosts(&[&endless.url()]), limits).await;
+    let refused = guest.fails("http_drain", json!({ "url": endless.url() })).await;
+    assert!(refused.contains("exceeds limit: 268435456 bytes"), "{refused}");
+    eventually("the connection is closed", || endless.gone() == 1).await;
+}
+
+/// A guest may send much, and not without end.
+#[tokio::test]
+async fn the_body_of_a_request_is_bounded() {
+    let server = Server::at("127.0.0.1:0", |_, stream| {
+        let mut buffer = vec![0; 1 << 16];
+        while stream.read(&mut buffer).is_ok_and(|read| read > 0 && !buffer[..read].ends_with(b"0\r\n\r\n")) {
+        }
+        let _ = stream.write_all(&ok("taken"));
+    });
+    let limits = Limits { time: Duration::from_mins(5), ..Limits::default() };
+    let guest = Guest::within(hosts(&[&server.url()]), limits).await;
+    let taken = guest.says("http_post", json!({ "url": server.url(), "bytes": 100_000 })).await;
+    assert!(taken.ends_with("taken"), "{taken}");
+    let refused = guest.fails("http_post", json!({ "url": server.url(), "bytes": 70 << 20 })).await;
+    assert!(refused.contains("HttpRequestBodySize(Some(67108864))"), "{refused}");
+}
+
+/// FU04: a guest's wishes for waiting are kept, in every part of an answer.
+#[tokio::test]
+async fn fu04_silence_has_an_end() {
+    let silent = Server::at("127.0.0.1:0", |_, _| {});
+    let stalling = Server::at("127.0.0.1:0", |_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf ");
+        let _ = stream.flush();
+    });
+    let broken = Server::answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf ".to_vec());
+    for (server, expected) in [
+        (&silent, "ErrorCode::HttpResponseTimeout"),
+        (&stalling, "connection read timeout"),
+        (&broken, "connection read timeout"),
+    ] {
+        let guest = Guest::new(hosts(&[&server.url()])).await;
+        let began = Instant::now();
+        let refused = guest.fails("http_get", json!({ "url": server.url(), "wait_ms": 200 })).await;
+        assert!(refused.contains(expected), "{refused}");
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+}
+
+/// The end of a call is the end of its connections.
+#[tokio::test]
+async fn a_call_that_ends_leaves_no_connection() {
+    let server = Server::at("127.0.0.1:0", |_, _| {});
+    let guest = Guest::within(hosts(&[&server.url()]), briefly(300)).await;
+    let ended = guest.fails("http_get", json!({ "url": server.url() })).await;
+    assert!(ended.contains("timed out after 300ms"), "{ended}");
+    assert_eq!(server.seen().len(), 1);
+    eventually("the connection is closed", || server.gone() == 1).await;
+}
+
+/// One guest does not take all connections, nor ask for ever.
+#[tokio::test]
+async fn requests_are_counted() {
+    let server = Server::at("127.0.0.1:0", |_, stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf ");
+        sleep(Duration::from_secs(2));
+    });
+    let guest = Guest::new(hosts(&[&server.url()])).await;
+    let held = guest.says("http_hold", json!({ "url": server.url(), "count": 20, "wait_ms": 500 })).await;
+    assert!(held.contains("\"200\": 16") && held.contains("ConnectionLimitReached"), "{held}");
+    let last = guest.says("http_many", json!({ "url": "http://other.test/", "count": 501 })).await;
+    assert!(last.contains("ConnectionLimitReached"), "{last}");
+    let last = guest.says("http_many", json!({ "url": "http://other.test/", "count": 500 })).await;
+    assert!(last.contains("HttpRequestDenied"), "{last}");
+    let told = decisions(&guest);
+    assert_eq!(told.last().unwrap(), "and 400 decisions more");
+}

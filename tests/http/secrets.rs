@@ -1,0 +1,94 @@
+//! Headers that a guest uses and never sees: the server gets the value, the guest gets stars.
+
+use std::time::Duration;
+
+use haft::plugin::Injection;
+use serde_json::json;
+
+use super::hosts;
+use super::server::{Server, ok, with};
+use crate::guest::Guest;
+
+/// No secret of anybody.
+const SECRET: &str = "hunter2/hunter2+hunter2";
+
+/// As many characters as [`SECRET`] has.
+const STARS: &str = "***********************";
+
+fn injection(host: &str) -> Injection {
+    Injection::new(host.parse().unwrap(), "Authorization", "Bearer ", SECRET.to_owned().into()).unwrap()
+}
+
+/// Repeats the head of a request in its headers and its body.
+fn echo(head: &str) -> Vec<u8> {
+    let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization"));
+    with("200 OK", &format!("x-echo: {}\r\n", line.unwrap_or("none")), head)
+}
+
+async fn guest(server: &Server, others: &[&Server]) -> Guest {
+    let urls: Vec<String> = [server].iter().chain(others).map(|server| server.url()).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    Guest::injecting(hosts(&urls), vec![injection(&server.url())]).await
+}
+
+/// CL04: the server sees the secret, the guest as many stars.
+#[tokio::test]
+async fn cl04_a_guest_uses_a_secret_and_never_sees_it() {
+    let (server, other) = (Server::answering(echo), Server::answering(echo));
+    let guest = guest(&server, &[&other]).await;
+    let headers = json!({ "authorization": "Bearer mine", "accept-encoding": "gzip", "range": "bytes=0-5" });
+    let answer = guest.says("http_get", json!({ "url": server.url(), "headers": headers })).await;
+    let seen = server.seen().concat();
+    assert!(seen.contains(&format!("authorization: Bearer {SECRET}\r\n")), "{seen}");
+    assert!(!seen.contains("mine") && !seen.contains("range") && !seen.contains("gzip"), "{seen}");
+    assert!(seen.contains("accept-encoding: identity\r\n"), "{seen}");
+    assert!(!answer.contains("hunter2"), "{answer}");
+    assert_eq!(answer.matches(&format!("authorization: Bearer {STARS}")).count(), 2, "{answer}");
+    // Another granted host gets the guest's own header and nothing else.
+    let answer = guest.says("http_get", json!({ "url": other.url(), "headers": headers })).await;
+    assert!(answer.contains("authorization: Bearer mine"), "{answer}");
+    assert!(!other.seen().concat().contains("hunter2"));
+    assert!(!format!("{:?}", guest.heard()).contains("hunter2"), "{:?}", guest.heard());
+}
+
+/// CL04: in pieces, in other forms, and from a server that heard of it elsewhere.
+#[tokio::test]
+async fn cl04_a_secret_is_found_however_it_comes_back() {
+    let drop_by_drop = Server::at("127.0.0.1:0", |head, stream| {
+        let text =
+            head.to_owned() + "{\"key\": \"hunter2\\/hunter2+hunter2\"} ?key=hunter2%2Fhunter2%2bhunter2";
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        for piece in text.as_bytes().chunks(7) {
+            let _ = stream.write_all(piece);
+            let _ = stream.flush();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    let elsewhere = Server::answering(|_| ok(&format!("I heard of {}", SECRET.to_uppercase())));
+    // A body that ends with its connection.
+    let guest = guest(&drop_by_drop, &[&elsewhere]).await;
+    let answer = guest.call("http_get", json!({ "url": drop_by_drop.url(), "wait_ms": 1000 })).await;
+    assert!(!answer.content.contains("hunter2"), "{answer:?}");
+    let answer = guest.says("http_get", json!({ "url": elsewhere.url() })).await;
+    assert!(answer.ends_with(&format!("I heard of {STARS}")), "{answer}");
+}
+
+/// CL04: what cannot be read cannot be masked.
+#[tokio::test]
+async fn cl04_a_compressed_answer_to_a_secret_is_refused() {
+    let server = Server::answering(|_| with("200 OK", "content-encoding: gzip\r\n", "\u{1f}not really"));
+    let guest = guest(&server, &[]).await;
+    let refused = guest.fails("http_get", json!({ "url": server.url() })).await;
+    assert!(refused.contains("HttpResponseContentCoding(Some(\"gzip\"))"), "{refused}");
+    assert!(refused.contains("answers in a compressed form that it was asked not to use"), "{refused}");
+}
+
+/// A secret grants nothing.
+#[tokio::test]
+async fn a_secret_for_a_host_does_not_grant_it() {
+    let server = Server::answering(echo);
+    let guest = Guest::injecting(hosts(&[]), vec![injection(&server.url())]).await;
+    let refused = guest.fails("http_get", json!({ "url": server.url() })).await;
+    assert!(refused.contains("HttpRequestDenied"), "{refused}");
+    assert!(server.seen().is_empty());
+}

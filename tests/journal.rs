@@ -1,0 +1,380 @@
+//! The journal as a person finds it after the fact: every call is in it with how it ended, however
+//! haft itself ended, and `haft log` shows it.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use haft::program::{Options, Program};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::agent::fake::{Fake, calls, says};
+use crate::common::{cache, hostile};
+use crate::workspace::confiner;
+
+struct Home {
+    directory: tempfile::TempDir,
+}
+
+struct Answer {
+    stdout: String,
+    stderr: String,
+    code: Option<i32>,
+}
+
+impl Home {
+    fn new() -> Self {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for folder in ["work", "tmp"] {
+            fs::create_dir(directory.path().join(folder)).unwrap();
+        }
+        Self { directory }
+    }
+
+    /// With the hostile guest, which is given half a second.
+    fn with_program() -> Self {
+        let home = Self::new();
+        fs::write(
+            home.path("work/program.toml"),
+            format!(
+                "[program]\nname = \"notes\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n[[plugins]]\n\
+                 name = \"guest\"\ncomponent = \"{}\"\n[plugins.limits]\ntime = \"500ms\"\n",
+                hostile().display()
+            ),
+        )
+        .unwrap();
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.path("state/haft/journal")
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+        command
+            .args(arguments)
+            .current_dir(self.path("work"))
+            .env("HOME", self.directory.path())
+            .env("TMPDIR", self.path("tmp"))
+            .env("XDG_CACHE_HOME", cache())
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("TZ", "UTC")
+            .env_remove("HAFT_LOG")
+            .env_remove("HAFT_JOURNAL")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn haft(&self, arguments: &[&str]) -> Answer {
+        answer(self.command(arguments).output().unwrap())
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> Answer {
+        self.haft(&["call", tool, &arguments.to_string()])
+    }
+
+    fn bash(&self, command: &str) -> Answer {
+        self.call("bash", &json!({ "command": command }))
+    }
+
+    /// What `haft log --json` tells, with further options.
+    fn log(&self, options: &[&str]) -> Vec<Value> {
+        let answer = self.haft(&[&["--json", "log"], options].concat());
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// A haft in the middle of a call that takes a minute.
+    fn busy(&self) -> Child {
+        let sleep = json!({ "command": "sleep 60" }).to_string();
+        let child = self.command(&["call", "bash", &sleep]).stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        while !self.log(&[]).iter().any(|call| call["pid"] == child.id()) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the call never began");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        child
+    }
+}
+
+fn answer(Output { stdout, stderr, status }: Output) -> Answer {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Answer { stdout: text(stdout), stderr: text(stderr), code: status.code() }
+}
+
+fn outcomes(calls: &[Value]) -> Vec<(&str, &str)> {
+    calls.iter().map(|call| (call["tool"].as_str().unwrap(), call["outcome"].as_str().unwrap())).collect()
+}
+
+/// Every call is noted, also those that no tool ever saw, each with how it ended.
+#[test]
+fn every_call_is_noted_with_its_end() {
+    let home = Home::with_program();
+    home.bash("true");
+    home.bash("echo broken >&2; exit 3");
+    home.call("bash", &json!({ "comand": "x" }));
+    home.call("no_such_tool", &json!({ "a": 1 }));
+    home.call("guest__spin", &json!({}));
+    home.call("guest__echo", &json!({ "text": "hello" }));
+    home.call("guest__open", &json!({ "path": "/etc/passwd" }));
+    let log = home.log(&[]);
+    assert_eq!(
+        outcomes(&log),
+        [
+            ("bash", "ok"),
+            ("bash", "error"),
+            ("bash", "invalid_arguments"),
+            ("no_such_tool", "unknown_tool"),
+            ("guest__spin", "timeout"),
+            ("guest__echo", "ok"),
+            ("guest__open", "error"),
+        ]
+    );
+    let bash = &log[1];
+    assert_eq!(bash["arguments"]["command"], "echo broken >&2; exit 3");
+    assert!(bash["error"].as_str().unwrap().contains("broken"));
+    assert_eq!(bash["grant"]["workspace"], home.path("work").to_str().unwrap());
+    assert_eq!(bash["program"]["name"], "notes");
+    assert_eq!(bash["program"]["path"], home.path("work/program.toml").to_str().unwrap());
+    let echo = &log[5];
+    let digest = Sha256::digest(fs::read(hostile()).unwrap());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(echo["digest"], digest.as_str());
+    assert!(echo["peak_memory"].as_u64().unwrap() >= 64 << 10, "{echo}");
+    assert!(echo["duration_ms"].as_f64().unwrap() > 0.0);
+    assert!(log[6]["decisions"][0].as_str().unwrap().starts_with("refused: files"), "{}", log[6]);
+    assert_eq!(log[6]["grant"], json!({}));
+    assert!(log.iter().all(|call| call["haft"] == env!("CARGO_PKG_VERSION")));
+}
+
+/// What a model asks for and is not let do is noted too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_call_of_a_model_is_noted() {
+    let fail = json!({ "command": "exit 1" }).to_string();
+    let again = |id: &'static str| calls(&[(id, "bash", &fail)]);
+    let fake = Fake::start([again("a"), again("b"), again("c"), again("d"), says("I give up")]).await;
+    let home = Home::new();
+    let url = fake.base_url();
+    let log = tokio::task::spawn_blocking(move || {
+        home.haft(&["run", "--base-url", &url, "--model", "fake", "try"]);
+        home.log(&[])
+    });
+    let log = log.await.unwrap();
+    assert_eq!(
+        outcomes(&log),
+        [("bash", "error"), ("bash", "error"), ("bash", "error"), ("bash", "refused")]
+    );
+    assert_eq!(log[3]["call"], "d");
+}
+
+/// Only the person can look into it, and it is not where tools write.
+#[test]
+fn the_journal_is_the_person_s_alone() {
+    let home = Home::new();
+    home.bash("true");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&home.journal()), 0o700);
+    assert_eq!(mode(&home.journal().join("journal.jsonl")), 0o600);
+}
+
+/// A call that haft did not survive is on record, and the next one is not spoiled by it.
+#[test]
+fn a_call_that_haft_did_not_survive_is_on_record() {
+    let home = Home::new();
+    let mut busy = home.busy();
+    assert!(home.haft(&["log"]).stdout.contains("running"));
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    // As if the kernel had been stopped within a line.
+    let current = home.journal().join("journal.jsonl");
+    let mut text = fs::read(&current).unwrap();
+    text.extend_from_slice(b"{\"v\":1,\"id\":\"0123");
+    fs::write(&current, text).unwrap();
+    home.bash("true");
+    assert_eq!(outcomes(&home.log(&[])), [("bash", "ok"), ("bash", "started")]);
+    let shown = home.haft(&["log", "--failed"]);
+    assert!(shown.stdout.contains("unfinished") && shown.stdout.contains("sleep 60"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("1 lines of the journal could not be read"), "{}", shown.stderr);
+}
+
+/// An interrupted call ends as cancelled.
+#[test]
+fn an_interrupted_call_is_noted_as_cancelled() {
+    let home = Home::new();
+    let mut busy = home.busy();
+    let id = rustix::process::Pid::from_raw(i32::try_from(busy.id()).unwrap()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    assert_eq!(busy.wait().unwrap().code(), Some(130));
+    assert_eq!(outcomes(&home.log(&[])), [("bash", "cancelled")]);
+}
+
+/// Processes that write at the same time lose nothing and mix nothing.
+#[test]
+fn several_processes_write_one_journal() {
+    let home = Home::new();
+    let long = "x".repeat(12_000);
+    std::thread::scope(|scope| {
+        for process in 0..6 {
+            let (home, long) = (&home, &long);
+            scope.spawn(move || {
+                for round in 0..4 {
+                    let answer =
+                        home.call("no_such_tool", &json!({ "process": process, "round": round, "x": long }));
+                    assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+                }
+            });
+        }
+    });
+    let all = home.haft(&["--json", "log"]);
+    assert_eq!((all.stdout.lines().count(), all.stderr.as_str()), (24, ""));
+}
+
+/// A disk that is full stops no call, and is said once.
+#[test]
+fn a_journal_that_cannot_be_written_stops_nothing() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("state/haft")).unwrap();
+    fs::write(home.path("state/haft/journal"), "in the way").unwrap();
+    let answer = home.bash("echo done");
+    assert_eq!((answer.stdout.as_str(), answer.code), ("done\n", Some(0)));
+    assert_eq!(answer.stderr.matches("calls are not noted in the journal").count(), 1, "{}", answer.stderr);
+}
+
+/// The same with a disk that is really full, where a mount can be had; the line that was cut off
+/// does not spoil the next, which is written once there is room again.
+#[test]
+fn a_full_disk_stops_nothing() {
+    let home = Home::new();
+    let own = ["--user", "--map-root-user", "--mount"];
+    if !Command::new("unshare").args(own).arg("true").status().is_ok_and(|status| status.success()) {
+        return eprintln!("no mounts here: nothing tested");
+    }
+    let script = r#"
+        set -e
+        mkdir -p "$XDG_STATE_HOME"; mount -t tmpfs -o size=24k none "$XDG_STATE_HOME"
+        mkdir -p "$XDG_STATE_HOME/haft/journal"; chmod 700 "$XDG_STATE_HOME/haft/journal"
+        head -c 15000 /dev/zero | tr '\0' '\n' >"$XDG_STATE_HOME/filler"
+        long=$(head -c 6000 /dev/zero | tr '\0' x)
+        for n in 1 2 3; do "$0" call bash "{\"command\": \"echo done $n # $long\"}"; done
+        rm "$XDG_STATE_HOME/filler"
+        "$0" call bash '{"command": "echo last"}'
+        "$0" --json log
+    "#;
+    let mut command = home.command(&[]);
+    let haft = command.get_program().to_owned();
+    let mut shell = Command::new("unshare");
+    for (name, value) in command.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+        shell.env(name, value);
+    }
+    command.env_clear();
+    shell.args(own).args(["sh", "-c", script]).arg(haft).current_dir(home.path("work"));
+    let answer = answer(shell.output().unwrap());
+    for done in ["done 1\n", "done 2\n", "done 3\n", "last\n"] {
+        assert!(answer.stdout.contains(done), "{} {}", answer.stdout, answer.stderr);
+    }
+    assert!(answer.stderr.contains("calls are not noted in the journal"), "{}", answer.stderr);
+    let last: Vec<&str> = answer.stdout.lines().filter(|line| line.contains("echo last")).collect();
+    assert!(last.len() == 1 && last[0].contains("\"outcome\":\"ok\""), "{}", answer.stdout);
+}
+
+/// Who set up the machine, or calls, may do without; a program may not.
+#[test]
+fn no_journal_is_kept_only_where_a_person_says_so() {
+    let home = Home::new();
+    home.haft(&["--no-journal", "call", "time"]);
+    let off =
+        |value: &str| answer(home.command(&["call", "time"]).env("HAFT_JOURNAL", value).output().unwrap());
+    assert_eq!(off("off").code, Some(0));
+    assert!(!home.journal().exists());
+    let wrong = off("no");
+    assert_eq!((wrong.code, home.journal().exists()), (Some(5), false));
+    assert!(wrong.stderr.contains("expected `on` or `off`"), "{}", wrong.stderr);
+    assert_eq!(home.haft(&["log"]).stdout, "");
+}
+
+/// `haft log`: the newest stands last; options choose; the beginning of an id shows all of one call.
+#[test]
+fn the_log_shows_what_is_asked_for() {
+    let home = Home::with_program();
+    for n in 0..4 {
+        home.bash(&format!("exit {n}"));
+    }
+    home.call("time", &json!({}));
+    let tools = |options: &[&str]| -> Vec<String> {
+        home.log(options)
+            .iter()
+            .map(|call| call["arguments"]["command"].as_str().unwrap_or("time").into())
+            .collect()
+    };
+    assert_eq!(tools(&[]), ["exit 0", "exit 1", "exit 2", "exit 3", "time"]);
+    assert_eq!(tools(&["-n", "2"]), ["exit 3", "time"]);
+    assert_eq!(tools(&["--tool", "b*", "-n", "1"]), ["exit 3"]);
+    assert_eq!(tools(&["--failed"]), ["exit 1", "exit 2", "exit 3"]);
+    assert_eq!(tools(&["--since", "1h"]).len(), 5);
+    assert_eq!(tools(&["--since", "2100-01-01"]), Vec::<String>::new());
+    assert_eq!(tools(&["-p", "notes"]).len(), 5);
+    assert_eq!(tools(&["-p", "program.toml"]).len(), 5);
+    assert_eq!(tools(&["-p", "other"]), Vec::<String>::new());
+    let table = home.haft(&["log", "-n", "2"]);
+    let lines: Vec<&str> = table.stdout.lines().collect();
+    assert!(lines.len() == 2 && lines[0].contains("exit 3") && lines[1].contains("time"), "{}", table.stdout);
+    assert!(!table.stdout.contains('\u{1b}'));
+    let id = home.log(&["-n", "1"])[0]["id"].as_str().unwrap().to_owned();
+    let detail = home.haft(&["log", &id[..8]]);
+    for part in [id.as_str(), "sha256:", "notes (", "granted    nothing"] {
+        assert!(detail.stdout.contains(part), "{part}: {}", detail.stdout);
+    }
+    assert_eq!(home.haft(&["log", "zzzz"]).code, Some(5));
+    assert_eq!(home.haft(&["log", "--since", "once"]).code, Some(2));
+}
+
+/// `haft log -f` shows calls as they end.
+#[test]
+fn the_log_can_be_followed() {
+    let home = Home::new();
+    home.bash("echo before");
+    let mut follower = home.command(&["--json", "log", "-f"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["arguments"]["command"], "echo before");
+    home.bash("echo meanwhile");
+    let meanwhile = next();
+    assert_eq!(
+        (&meanwhile["arguments"]["command"], &meanwhile["outcome"]),
+        (&json!("echo meanwhile"), &json!("ok"))
+    );
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+}
+
+/// A caller that gives up without waiting leaves no call open.
+#[tokio::test]
+async fn a_dropped_call_is_noted_as_cancelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal =
+        haft::journal::Journal::new(&folder.path().join("journal"), haft::journal::Program::default());
+    let options = Options { no_journal: true, confiner: Some(confiner()), ..Options::default() };
+    let program = Program::load(&options).await.unwrap();
+    let session = haft::tool::Session { journal, ..haft::tool::Session::default() };
+    let call = haft::call::ToolCall {
+        id: "1".into(),
+        tool: "bash".into(),
+        arguments: json!({ "command": "sleep 60" }),
+    };
+    let dispatched = program.toolbox.dispatch(call, &session);
+    assert!(tokio::time::timeout(Duration::from_millis(300), dispatched).await.is_err());
+    let calls: Vec<_> =
+        haft::journal::read(&folder.path().join("journal")).unwrap().map(Result::unwrap).collect();
+    assert_eq!((calls.len(), calls[0].outcome), (1, haft::journal::Outcome::Cancelled));
+}
