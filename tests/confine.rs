@@ -6,6 +6,8 @@ mod bounds;
 mod cases;
 mod honest;
 mod host;
+mod lifetime;
+mod reach;
 mod stage;
 mod traces;
 
@@ -121,7 +123,9 @@ fn table(root: bool, columns: &[(Off, Vec<Value>)]) -> Vec<String> {
     let names: String = columns.iter().map(|(off, _)| format!("{:>14}", off.to_string())).collect();
     println!("\n{user:<44}{names}");
     let (mut wrong, mut row) = (Vec::new(), 0);
-    for (scene, case) in Scene::ALL.iter().flat_map(|scene| scene.cases().iter().map(move |case| (*scene, case))) {
+    for (scene, case) in
+        Scene::ALL.iter().flat_map(|scene| scene.cases().iter().map(move |case| (*scene, case)))
+    {
         let mut cells = String::new();
         for (off, outcomes) in columns {
             let outcome = &outcomes[row];

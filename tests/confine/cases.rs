@@ -131,8 +131,11 @@ pub(super) const SANDBOX: &[Case] = &[
     sh("sed_in_place", "sed -i s/a/b/ $O/kept"),
     sh("tar_with_dots", "echo x > f; tar cPf t.tar --transform s,f,$O/new, f; tar xPf t.tar"),
     sh("perl", "perl -e 'open(F, \">\", $ENV{O}.\"/new\") or die $!'"),
-    sh("git_hook", "git init -q . && mkdir -p .git/hooks && printf '#!/bin/sh\\necho x > %s/new' $O > .git/hooks/post-commit \
-        && chmod +x .git/hooks/post-commit && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && test -e $O/new"),
+    sh(
+        "git_hook",
+        "git init -q . && mkdir -p .git/hooks && printf '#!/bin/sh\\necho x > %s/new' $O > .git/hooks/post-commit \
+        && chmod +x .git/hooks/post-commit && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && test -e $O/new",
+    ),
     py("swapped_link"),
     py("rename_out"),
     py("rename_in"),
@@ -227,7 +230,10 @@ pub(super) const SEALED: &[Case] = &[
     sealed_sh("hidden_written", "echo x >> secret.txt; echo x > state/new"),
     sealed_sh("hidden_removed", "rm -rf state secret.txt"),
     sealed_sh("hidden_moved", "mv state moved; mv secret.txt moved.txt; cat moved.txt moved/secret > loot"),
-    sealed_sh("hidden_parent_moved", "mv $PWD $PWD-moved; cat $PWD-moved/secret.txt > loot; mv $PWD-moved $PWD"),
+    sealed_sh(
+        "hidden_parent_moved",
+        "mv $PWD $PWD-moved; cat $PWD-moved/secret.txt > loot; mv $PWD-moved $PWD",
+    ),
     sealed_sh("hidden_replaced", "echo x > mine; mv -f mine secret.txt; mkdir d; mv -T d state"),
     sealed_sh("hidden_hard_linked", "ln secret.txt mine; ln state/secret other; cat mine other > loot"),
     sealed_sh("hidden_by_link", "ln -s secret.txt mine; cat mine > loot"),

@@ -23,7 +23,8 @@ const NOBODY: u32 = 65534;
 static BUFFERS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// Signals that mean something only here, and the case that sends each.
-const SIGNALS: [(&str, i32); 3] = [("signalled_host", 10), ("signalled_group", 12), ("signalled_everybody", 23)];
+const SIGNALS: [(&str, i32); 3] =
+    [("signalled_host", 10), ("signalled_group", 12), ("signalled_everybody", 23)];
 
 pub(super) struct Host {
     pub(super) python: PathBuf,
@@ -52,9 +53,11 @@ impl Host {
     /// Cases whose signals or writes have arrived since the last look.
     pub(super) fn struck(&self) -> Vec<&'static str> {
         let signalled = SIGNALS.iter().zip(&self.heard);
-        let signalled = signalled.filter(|(_, heard)| heard.swap(0, Ordering::SeqCst) > 0).map(|((case, _), _)| *case);
+        let signalled =
+            signalled.filter(|(_, heard)| heard.swap(0, Ordering::SeqCst) > 0).map(|((case, _), _)| *case);
         let written = ["written_memory", "written_memory_file"].into_iter().zip(&BUFFERS);
-        let written = written.filter(|(_, buffer)| buffer.swap(0, Ordering::SeqCst) != 0).map(|(case, _)| case);
+        let written =
+            written.filter(|(_, buffer)| buffer.swap(0, Ordering::SeqCst) != 0).map(|(case, _)| case);
         signalled.chain(written).collect()
     }
 
@@ -65,7 +68,10 @@ impl Host {
 
 /// Where the interpreter itself is: what is on `PATH` may be a script that looks for it.
 fn python() -> PathBuf {
-    let output = command("python3").args(["-c", "import sys; print(sys.executable)"]).output().expect("`python3` is needed");
+    let output = command("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .expect("`python3` is needed");
     String::from_utf8(output.stdout).unwrap().trim().into()
 }
 

@@ -129,7 +129,8 @@ impl Stage {
     pub(super) fn new(scene: Scene, off: Off, host: &Host) -> Self {
         let base = tempfile::Builder::new().prefix("haft-suite-").tempdir().unwrap();
         let workspace = base.path().canonicalize().unwrap().join("work");
-        let mut props: Vec<_> = scene.cases().iter().map(|case| Props::new(case, scene, &workspace, host)).collect();
+        let mut props: Vec<_> =
+            scene.cases().iter().map(|case| Props::new(case, scene, &workspace, host)).collect();
         let stand = Stand::new(&props, &workspace, host);
         let plan = json!({
             "cases": props.iter_mut().map(|props| props.plan(&stand)).collect::<Vec<_>>(),
@@ -159,7 +160,13 @@ impl Props {
         fill_outside(&outside, &host.secret);
         if host.is_root {
             // The null device under another name; not possible in every container.
-            let _ = mknodat(CWD, outside.join("device"), FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 3));
+            let _ = mknodat(
+                CWD,
+                outside.join("device"),
+                FileType::CharacterDevice,
+                Mode::from_raw_mode(0o666),
+                makedev(1, 3),
+            );
         }
         let mut kept = vec![outside.clone()];
         if scene.is_sealed() {
@@ -279,7 +286,9 @@ impl Service {
 fn held(case: &str, outside: &Path) -> Option<File> {
     let mut options = File::options();
     let file = match case {
-        "host_descriptor" | "inherited_descriptor" => options.read(true).write(true).open(outside.join("kept")),
+        "host_descriptor" | "inherited_descriptor" => {
+            options.read(true).write(true).open(outside.join("kept"))
+        }
         "read_host_descriptor" => options.read(true).open(outside.join("secret")),
         "host_directory" => options.read(true).open(outside),
         _ => return None,

@@ -202,7 +202,12 @@ fn command(policy: &Policy, job: &OwnedFd) -> Result<std::convert::Infallible> {
     let command = super::seatbelt::wrapped(policy, command);
     sys::default_signals();
     let error = process(&command, streams)?.exec();
-    Err(error).with_context(|| format!("cannot start `{}`", command.program.display()))
+    let hint = if policy.read.is_some() && error.kind() == io::ErrorKind::PermissionDenied {
+        " (`[sandbox] read` has to name where it, its loader and its libraries lie)"
+    } else {
+        ""
+    };
+    Err(error).with_context(|| format!("cannot start `{}`{hint}", command.program.display()))
 }
 
 fn confine(policy: &Policy) -> Result<()> {

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, wait,
+};
 
 use super::sys;
 use super::wire::{self, ENDED, Ended, GONE, STOP};
@@ -175,11 +177,27 @@ impl Watch<'_> {
             let _ = sys::signal_everybody(signal);
             return;
         }
+        // Whoever is ended leaves its children here; so they come next. Looking for all of them takes
+        // longer than a process takes that makes another one and ends.
+        if signal == Signal::KILL
+            && let Ok(children) = fs::read_to_string(CHILDREN)
+        {
+            let children =
+                children.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?));
+            for child in children {
+                // It may have ended. Until it is reaped, here, its number is no other's.
+                let _ = kill_process(child, signal);
+            }
+            return;
+        }
         for (process, parent) in descendants(rustix::process::getpid()) {
             signal_child(process, parent, signal);
         }
     }
 }
+
+/// Where the kernel lists the children of this process; not every kernel does.
+const CHILDREN: &str = "/proc/thread-self/children";
 
 /// Signals a process if it still is the child of `expected`: its number may have gone to another.
 fn signal_child(process: Pid, expected: i32, signal: Signal) {

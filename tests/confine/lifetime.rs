@@ -1,0 +1,177 @@
+//! haft itself among its children: when it is killed, when it is started by a child of its own, and
+//! when it has a terminal.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use haft::grant::{Root, SandboxMode};
+use haft::native::bash::Bash;
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::json;
+
+use super::cases::Off;
+use super::host::{command, confiner_by};
+use crate::workspace::{Workspace, eventually};
+
+const HAFT: &str = env!("CARGO_BIN_EXE_haft");
+
+/// Where the process that is to be killed works, and which layers it does without.
+const PLACE: &str = "HAFT_SUITE_PLACE";
+const OFF: &str = "HAFT_SUITE_OFF";
+
+/// Processes of every kind, each of which would write something later.
+const BROOD: &str = r#"
+    later() { trap '' TERM HUP INT; touch "$1.begun"; sleep 4; touch "$1.late"; }
+    export -f later
+    later child &
+    setsid bash -c 'later session' >/dev/null 2>&1 </dev/null &
+    (setsid bash -c 'later orphan' &)
+    later itself
+"#;
+
+/// TE14:
+/// Killed in a way that lets it do nothing more, haft leaves nothing running: neither what a call
+/// has started nor a helper that waits for the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn te14_nothing_survives_haft() {
+    if let Some(place) = std::env::var_os(PLACE) {
+        return be_killed(Path::new(&place)).await;
+    }
+    let places = [Off::NOTHING, Off::NAMESPACES].map(|off| {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        // By a name of its own its processes are told from others.
+        fs::hard_link(HAFT, place.path().join("helper")).unwrap();
+        let mut again = command(std::env::current_exe().unwrap());
+        again.args(["--exact", "confine::lifetime::te14_nothing_survives_haft"]);
+        again.env(PLACE, place.path()).env(OFF, off.to_string()).stdout(Stdio::null());
+        assert_eq!(again.status().unwrap().signal(), Some(9));
+        place
+    });
+    for place in &places {
+        let work = place.path().join("work");
+        assert_eq!(ending(&work, ".begun").len(), 4);
+        eventually("nothing is alive", || alive(place.path()).is_empty()).await;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for place in places {
+        assert_eq!(ending(&place.path().join("work"), ".late"), [""; 0]);
+    }
+}
+
+/// The process that is killed.
+async fn be_killed(place: &Path) {
+    let work = place.join("work");
+    fs::create_dir(&work).unwrap();
+    let root = Root::resolve(Path::new("/"), &work).unwrap();
+    let mut workspace = Workspace::unheard();
+    workspace.grant = haft::grant::Grant::sandbox(SandboxMode::Sandbox, root, []);
+    let off = Off::parse(&std::env::var(OFF).unwrap());
+    let confiner = confiner_by(place.join("helper"), off);
+    let bash = Bash::new(confiner.clone(), Duration::from_secs(60));
+    tokio::select! {
+        result = workspace.call(&bash, json!({"command": BROOD})) => panic!("{result:?}"),
+        () = eventually("all have begun", || ending(&work, ".begun").len() == 4) => {}
+    }
+    confiner.keep_ready(&workspace.grant);
+    eventually("a helper waits", || alive(place).len() > 1).await;
+    kill_process(getpid(), Signal::KILL).unwrap();
+}
+
+fn ending(folder: &Path, with: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(with)).collect()
+}
+
+/// Processes whose program or directory lies in `place`.
+fn alive(place: &Path) -> Vec<PathBuf> {
+    let place = place.canonicalize().unwrap();
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let is_inside = |link: PathBuf| link.read_link().is_ok_and(|target| target.starts_with(&place));
+    processes.filter(|process| is_inside(process.join("exe")) || is_inside(process.join("cwd"))).collect()
+}
+
+/// A program in a home of its own.
+fn at_home(home: &Path, program: &str) -> Command {
+    for folder in ["tmp", "work"] {
+        fs::create_dir_all(home.join(folder)).unwrap();
+    }
+    let mut command = command(program);
+    command
+        .current_dir(home.join("work"))
+        .env("HOME", home)
+        .env("TMPDIR", home.join("tmp"))
+        .stdin(Stdio::null());
+    command
+}
+
+fn call(home: &Path, script: &str) -> String {
+    let call = json!({"command": script}).to_string();
+    let output = at_home(home, HAFT).args(["call", "bash", &call]).output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// haft started by a command of haft's has no namespaces to give; it says so and confines with what
+/// there is. Both walls stand.
+#[test]
+fn haft_works_inside_haft() {
+    let home = home();
+    let outside = home.path().join("outside");
+    let inner = format!("echo inner; echo x > {}; sleep 60 & echo last", outside.display());
+    let inner = json!({"command": inner}).to_string();
+    let said = call(home.path(), &format!("'{HAFT}' call bash '{inner}'"));
+    assert!(said.contains("confined by less than usual (no namespaces of its own"), "{said}");
+    assert!(said.contains("inner\n") && said.contains("last\n"), "{said}");
+    assert!(said.contains("stopped what was left in the background"), "{said}");
+    assert!(!outside.exists(), "{said}");
+}
+
+/// Where what is haft's own lies in a directory that tools may write, the inner one cannot cover it.
+#[test]
+fn haft_inside_haft_says_why_it_refuses() {
+    let home = home();
+    let inner = json!({"command": "echo inner"}).to_string();
+    let said = call(home.path(), &format!("export HOME=$PWD TMPDIR=$PWD; '{HAFT}' call bash '{inner}'"));
+    assert!(!said.contains("inner\n"), "{said}");
+    let why = [
+        "which no tool may read or write",
+        "only a mount namespace could cover it",
+        "namespaces cannot be had",
+    ];
+    assert!(why.iter().all(|part| said.contains(part)), "{said}");
+}
+
+/// Writes to the terminal and types into it, by every name that it has.
+const TYPE: &str = r#"
+    for place in /dev/tty /dev/pts/* /proc/self/fd/[0-2]; do
+        printf 'seen-%s' marker > $place
+        python3 -c 'import fcntl, sys
+for byte in b"typed-": fcntl.ioctl(open(sys.argv[1]), 0x5412, bytes([byte]))' $place
+    done 2>/dev/null >/dev/null </dev/null
+    echo done
+"#;
+
+/// A command of a haft that has a terminal has none.
+#[test]
+fn a_command_has_no_terminal() {
+    let home = home();
+    let call = json!({"command": TYPE}).to_string();
+    let on_terminal = |arguments: &[&str]| {
+        let python = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))";
+        let output = at_home(home.path(), "python3").args(["-c", python]).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let confined = on_terminal(&[HAFT, "call", "bash", &call]);
+    assert!(confined.contains("done"), "{confined}");
+    assert!(!confined.contains("seen-") && !confined.contains("typed-"), "{confined}");
+    // It is the command that would do it.
+    let open = on_terminal(&["bash", "-c", TYPE]);
+    assert!(open.contains("seen-marker"), "{open}");
+}
