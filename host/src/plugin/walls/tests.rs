@@ -10,7 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
@@ -250,6 +250,18 @@ fn wa02_threads_of_threads_are_inside() {
     let seen: Vec<_> = receiver.iter().collect();
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
     assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
+    // Every one of them is as good as any for the next guests, who are all at work at once.
+    let (all, (begin, begun)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
+    for _ in 0..=CHAIN {
+        let (all, begin) = (all.clone(), begin.clone());
+        ground.threads.start(&ground.granted(), move |_| {
+            begin.send(()).unwrap();
+            all.wait();
+        });
+    }
+    for number in 0..=CHAIN {
+        begun.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("only {number} of them"));
+    }
 }
 
 /// WA02: what a guest leaves to run beside it is inside as well.
@@ -277,15 +289,17 @@ fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
     }
     let (stop, stopped) = mpsc::channel::<()>();
     let (answer, answers) = mpsc::channel();
-    let first = directories[0].clone();
+    let (first, own) = (directories[0].clone(), directories[0].join("file"));
     walls.pool(&writable(&first)).unwrap().start(move |inside| {
         let _ = stopped.recv();
-        answer.send((inside.is_ok(), fs::write(first.join("file"), "").is_ok())).unwrap();
+        answer.send((inside.is_ok(), fs::write(own, "").is_ok())).unwrap();
     });
     for directory in &directories {
         walls.pool(&writable(directory)).unwrap();
     }
-    assert_eq!(walls.pools.lock().unwrap().len(), MAX_WALLS);
+    let kept = walls.pools.lock().unwrap().clone();
+    assert_eq!(kept.len(), MAX_WALLS);
+    assert!(kept.iter().any(|pool| pool.extent == writable(&first).extent()));
     let last = directories.last().unwrap();
     let (again, kept) = (walls.pool(&writable(last)).unwrap(), walls.pool(&writable(last)).unwrap());
     assert!(Arc::ptr_eq(&again, &kept));
