@@ -221,20 +221,16 @@ fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
     assert!(!ground.path("was/second").exists());
 }
 
-/// Tries to write in both directories, on one thread after the other, each started by the one before.
-fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>) {
+/// Tries to write in both directories, on one thread after the other, each started by the one before
+/// and none of them done before all have `met`, so that there is none idle to take another's work.
+fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>, met: Arc<Barrier>) {
     let written = |directory: &Path| fs::write(directory.join(left.to_string()), "").is_ok();
     sender.send((written(&paths.0), written(&paths.1))).unwrap();
     if left > 0 {
-        let (started, begun) = mpsc::channel();
-        // This thread stays busy until the next has begun, so there is none idle to take it.
-        let task = tokio::task::spawn_blocking(move || {
-            started.send(()).unwrap();
-            next(left - 1, paths, sender);
-        });
-        begun.recv().unwrap();
-        drop(task);
+        let met = met.clone();
+        tokio::task::spawn_blocking(move || next(left - 1, paths, sender, met));
     }
+    met.wait();
 }
 
 /// WA02: what a thread starts is inside too, however long the chain.
@@ -245,8 +241,8 @@ fn wa02_threads_of_threads_are_inside() {
     let Some(ground) = Ground::walled() else { return };
     let (granted, outside) = (ground.path("granted"), ground.path("outside"));
     let (sender, receiver) = mpsc::channel();
-    let paths = (granted, outside.clone());
-    ground.run(&ground.granted(), move || next(CHAIN, paths, sender)).unwrap();
+    let (paths, met) = ((granted, outside.clone()), Arc::new(Barrier::new(CHAIN + 1)));
+    ground.run(&ground.granted(), move || next(CHAIN, paths, sender, met)).unwrap();
     let seen: Vec<_> = receiver.iter().collect();
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
     assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
