@@ -74,7 +74,7 @@ async fn play() {
     tokio::time::sleep(LATE).await;
     for (mut stage, struck) in played {
         for outcome in stage.outcomes(&host, &struck) {
-            println!("\n{MARK}{outcome}");
+            eprintln!("{MARK}{outcome}");
         }
     }
 }
@@ -121,12 +121,12 @@ fn outcomes(said: &str) -> Vec<Value> {
 fn table(root: bool, columns: &[(Off, Vec<Value>)]) -> Vec<String> {
     let user = if root { "as root" } else { "as an ordinary user" };
     let names: String = columns.iter().map(|(off, _)| format!("{:>14}", off.to_string())).collect();
-    println!("\n{user:<44}{names}");
+    eprintln!("\n{user:<44}{names}");
     let (mut wrong, mut row) = (Vec::new(), 0);
     for (scene, case) in
         Scene::ALL.iter().flat_map(|scene| scene.cases().iter().map(move |case| (*scene, case)))
     {
-        let mut cells = String::new();
+        let mut cells = format!("{:<44}", format!("{scene} {}", case.name));
         for (off, outcomes) in columns {
             let outcome = &outcomes[row];
             assert_eq!(outcome["case"], case.name);
@@ -134,9 +134,9 @@ fn table(root: bool, columns: &[(Off, Vec<Value>)]) -> Vec<String> {
             if expected.is_some_and(|expected| expected != escape.is_some()) {
                 wrong.push(format!("{user}, {off}, {scene}, {}: {outcome}", case.name));
             }
-            cells += &format!("{:>14}", if escape.is_some() { "out" } else { "." });
+            cells.push_str(if escape.is_some() { "           out" } else { "             ." });
         }
-        println!("{:<44}{cells}", format!("{scene} {}", case.name));
+        eprintln!("{cells}");
         row += 1;
     }
     wrong

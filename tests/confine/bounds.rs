@@ -51,7 +51,7 @@ async fn te14_a_chain_of_processes_is_stopped() {
     let mut compiler = command("cc");
     compiler.arg("-o").args([workspace.path("chain"), workspace.path("chain.c")]);
     if !compiler.status().is_ok_and(|status| status.success()) {
-        println!("SKIPPED: no C compiler here");
+        eprintln!("SKIPPED: no C compiler here");
         return;
     }
     let crowd: Vec<_> = (0..400).map(|_| command("sleep").arg("100").spawn().unwrap()).collect();

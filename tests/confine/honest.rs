@@ -15,6 +15,7 @@ use super::host::{User, alone, command, confiner, is_inner};
 use crate::workspace::Workspace;
 
 /// A script that ends well, and the programs it takes.
+#[derive(Clone, Copy)]
 struct Honest {
     name: &'static str,
     programs: &'static [&'static str],
@@ -186,12 +187,12 @@ async fn run_all(confiner: &Confiner, has_namespaces: bool) -> Vec<String> {
     let outside = repository();
     for honest in HONEST.iter().filter(|honest| has_namespaces || !honest.needs_namespaces) {
         if let Some(missing) = honest.programs.iter().find(|program| !is_there(program)) {
-            println!("\nSKIPPED {}: no `{missing}` here", honest.name);
+            eprintln!("SKIPPED {}: no `{missing}` here", honest.name);
             continue;
         }
         let mut workspace = Workspace::unheard();
         workspace.grant = grant(&workspace);
-        let script = format!("OUTSIDE={outside:?}; set -eo pipefail; {}", honest.script);
+        let script = format!("OUTSIDE='{}'; set -eo pipefail; {}", outside.display(), honest.script);
         let bash = Bash::new(confiner.clone(), Duration::from_secs(100));
         let result = workspace.call(&bash, json!({"command": script})).await.unwrap();
         if result.is_error {
@@ -233,6 +234,8 @@ async fn sb08_honest_programs_work_without_namespaces() {
 fn for_each_user(test: &str) {
     for user in User::all(0) {
         let said = alone(test, user, ("HAFT_SUITE", "honest"));
-        said.lines().filter(|line| line.starts_with("SKIPPED")).for_each(|line| println!("{user:?}: {line}"));
+        said.lines()
+            .filter(|line| line.starts_with("SKIPPED"))
+            .for_each(|line| eprintln!("{user:?}: {line}"));
     }
 }

@@ -142,9 +142,9 @@ pub(super) fn alone(test: &str, user: User, about: (&str, &str)) -> String {
     starter.env(SECRET, secret).env(HELPER, &files[1]).env(about.0, about.1);
     starter.arg(&files[0]).args(["--exact", "--nocapture", "--test-threads=1", test]);
     let output = starter.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let passed = output.status.success() && said.contains("1 passed");
-    assert!(passed, "{user:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    let [said, judged] =
+        [output.stderr, output.stdout].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success() && judged.contains("1 passed"), "{user:?}: {said}{judged}");
     said
 }
 

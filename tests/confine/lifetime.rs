@@ -70,7 +70,7 @@ async fn be_killed(place: &Path) {
     workspace.grant = haft::grant::Grant::sandbox(SandboxMode::Sandbox, root, []);
     let off = Off::parse(&std::env::var(OFF).unwrap());
     let confiner = confiner_by(place.join("helper"), off);
-    let bash = Bash::new(confiner.clone(), Duration::from_secs(60));
+    let bash = Bash::new(confiner.clone(), Duration::from_mins(1));
     tokio::select! {
         result = workspace.call(&bash, json!({"command": BROOD})) => panic!("{result:?}"),
         () = eventually("all have begun", || ending(&work, ".begun").len() == 4) => {}

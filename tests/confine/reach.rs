@@ -29,7 +29,7 @@ fn sandbox(own: Root) -> Grant {
 }
 
 async fn bash(workspace: &Workspace, command: &str) -> Result<String, ToolError> {
-    let bash = Bash::new(confiner(), Duration::from_secs(60));
+    let bash = Bash::new(confiner(), Duration::from_mins(1));
     Ok(workspace.call(&bash, json!({"command": command})).await?.content)
 }
 

@@ -21,7 +21,9 @@ pub(super) struct Snapshot {
 impl Snapshot {
     pub(super) fn of(roots: &[PathBuf]) -> Self {
         let mut found = BTreeMap::new();
-        roots.iter().for_each(|root| look(root, &mut found));
+        for root in roots {
+            look(root, &mut found);
+        }
         Self { roots: roots.to_vec(), found }
     }
 
