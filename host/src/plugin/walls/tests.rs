@@ -51,7 +51,7 @@ impl Ground {
         let ground = Self::new();
         let state = ground.threads.wall();
         if !what(&state) {
-            eprintln!("not tested: the second wall of this kernel is {state}");
+            tracing::warn!("not tested: the second wall of this kernel is {state}");
         }
         what(&state).then_some(ground)
     }
@@ -223,12 +223,12 @@ fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
 
 /// Tries to write in both directories, on one thread after the other, each started by the one before
 /// and none of them done before all have `met`, so that there is none idle to take another's work.
-fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>, met: Arc<Barrier>) {
+fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>, met: &Arc<Barrier>) {
     let written = |directory: &Path| fs::write(directory.join(left.to_string()), "").is_ok();
     sender.send((written(&paths.0), written(&paths.1))).unwrap();
     if left > 0 {
         let met = met.clone();
-        tokio::task::spawn_blocking(move || next(left - 1, paths, sender, met));
+        tokio::task::spawn_blocking(move || next(left - 1, paths, sender, &met));
     }
     met.wait();
 }
@@ -242,16 +242,16 @@ fn wa02_threads_of_threads_are_inside() {
     let (granted, outside) = (ground.path("granted"), ground.path("outside"));
     let (sender, receiver) = mpsc::channel();
     let (paths, met) = ((granted, outside.clone()), Arc::new(Barrier::new(CHAIN + 1)));
-    ground.run(&ground.granted(), move || next(CHAIN, paths, sender, met)).unwrap();
+    ground.run(&ground.granted(), move || next(CHAIN, paths, sender, &met)).unwrap();
     let seen: Vec<_> = receiver.iter().collect();
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
     assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
     // Every one of them is as good as any for the next guests, who are all at work at once.
-    let (all, (begin, begun)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
+    let (all, (started, begun)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
     for _ in 0..=CHAIN {
-        let (all, begin) = (all.clone(), begin.clone());
+        let (all, started) = (all.clone(), started.clone());
         ground.threads.start(&ground.granted(), move |_| {
-            begin.send(()).unwrap();
+            started.send(()).unwrap();
             all.wait();
         });
     }
