@@ -247,16 +247,16 @@ fn wa02_threads_of_threads_are_inside() {
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
     assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
     // Every one of them is as good as any for the next guests, who are all at work at once.
-    let (all, (started, begun)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
+    let (all, (sender, receiver)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
     for _ in 0..=CHAIN {
-        let (all, started) = (all.clone(), started.clone());
+        let (all, sender) = (all.clone(), sender.clone());
         ground.threads.start(&ground.granted(), move |_| {
-            started.send(()).unwrap();
+            sender.send(()).unwrap();
             all.wait();
         });
     }
     for number in 0..=CHAIN {
-        begun.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("only {number} of them"));
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("only {number} of them"));
     }
 }
 
