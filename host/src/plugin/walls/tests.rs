@@ -51,7 +51,7 @@ impl Ground {
         let ground = Self::new();
         let state = ground.threads.wall();
         if !what(&state) {
-            eprintln!("not tested: the second wall of this kernel is {state}");
+            tracing::warn!("not tested: the second wall of this kernel is {state}");
         }
         what(&state).then_some(ground)
     }
