@@ -56,12 +56,20 @@ impl Places {
     }
 
     /// haft's own directories, which no tool may read or write. They are made, since only what is
-    /// there can be closed.
-    pub fn own(&self) -> io::Result<[&Path; 3]> {
-        let own = [self.cache.as_path(), &self.state, &self.config];
-        own.iter().try_for_each(|directory| create_private(directory))?;
-        Ok(own)
+    /// there can be closed. One that haft may not make is left out: no tool could make it either.
+    pub fn own(&self) -> io::Result<Vec<&Path>> {
+        let all = [self.cache.as_path(), &self.state, &self.config];
+        let made = all.map(|directory| match create_private(directory) {
+            Ok(()) => Ok(Some(directory)),
+            Err(error) if is_forbidden(&error) => Ok(None),
+            Err(error) => Err(error),
+        });
+        made.into_iter().filter_map(Result::transpose).collect()
     }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
 /// Makes a directory and its parents, readable by this user alone.
