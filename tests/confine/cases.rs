@@ -5,9 +5,9 @@ use std::fmt;
 
 /// One thing that is tried.
 pub(super) struct Case {
-    /// Also the name of its function in `hostile.py`.
+    /// Also the name of its function in `hostile/`.
     pub(super) name: &'static str,
-    /// A script for `bash`; without one a function of `hostile.py`.
+    /// A script for `bash`; without one a function.
     pub(super) script: Option<&'static str>,
     /// Switching off any one of these is enough to get out.
     pub(super) without: Off,
@@ -219,8 +219,8 @@ pub(super) const SANDBOX: &[Case] = &[
     py("daemon_outside"),
 ];
 
-/// Those that end what they run in, each in a call of its own; otherwise like [`SANDBOX`].
-pub(super) const ALONE: &[Case] = &[py("watcher_killed"), py("chain").needs(Needs::Never)];
+/// One that ends what it runs in, in a call of its own; otherwise like [`SANDBOX`].
+pub(super) const ALONE: &[Case] = &[py("watcher_killed")];
 
 /// `sandbox`, where things in the workspace are hidden or fixed. Without mounts nothing is, and
 /// then nothing is run.
