@@ -169,6 +169,35 @@ async fn sb05_what_belongs_to_haft_is_not_read() {
     ground.assert_unchanged("reading");
 }
 
+/// SB05: what haft has open itself, also what has no name any more, is reached by nobody else.
+#[tokio::test]
+async fn sb05_what_haft_holds_open_is_not_reached() {
+    use std::io::Write;
+    let ground = Ground::new();
+    let mut open = tempfile::tempfile().unwrap();
+    open.write_all(SECRET.as_bytes()).unwrap();
+    let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
+    symlink(&descriptor, ground.path("work/descriptor")).unwrap();
+    let link = ground.text("work/descriptor");
+    let plain = Grant::sandbox(SandboxMode::Rwx, ground.root("work"), []);
+    let mut guests = ground.guests().await;
+    guests.push(("nothing closed", Guest::new(plain).await));
+    for (grant, guest) in guests {
+        for path in [&descriptor, &link, &descriptor.replace("self", &std::process::id().to_string())] {
+            for (tool, arguments) in [
+                ("open", json!({ "path": path })),
+                ("open_nofollow", json!({ "path": path })),
+                ("write", json!({ "path": path, "text": "escaped" })),
+                ("append", json!({ "path": path, "text": "escaped" })),
+            ] {
+                let answer = guest.call(tool, arguments).await;
+                assert!(answer.is_error, "{tool} {path} with {grant}: {}", answer.content);
+            }
+        }
+    }
+    assert_eq!(open.metadata().unwrap().len(), SECRET.len() as u64);
+}
+
 /// SB05: not even which names there are in what belongs to haft; that it is there anybody may see.
 #[tokio::test]
 async fn sb05_what_is_in_a_hidden_directory_cannot_be_told() {
@@ -474,6 +503,38 @@ async fn sb05_swapping_links_meanwhile_is_no_way_in() {
     }
 }
 
+/// SB05: the same with the directory on the way itself, put in place of another and back.
+#[tokio::test]
+async fn sb05_swapping_directories_meanwhile_is_no_way_in() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    const ROUND: std::time::Duration = std::time::Duration::from_millis(600);
+    let ground = Ground::new();
+    let (way, other) = (ground.path("home/way"), ground.path("home/other"));
+    fs::create_dir(&way).unwrap();
+    fs::write(way.join("code"), "notes").unwrap();
+    symlink(".cache/haft", &other).unwrap();
+    for (grant, guest) in ground.guests().await {
+        let stopped = std::sync::Arc::new(AtomicBool::new(false));
+        let (own, stop, going) = ((way.clone(), other.clone()), ground.path("work/stop"), stopped.clone());
+        let swapper = std::thread::spawn(move || {
+            while !going.load(Ordering::Relaxed) {
+                renameat_with(CWD, &own.0, CWD, &own.1, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        let halt = async {
+            tokio::time::sleep(ROUND).await;
+            fs::write(&stop, "").unwrap();
+        };
+        let reads = guest.says("read_again", json!({ "path": way.join("code"), "stop": stop }));
+        let seen = tokio::join!(reads, halt).0;
+        stopped.store(true, Ordering::Relaxed);
+        swapper.join().unwrap();
+        assert_eq!(seen, "notes", "{grant}");
+        fs::remove_file(&stop).unwrap();
+    }
+    ground.assert_unchanged("swapping");
+}
+
 /// SB04, SB05: the same for writing, and for what is outside of every grant.
 #[tokio::test]
 async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
@@ -567,6 +628,25 @@ async fn sb01_without_a_limit_the_rest_is_open() {
     // What is there need not be made, also where it could not be.
     let answer = guest.fails("create", json!({ "path": at("home/.cache"), "directory": true })).await;
     assert_eq!(answer, "Tool error: File exists (os error 20)");
+}
+
+/// SB02: where nothing may be written, not even times are.
+#[tokio::test]
+async fn sb02_times_are_written_too() {
+    let ground = Ground::new();
+    let changed = || fs::metadata(ground.path("home/notes")).unwrap().modified().unwrap();
+    let before = changed();
+    let sandbox = Grant::sandbox(SandboxMode::Sandbox, ground.root("work"), []);
+    for grant in [Grant::none().with_read(ground.root("home")), sandbox] {
+        let guest = Guest::new(grant).await;
+        for (tool, link) in [("touch", true), ("touch", false), ("set_times", false)] {
+            let arguments = json!({ "path": ground.path("home/notes"), "link": link });
+            let arguments =
+                if tool == "touch" { arguments } else { json!({ "path": ground.path("home/notes") }) };
+            guest.fails(tool, arguments).await;
+            assert_eq!(changed(), before, "{tool}");
+        }
+    }
 }
 
 /// SB05: a directory that belongs to haft is not handed out, whoever granted it.

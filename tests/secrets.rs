@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::agent::fake::{Answer, Fake, calls, says};
 use crate::common::hostile;
+use crate::http::server::{Server, with};
 
 /// In the environment, under a name that only providers use, and used for nothing.
 const UNUSED: &str = "sk-unused-4711-QmFzZTY0";
@@ -39,6 +40,11 @@ struct Home {
 
 impl Home {
     fn new(base_url: &str) -> Self {
+        Self::granting(base_url, "https://api.test")
+    }
+
+    /// The same, with a plugin that may reach `host`, with a secret.
+    fn granting(base_url: &str, host: &str) -> Self {
         let temporary = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let home = Self { directory: temporary(), keys: temporary() };
         for folder in ["work", "tmp"] {
@@ -46,7 +52,7 @@ impl Home {
         }
         fs::write(home.key(), format!("{KEY}\n")).unwrap();
         fs::set_permissions(home.key(), PermissionsExt::from_mode(0o600)).unwrap();
-        fs::write(home.path("work/program.toml"), program(base_url, &home.key())).unwrap();
+        fs::write(home.path("work/program.toml"), program(base_url, host, &home.key())).unwrap();
         home
     }
 
@@ -105,7 +111,7 @@ impl Home {
     }
 }
 
-fn program(base_url: &str, key: &Path) -> String {
+fn program(base_url: &str, host: &str, key: &Path) -> String {
     format!(
         r#"
 [program]
@@ -123,8 +129,10 @@ max_retries = 0
 [[plugins]]
 name = "guest"
 component = "{}"
+[plugins.grant]
+hosts = ["{host}"]
 [plugins.secrets.api]
-host = "api.test"
+host = "{host}"
 header = "X-Key"
 prefix = "Key "
 env = "PLUGIN_KEY"
@@ -180,7 +188,10 @@ async fn cl04_a_secret_is_in_no_file_output_or_child() {
         ),
     ])
     .await;
-    let home = Home::new(&fake.base_url());
+    // Repeats what it is asked with.
+    let server = Server::answering(|head| with("200 OK", "", head));
+    let home = Home::granting(&fake.base_url(), &server.url());
+    let ask = json!({ "url": server.url() }).to_string();
     let outputs = tokio::task::spawn_blocking(move || {
         let outputs = vec![
             home.haft(&["-vvv", "run", &format!("what is {UNUSED}?")]),
@@ -189,6 +200,7 @@ async fn cl04_a_secret_is_in_no_file_output_or_child() {
             home.haft(&["--json", "call", "guest__echo", &json!({ "text": PLUGIN }).to_string()]),
             home.haft(&["call", "guest__echo", PLUGIN]),
             home.haft(&["call", SERVER]),
+            home.haft(&["-vvv", "call", "guest__http_get", &ask]),
             home.haft(&["check"]),
             home.haft(&["--json", "tools"]),
             home.haft(&["log"]),
@@ -205,6 +217,8 @@ async fn cl04_a_secret_is_in_no_file_output_or_child() {
     assert!(outputs[1].contains("wrong key *** ***"), "{}", outputs[1]);
     assert_eq!(fake.header("authorization"), Some(format!("Bearer {KEY}")));
     assert_eq!(fake.header("x-gateway"), Some(HEADER.into()));
+    assert!(server.seen().concat().contains(&format!("x-key: Key {PLUGIN}\r\n")), "{:?}", server.seen());
+    assert!(outputs[6].contains(&format!("x-key: Key {}", "*".repeat(PLUGIN.len()))), "{}", outputs[6]);
     // What the model was told of its calls.
     for request in fake.requests() {
         let told = request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");

@@ -46,7 +46,7 @@ pub const STOP_BOUND: Duration = Duration::from_secs(5);
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// An executable, as [`find_on_path`] finds it.
+    /// An executable, as [`super::lookup::find_on_path`] finds it.
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,

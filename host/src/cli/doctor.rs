@@ -4,6 +4,7 @@
 mod machine;
 mod page;
 mod places;
+mod plugins;
 mod program;
 mod providers;
 mod sandbox;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use self::machine::Machine;
 use self::page::Section;
 use self::places::Place;
+use self::plugins::Plugins;
 use self::program::Found;
 use self::providers::Providers;
 use self::sandbox::Sandbox;
@@ -35,6 +37,7 @@ pub(super) struct Doctor {}
 struct Diagnosis {
     machine: Machine,
     sandbox: Sandbox,
+    plugins: Plugins,
     program: Found,
     places: Vec<Place>,
     tools: Vec<Tool>,
@@ -68,14 +71,16 @@ impl Diagnosis {
             providers: Providers::look(program).await,
             places: places::look(&places),
             program: Found::new(&loaded),
+            plugins: Plugins::look(),
             machine,
             sandbox,
         })
     }
 
-    fn sections(&self) -> [Section; 5] {
+    fn sections(&self) -> [Section; 6] {
         [
             Section { title: "Sandbox", lines: self.sandbox.lines() },
+            Section { title: "Plugins", lines: vec![self.plugins.line()] },
             Section { title: "Program", lines: self.program.lines() },
             Section { title: "Places", lines: self.places.iter().map(Place::line).collect() },
             Section { title: "Tools", lines: self.tools.iter().map(Tool::line).collect() },

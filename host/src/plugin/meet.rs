@@ -33,8 +33,11 @@ pub(super) async fn meet(
     let (linked, code) = compiled.map_err(lost)??;
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
     let listed = engine.threads().run(wall::nowhere(), move |handle, sender| {
+        let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
+        // Whoever has the answer and lets go of the plugin has nothing of it mapped any more.
+        drop((own, own_linked));
         // Nobody waiting any more is no reason to fail.
-        let _ = sender.send(handle.block_on(list(&own, &own_linked, own_name, &own_limits)));
+        let _ = sender.send(listed);
     });
     let tools = listed.await.map_err(lost)??;
     if let Some(code) = code {

@@ -98,16 +98,14 @@ impl Threads {
         }
     }
 
-    /// Does work of haft's own that may take a while, with all of haft's rights; also for a guest,
-    /// whose own thread has fewer.
+    /// Does work of haft's own that may take a while, with all of haft's rights. Not to be called from a
+    /// guest's thread: what that starts is inside its wall.
     pub(super) async fn own<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Lost> {
         let own = self.own.as_ref().ok_or(Lost::Panicked)?;
-        // By way of the worker: a thread that is started here would be inside the caller's wall.
-        let done = own.spawn(async move { tokio::task::spawn_blocking(work).await });
-        done.await.and_then(|done| done).map_err(|_| Lost::Panicked)
+        own.spawn_blocking(work).await.map_err(|_| Lost::Panicked)
     }
 
     /// Runs `task` beside the guests; for waiting, not for work.

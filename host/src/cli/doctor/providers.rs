@@ -155,7 +155,7 @@ impl Named {
 
     fn line(&self) -> Line {
         let model = self.model.as_deref().unwrap_or("no model named");
-        let url = self.base_url.iter().map(|url| format!(", {url}")).collect::<String>();
+        let url = self.base_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
         let (mark, key) = match &self.key {
             Key::In(place) => (Mark::Good, format!("key in {place}")),
             Key::NotAskedFor(place) => (Mark::Good, format!("key in {place}, which was not asked")),

@@ -10,7 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
@@ -51,7 +51,7 @@ impl Ground {
         let ground = Self::new();
         let state = ground.threads.wall();
         if !what(&state) {
-            eprintln!("not tested: the second wall of this kernel is {state}");
+            tracing::warn!("not tested: the second wall of this kernel is {state}");
         }
         what(&state).then_some(ground)
     }
@@ -221,20 +221,16 @@ fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
     assert!(!ground.path("was/second").exists());
 }
 
-/// Tries to write in both directories, on one thread after the other, each started by the one before.
-fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>) {
+/// Tries to write in both directories, on one thread after the other, each started by the one before
+/// and none of them done before all have `met`, so that there is none idle to take another's work.
+fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>, met: &Arc<Barrier>) {
     let written = |directory: &Path| fs::write(directory.join(left.to_string()), "").is_ok();
     sender.send((written(&paths.0), written(&paths.1))).unwrap();
     if left > 0 {
-        let (started, begun) = mpsc::channel();
-        // This thread stays busy until the next has begun, so there is none idle to take it.
-        let task = tokio::task::spawn_blocking(move || {
-            started.send(()).unwrap();
-            next(left - 1, paths, sender);
-        });
-        begun.recv().unwrap();
-        drop(task);
+        let met = met.clone();
+        tokio::task::spawn_blocking(move || next(left - 1, paths, sender, &met));
     }
+    met.wait();
 }
 
 /// WA02: what a thread starts is inside too, however long the chain.
@@ -245,11 +241,23 @@ fn wa02_threads_of_threads_are_inside() {
     let Some(ground) = Ground::walled() else { return };
     let (granted, outside) = (ground.path("granted"), ground.path("outside"));
     let (sender, receiver) = mpsc::channel();
-    let paths = (granted, outside.clone());
-    ground.run(&ground.granted(), move || next(CHAIN, paths, sender)).unwrap();
+    let (paths, met) = ((granted, outside.clone()), Arc::new(Barrier::new(CHAIN + 1)));
+    ground.run(&ground.granted(), move || next(CHAIN, paths, sender, &met)).unwrap();
     let seen: Vec<_> = receiver.iter().collect();
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
     assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
+    // Every one of them is as good as any for the next guests, who are all at work at once.
+    let (all, (sender, receiver)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
+    for _ in 0..=CHAIN {
+        let (all, sender) = (all.clone(), sender.clone());
+        ground.threads.start(&ground.granted(), move |_| {
+            sender.send(()).unwrap();
+            all.wait();
+        });
+    }
+    for number in 0..=CHAIN {
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("only {number} of them"));
+    }
 }
 
 /// WA02: what a guest leaves to run beside it is inside as well.
@@ -277,15 +285,17 @@ fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
     }
     let (stop, stopped) = mpsc::channel::<()>();
     let (answer, answers) = mpsc::channel();
-    let first = directories[0].clone();
+    let (first, own) = (directories[0].clone(), directories[0].join("file"));
     walls.pool(&writable(&first)).unwrap().start(move |inside| {
         let _ = stopped.recv();
-        answer.send((inside.is_ok(), fs::write(first.join("file"), "").is_ok())).unwrap();
+        answer.send((inside.is_ok(), fs::write(own, "").is_ok())).unwrap();
     });
     for directory in &directories {
         walls.pool(&writable(directory)).unwrap();
     }
-    assert_eq!(walls.pools.lock().unwrap().len(), MAX_WALLS);
+    let kept = walls.pools.lock().unwrap().clone();
+    assert_eq!(kept.len(), MAX_WALLS);
+    assert!(kept.iter().any(|pool| pool.extent == writable(&first).extent()));
     let last = directories.last().unwrap();
     let (again, kept) = (walls.pool(&writable(last)).unwrap(), walls.pool(&writable(last)).unwrap());
     assert!(Arc::ptr_eq(&again, &kept));
