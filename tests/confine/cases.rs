@@ -238,6 +238,13 @@ pub(super) const SEALED: &[Case] = &[
     sealed_sh("hidden_hard_linked", "ln secret.txt mine; ln state/secret other; cat mine other > loot"),
     sealed_sh("hidden_by_link", "ln -s secret.txt mine; cat mine > loot"),
     sealed_py("hidden_by_roots"),
+    // Where the workspace is mounted a second time.
+    sh(
+        "hidden_by_another_name",
+        "cd $W/../elsewhere && { echo x >> fixed.toml; echo x > fixed/new; cat secret.txt state/secret > $OLDPWD/loot; }",
+    )
+    .in_rwx(NAMESPACES)
+    .needs(Needs::RootAndKernel),
     sealed_sh("fixed_written", "echo x >> fixed.toml; echo x >> fixed/file; echo x > fixed/new"),
     sealed_sh("fixed_removed", "rm -rf fixed fixed.toml"),
     sealed_sh("fixed_replaced", "echo x > mine; mv -f mine fixed.toml; mv fixed other; mkdir fixed"),

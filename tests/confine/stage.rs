@@ -185,6 +185,9 @@ impl Props {
         }
         let mut kept = vec![outside.clone()];
         if scene.is_sealed() {
+            if case.name == "hidden_by_another_name" && host.is_root {
+                mount_again(&inside, &workspace.with_file_name("elsewhere"));
+            }
             fill_sealed(&inside, &host.secret);
             kept.extend(["state", "secret.txt", "fixed", "fixed.toml"].map(|name| inside.join(name)));
         }
@@ -236,6 +239,12 @@ fn fill_outside(outside: &Path, secret: &str) {
     fs::write(outside.join("tool"), format!("#!/bin/sh\necho {secret}\n")).unwrap();
     fs::set_permissions(outside.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
     mknodat(CWD, outside.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+/// Not possible in every container.
+fn mount_again(place: &Path, elsewhere: &Path) {
+    fs::create_dir(elsewhere).unwrap();
+    let _ = rustix::mount::mount_bind(place, elsewhere);
 }
 
 fn fill_sealed(inside: &Path, secret: &str) {
