@@ -183,3 +183,17 @@ fn told(event: &Event) -> String {
         other => panic!("{other:?}"),
     }
 }
+
+/// SB10:
+/// A program that program.toml declares is held to the same grant as `bash`.
+#[tokio::test]
+async fn sb10_a_command_is_confined() {
+    let workspace = Workspace::new();
+    let outside = tempfile::tempdir().unwrap();
+    let files = [workspace.path("inside"), outside.path().join("outside")];
+    let words = ["touch", files[0].to_str().unwrap(), files[1].to_str().unwrap()];
+    let result =
+        workspace.call(&CommandTool::new(confiner(), spec(&words)).unwrap(), json!({})).await.unwrap();
+    assert!(result.is_error && result.content.contains("Read-only file system"), "{result:?}");
+    assert_eq!(files.map(|file| file.exists()), [true, false]);
+}

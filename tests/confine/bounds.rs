@@ -55,7 +55,7 @@ async fn te14_a_chain_of_processes_is_stopped() {
         return;
     }
     let crowd: Vec<_> = (0..400).map(|_| command("sleep").arg("100").spawn().unwrap()).collect();
-    for off in [Off::NAMESPACES, Off::ALL] {
+    for off in [Off::NOTHING, Off::NAMESPACES, Off::ALL] {
         let bash = Bash::new(confiner_by(env!("CARGO_BIN_EXE_haft"), off), Duration::from_secs(30));
         let command = json!({"command": "./chain; ./chain; sleep 0.2"});
         assert!(!workspace.call(&bash, command).await.unwrap().is_error);

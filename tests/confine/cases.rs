@@ -5,9 +5,9 @@ use std::fmt;
 
 /// One thing that is tried.
 pub(super) struct Case {
-    /// Also the name of its function in `hostile.py`.
+    /// Also the name of its function in `hostile/`.
     pub(super) name: &'static str,
-    /// A script for `bash`; without one a function of `hostile.py`.
+    /// A script for `bash`; without one a function.
     pub(super) script: Option<&'static str>,
     /// Switching off any one of these is enough to get out.
     pub(super) without: Off,
@@ -219,8 +219,8 @@ pub(super) const SANDBOX: &[Case] = &[
     py("daemon_outside"),
 ];
 
-/// Those that end what they run in, each in a call of its own; otherwise like [`SANDBOX`].
-pub(super) const ALONE: &[Case] = &[py("watcher_killed"), py("chain").needs(Needs::Never)];
+/// One that ends what it runs in, in a call of its own; otherwise like [`SANDBOX`].
+pub(super) const ALONE: &[Case] = &[py("watcher_killed")];
 
 /// `sandbox`, where things in the workspace are hidden or fixed. Without mounts nothing is, and
 /// then nothing is run.
@@ -238,6 +238,13 @@ pub(super) const SEALED: &[Case] = &[
     sealed_sh("hidden_hard_linked", "ln secret.txt mine; ln state/secret other; cat mine other > loot"),
     sealed_sh("hidden_by_link", "ln -s secret.txt mine; cat mine > loot"),
     sealed_py("hidden_by_roots"),
+    // Where the workspace is mounted a second time.
+    sh(
+        "hidden_by_another_name",
+        "cd $W/../elsewhere && { echo x >> fixed.toml; echo x > fixed/new; cat secret.txt state/secret > $OLDPWD/loot; }",
+    )
+    .in_rwx(NAMESPACES)
+    .needs(Needs::RootAndKernel),
     sealed_sh("fixed_written", "echo x >> fixed.toml; echo x >> fixed/file; echo x > fixed/new"),
     sealed_sh("fixed_removed", "rm -rf fixed fixed.toml"),
     sealed_sh("fixed_replaced", "echo x > mine; mv -f mine fixed.toml; mv fixed other; mkdir fixed"),

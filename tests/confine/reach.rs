@@ -175,3 +175,35 @@ async fn a_crash_leaves_no_core_file() {
     let said = bash(&own, "ulimit -c unlimited 2>/dev/null; sh -c 'kill -SEGV $$'; ls -A").await.unwrap();
     assert!(!said.contains("core\n") && !said.contains("dumped"), "{said}");
 }
+
+/// SB07:
+/// No directory of the system can be written, `/usr/local` included, nor the home directory, not
+/// even by root.
+#[tokio::test]
+async fn sb07_nothing_of_the_system_can_be_written() {
+    const PLACES: &str = "/ /bin /boot /dev /etc /home /lib /opt /proc /root /run /srv /sys /usr /usr/bin \
+                          /usr/local /usr/local/bin /var /var/lib /var/tmp";
+    let own = workspace(sandbox);
+    let name = format!("haft-suite-{}", std::process::id());
+    let script =
+        format!("for place in {PLACES} $HOME; do echo x > $place/{name}; mkdir $place/{name}-d; done");
+    bash(&own, &script).await.unwrap();
+    let home = std::env::var("HOME").unwrap();
+    let made = PLACES.split_whitespace().chain([home.as_str()]).filter(|place| {
+        let place = Path::new(place);
+        let file = std::fs::remove_file(place.join(&name)).is_ok();
+        std::fs::remove_dir(place.join(format!("{name}-d"))).is_ok() || file
+    });
+    assert_eq!(made.collect::<Vec<_>>(), [""; 0]);
+}
+
+/// SB03:
+/// A relative path means the same to what checks it as to what uses it: the kernel does both.
+#[tokio::test]
+async fn sb03_relative_paths_start_in_the_workspace() {
+    let own = workspace(sandbox);
+    let said = bash(&own, "mkdir a; echo x > a/../file; cd /; echo y > file").await.unwrap();
+    assert!(said.contains("file: Read-only file system"), "{said}");
+    assert_eq!(std::fs::read_to_string(own.path("file")).unwrap(), "x\n");
+    assert!(!Path::new("/file").exists());
+}

@@ -22,12 +22,20 @@ use super::cases::{ALONE, CUT_OFF, Case, Off, SANDBOX, SEALED, UNREADABLE};
 use super::host::{Host, command};
 use super::traces::{Snapshot, Victim};
 
+/// What is run: one program, in parts.
+const HOSTILE: &str = concat!(
+    include_str!("hostile/base.py"),
+    include_str!("hostile/files.py"),
+    include_str!("hostile/system.py"),
+    include_str!("hostile/closed.py"),
+    include_str!("hostile/run.py"),
+);
+
 /// Cases under one grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
     Sandbox,
-    /// One of [`ALONE`].
-    Alone(usize),
+    Alone,
     Sealed(SandboxMode),
     Unreadable,
     CutOff,
@@ -35,8 +43,7 @@ pub(super) enum Scene {
 
 impl Scene {
     pub(super) const ALL: &[Self] = &[
-        Self::Alone(0),
-        Self::Alone(1),
+        Self::Alone,
         Self::Sandbox,
         Self::Sealed(SandboxMode::Sandbox),
         Self::Sealed(SandboxMode::Rwx),
@@ -47,7 +54,7 @@ impl Scene {
     pub(super) fn cases(self) -> &'static [Case] {
         match self {
             Self::Sandbox => SANDBOX,
-            Self::Alone(index) => &ALONE[index..=index],
+            Self::Alone => ALONE,
             Self::Sealed(_) => SEALED,
             Self::Unreadable => UNREADABLE,
             Self::CutOff => CUT_OFF,
@@ -84,7 +91,7 @@ impl fmt::Display for Scene {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Sandbox => "sandbox:",
-            Self::Alone(_) => "alone:",
+            Self::Alone => "alone:",
             Self::Sealed(SandboxMode::Rwx) => "sealed rwx:",
             Self::Sealed(_) => "sealed:",
             Self::Unreadable => "unreadable:",
@@ -145,9 +152,17 @@ impl Stage {
             "own_mounts": !off.has(Off::NAMESPACES),
         });
         fs::write(workspace.join("plan.json"), plan.to_string()).unwrap();
-        fs::write(workspace.join("hostile.py"), include_str!("hostile.py")).unwrap();
+        fs::write(workspace.join("hostile.py"), HOSTILE).unwrap();
         let grant = scene.grant(&workspace, &host.python);
         Self { grant, props, stand, _base: base }
+    }
+
+    /// What came after the call can be told by it.
+    pub(super) fn tell_that_it_is_over(&self) {
+        for props in &self.props {
+            // A case may have moved the place, or be about to.
+            let _ = fs::write(props.inside.join("over"), "");
+        }
     }
 }
 
@@ -170,6 +185,9 @@ impl Props {
         }
         let mut kept = vec![outside.clone()];
         if scene.is_sealed() {
+            if case.name == "hidden_by_another_name" && host.is_root {
+                mount_again(&inside, &workspace.with_file_name("elsewhere"));
+            }
             fill_sealed(&inside, &host.secret);
             kept.extend(["state", "secret.txt", "fixed", "fixed.toml"].map(|name| inside.join(name)));
         }
@@ -221,6 +239,12 @@ fn fill_outside(outside: &Path, secret: &str) {
     fs::write(outside.join("tool"), format!("#!/bin/sh\necho {secret}\n")).unwrap();
     fs::set_permissions(outside.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
     mknodat(CWD, outside.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+/// Not possible in every container.
+fn mount_again(place: &Path, elsewhere: &Path) {
+    fs::create_dir(elsewhere).unwrap();
+    let _ = rustix::mount::mount_bind(place, elsewhere);
 }
 
 fn fill_sealed(inside: &Path, secret: &str) {

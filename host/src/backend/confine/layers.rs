@@ -48,6 +48,8 @@ impl Layers {
             gaps.push("modes, owners and times of files outside the sandbox can be changed");
             gaps.push("names of other processes can be seen");
             gaps.push("a program.toml that lies where tools may write can be rewritten for the next run");
+            gaps.push("shared memory of other programs (`/dev/shm`) can be written");
+            gaps.push("a command may start as many processes as its user may");
             if self.landlock < Some(Self::SIGNALS) {
                 gaps.push("other processes of this user, haft among them, can be signalled");
             }

@@ -14,6 +14,7 @@
 //! itself anew ([`entry`]). A helper serves one command. It may be made ready before there is
 //! one ([`Confiner::prepare`]), so that confinement costs the call next to nothing.
 
+mod aliases;
 mod helper;
 mod layers;
 mod mounts;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::aliases::with_aliases;
 use super::layers::Layers;
 use crate::grant::{Grant, Reach, Root};
 
@@ -34,8 +35,8 @@ impl Policy {
             layers,
             write: outermost(grant.writable()),
             read: outermost(&grant.readable()),
-            hidden: paths(grant.hidden()),
-            fixed: paths(grant.fixed()),
+            hidden: with_aliases(paths(grant.hidden())),
+            fixed: with_aliases(paths(grant.fixed())),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
             open_files: crate::backend::open_files::original(),
