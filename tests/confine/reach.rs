@@ -207,3 +207,24 @@ async fn sb03_relative_paths_start_in_the_workspace() {
     assert_eq!(std::fs::read_to_string(own.path("file")).unwrap(), "x\n");
     assert!(!Path::new("/file").exists());
 }
+
+/// A command that makes the sandbox of the next one fail makes the next one fail, and does not get
+/// by with less: neither from the same haft nor from another.
+#[tokio::test]
+async fn sb08_what_a_command_breaks_is_not_done_without() {
+    let own = Workspace::unheard();
+    let fixed = root(&own.path("program.toml"));
+    let mut workspace = Workspace::unheard();
+    workspace.grant = sandbox(root(&own.path(""))).with_fixed(fixed);
+    let used = confiner();
+    for (confiner, script, works) in [
+        (&used, "ln -s /etc/passwd program.toml", true),
+        (&used, "true", false),
+        (&confiner(), "true", false),
+    ] {
+        let bash = Bash::new(confiner.clone(), Duration::from_mins(1));
+        let result = workspace.call(&bash, json!({"command": script})).await;
+        assert_eq!(result.as_ref().is_ok_and(|result| !result.is_error), works, "{result:?}");
+        assert!(confiner.layers().namespaces, "{script}: {:?}", confiner.missing());
+    }
+}

@@ -19,6 +19,7 @@ use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, set_child_subreaper,
     set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, waitpid,
@@ -71,6 +72,18 @@ pub(super) fn entry() -> Option<ExitCode> {
 #[error("no namespaces of its own")]
 struct NoNamespaces;
 
+/// Mounts that are not to be had are missing like the namespaces themselves: some systems give
+/// those and refuse what they are for. Anything else that fails may have been made to, by a link
+/// that a tool has put somewhere, and is no reason to do without.
+fn without_mounts(error: anyhow::Error) -> anyhow::Error {
+    let refused = |cause: &(dyn std::error::Error + 'static)| {
+        let refusals = [Errno::PERM, Errno::ACCESS, Errno::NOSYS, Errno::INVAL];
+        let code = cause.downcast_ref::<io::Error>().and_then(Errno::from_io_error);
+        code.or_else(|| cause.downcast_ref().copied()).is_some_and(|code| refusals.contains(&code))
+    };
+    if error.chain().any(refused) { error.context(NoNamespaces) } else { error }
+}
+
 const NONE: &[OwnedFd] = &[];
 
 fn message(error: &anyhow::Error) -> String {
@@ -102,7 +115,7 @@ fn serve(control: &OwnedFd) -> Result<()> {
     match sys::fork().context("cannot start the watcher")? {
         Fork::Child => {
             set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
-            mounts::arrange(&policy).context(NoNamespaces)?;
+            mounts::arrange(&policy).map_err(without_mounts)?;
             set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot close itself to others")?;
             watched(control, &policy, job, true)
         }
@@ -137,7 +150,7 @@ fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> 
 
 fn wait(process: Pid) {
     // Anything but an interruption means that there is nothing to wait for.
-    while matches!(waitpid(Some(process), WaitOptions::empty()), Err(rustix::io::Errno::INTR)) {}
+    while matches!(waitpid(Some(process), WaitOptions::empty()), Err(Errno::INTR)) {}
 }
 
 /// What every child gets, whatever the layers.

@@ -215,7 +215,8 @@ impl Confiner {
         let policy = self.policy(grant)?;
         match self.start(&policy).await {
             Ok(session) => Ok((session, policy)),
-            Err(error) if error.lacking && !self.0.strict => {
+            // Tried once, then strict: what has worked and does not any more was made to fail.
+            Err(error) if error.lacking && !self.0.strict && !self.state(|state| state.proven) => {
                 let lesser = Layers { namespaces: false, ..policy.layers };
                 let why = error.why.to_string();
                 if let Verdict::Reduced(gaps) = lesser.verdict() {
