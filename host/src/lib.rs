@@ -39,6 +39,10 @@ pub mod native;
 
 pub mod plugin;
 
+pub mod package;
+
+pub mod author;
+
 pub mod agent;
 
 pub mod program;
