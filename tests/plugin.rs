@@ -56,7 +56,7 @@ async fn wa04_what_is_no_plugin_is_refused() {
         ),
         (
             Tiny { export: "haft:plugin/tools@0.2.0".into(), ..Tiny::default() }.source(),
-            "built for `haft:plugin@0.2.0`, and this haft speaks 0.1.0; rebuild it against this haft's `wit/`",
+            "built for `haft:plugin@0.2.0`, and this haft speaks 0.1.0; rebuild it against that version",
         ),
         (
             wat("(component (instance $i) (export \"haft:plugin/tools@0.1.0\" (instance $i)))"),

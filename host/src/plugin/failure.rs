@@ -34,10 +34,10 @@ pub enum LoadError {
     #[error("exports no `haft:plugin/tools`: not built for the `haft:plugin` world")]
     WrongWorld,
     /// A component for another version of the world.
-    #[error(
-        "built for `haft:plugin@{found}`, and this haft speaks {supported}; rebuild it against this haft's `wit/`"
-    )]
+    #[error("built for `{world}@{found}`, and this haft speaks {supported}; rebuild it against that version")]
     WrongVersion {
+        /// What it was built for.
+        world: &'static str,
         /// The version it was built for.
         found: String,
         /// The version spoken here.
