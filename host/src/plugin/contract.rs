@@ -11,7 +11,7 @@ use super::engine::Engine;
 use super::failure::LoadError;
 use super::listing::Untold;
 use super::state::State;
-use super::world;
+use super::{act, typed, world};
 use crate::tool::ToolError;
 
 /// The contract that a component keeps.
@@ -20,6 +20,10 @@ use crate::tool::ToolError;
 pub enum Contract {
     /// The `haft:plugin` world: a list of tools and a call of one of them.
     Plugin,
+    /// The `act:tools` world of other hosts: the same idea with other words.
+    Act,
+    /// None of these: each function it exports is a tool.
+    Typed,
 }
 
 /// A component linked to all that it may import, with the places of its exports known.
@@ -44,14 +48,18 @@ pub(super) struct Request {
 }
 
 impl Contract {
-    /// The contract of a component, or what stands in the place of one.
-    pub(super) fn of(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
-        let exports = component.component_type();
-        let names: Vec<&str> = exports.exports(engine.wasmtime()).map(|(name, _)| name).collect();
-        if world::is_exported(&names)? {
+    /// The contract of a component that exports these names, or what stands in the place of one.
+    pub(super) fn of(exports: &[&str]) -> Result<Self, LoadError> {
+        if world::is_exported(exports)? {
             return Ok(Self::Plugin);
         }
-        Err(LoadError::WrongWorld)
+        if act::is_exported(exports)? {
+            return Ok(Self::Act);
+        }
+        if exports.iter().all(|name| typed::is_hidden(name)) {
+            return Err(LoadError::nothing(exports));
+        }
+        Ok(Self::Typed)
     }
 }
 
@@ -59,6 +67,8 @@ impl std::fmt::Display for Contract {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Plugin => "haft:plugin",
+            Self::Act => "act:tools",
+            Self::Typed => "typed functions",
         })
     }
 }
@@ -66,8 +76,11 @@ impl std::fmt::Display for Contract {
 impl Linked {
     /// Links a component, with the places of its exports looked up once and for all.
     pub(super) fn new(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
-        match Contract::of(engine, component)? {
+        let exports = component.component_type();
+        let names: Vec<&str> = exports.exports(engine.wasmtime()).map(|(name, _)| name).collect();
+        match Contract::of(&names)? {
             Contract::Plugin => world::Linked::new(engine.link(component)?).map(Self::Plugin),
+            Contract::Act | Contract::Typed => Err(LoadError::nothing(&names)),
         }
     }
 

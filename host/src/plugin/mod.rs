@@ -8,6 +8,7 @@
 //!
 //! A call gets a fresh instance that nothing else ever uses. It may be made ahead of the call.
 
+mod act;
 mod answer;
 mod bindings;
 mod cache;
@@ -22,6 +23,7 @@ mod files;
 mod hints;
 mod host;
 mod http;
+pub mod inspect;
 mod instance;
 mod listing;
 mod loaded;
@@ -30,11 +32,13 @@ mod network;
 mod noted;
 mod output;
 mod restock;
+mod sections;
 mod source;
 mod state;
 mod stock;
 mod threads;
 mod tool;
+mod typed;
 mod wall;
 mod walls;
 mod wanted;
@@ -48,6 +52,7 @@ pub use self::failure::LoadError;
 pub use self::http::{Injection, InjectionError};
 pub use self::listing::Uncallable;
 pub use self::loaded::Plugin;
+pub use self::sections::{ACT_SECTION, PROGRAM_SECTION, WIT_SECTION};
 pub use self::source::Source;
 pub use self::tool::{GrantPlace, PluginTool};
 pub use self::wall::WallState;

@@ -23,15 +23,24 @@ const SUPPORTED: &str = "0.1.0";
 /// Whether the world is among `exports`, of whatever else there may be; another version of it is
 /// an error.
 pub(super) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
-    let versions = || exports.iter().filter_map(|name| name.strip_prefix(INTERFACE));
-    if versions().any(|version| version == SUPPORTED) {
+    exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
+}
+
+/// Whether an interface, which `prefix` names up to its version, is among `exports` in a version that
+/// is spoken here; another version alone is an error.
+pub(super) fn exported_version(
+    exports: &[&str],
+    prefix: &str,
+    world: &'static str,
+    supported: &'static str,
+    is_spoken: fn(&str) -> bool,
+) -> Result<bool, LoadError> {
+    let versions = || exports.iter().filter_map(|name| name.strip_prefix(prefix));
+    if versions().any(is_spoken) {
         return Ok(true);
     }
-    let other = versions().next().map(|found| LoadError::WrongVersion {
-        world: "haft:plugin",
-        found: found.to_owned(),
-        supported: SUPPORTED,
-    });
+    let other =
+        versions().next().map(|found| LoadError::WrongVersion { world, found: found.to_owned(), supported });
     other.map_or(Ok(false), Err)
 }
 
