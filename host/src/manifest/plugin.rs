@@ -10,7 +10,7 @@ use super::name::{Name, ToolName};
 use super::pattern::ToolPattern;
 use super::secret::{SecretSource, check_header, secret_source};
 use super::section::{Section, note_duplicates};
-use super::values::{check_url, is_loopback};
+use super::values::{check_url, host_of, is_loopback};
 use crate::grant::HostPattern;
 use crate::limit::Limits;
 
@@ -145,7 +145,7 @@ impl Plugin {
 }
 
 impl GrantTable {
-    fn read(section: &Section<'_>) -> Self {
+    pub(super) fn read(section: &Section<'_>) -> Self {
         Self {
             read: section.list("read", Entry::located_path),
             write: section.list("write", Entry::located_path),
@@ -188,13 +188,6 @@ fn component(entry: &Entry<'_>) -> Option<Component> {
     }
 }
 
-/// The host of what follows `://`, without the port.
-fn host_of(rest: &str) -> &str {
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let without_port = authority.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
-    without_port.map_or(authority, |(host, _)| host)
-}
-
 fn descriptions(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>> {
     let mut all = Vec::new();
     for (name, entry) in entry.entries()? {
@@ -206,7 +199,7 @@ fn descriptions(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>> {
     Some(all)
 }
 
-fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
+pub(super) fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
     let entries = entry.entries()?;
     Some(entries.into_iter().filter_map(|(name, entry)| secret(name, &entry)).collect())
 }

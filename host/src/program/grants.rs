@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::Places;
-use crate::grant::{Grant, HostPattern, Root, SandboxMode};
+use crate::grant::{Grant, Right, RightError, Root, SandboxMode};
 use crate::manifest::{GrantTable, Located, Manifest, Plugin};
 use crate::report::Problem;
 
@@ -15,14 +15,6 @@ use crate::report::Problem;
 pub struct Allow {
     plugin: Option<String>,
     right: Right,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Right {
-    Read(String),
-    Write(String),
-    Host(HostPattern),
-    Env(String),
 }
 
 /// Why a text is not an [`Allow`].
@@ -39,42 +31,36 @@ pub enum AllowError {
 impl FromStr for Allow {
     type Err = AllowError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (what, value) = text.split_once('=').ok_or(AllowError::Form)?;
-        let (plugin, what) = match what.split_once(':') {
-            Some((plugin, what)) => (Some(plugin.to_owned()), what),
-            None => (None, what),
+    fn from_str(text: &str) -> Result<Self, AllowError> {
+        let (what, _) = text.split_once('=').ok_or(AllowError::Form)?;
+        let (plugin, right) = match what.split_once(':') {
+            Some((plugin, _)) => (Some(plugin.to_owned()), text.get(plugin.len() + 1..).unwrap_or_default()),
+            None => (None, text),
         };
-        let right = match what {
-            _ if value.is_empty() => return Err(AllowError::Form),
-            "read" => Right::Read(value.into()),
-            "write" => Right::Write(value.into()),
-            "host" => Right::Host(value.parse()?),
-            "env" => Right::Env(value.into()),
-            _ => return Err(AllowError::Form),
-        };
-        Ok(Self { plugin, right })
+        match right.parse() {
+            Ok(right) => Ok(Self { plugin, right }),
+            Err(RightError::Form) => Err(AllowError::Form),
+            Err(RightError::Host(error)) => Err(AllowError::Host(error)),
+        }
     }
 }
 
-impl Right {
-    /// Adds the right; relative paths start from the current directory, as on any command line.
-    fn add(&self, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
-        let root = |path: &str| -> anyhow::Result<Root> {
-            let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
-            let root = root(&std::env::current_dir()?, &path)?;
-            match refusal(&root, places)? {
-                Some(refusal) => anyhow::bail!("{refusal}"),
-                None => Ok(root),
-            }
-        };
-        Ok(match self {
-            Self::Read(path) => grant.with_read(root(path)?),
-            Self::Write(path) => grant.with_write(root(path)?),
-            Self::Host(host) => grant.with_host(host.clone()),
-            Self::Env(name) => grant.with_env(name),
-        })
-    }
+/// Adds a right; relative paths start from the current directory, as on any command line.
+fn with_right(right: &Right, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
+    let root = |path: &str| -> anyhow::Result<Root> {
+        let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
+        let root = root(&std::env::current_dir()?, &path)?;
+        match refusal(&root, places)? {
+            Some(refusal) => anyhow::bail!("{refusal}"),
+            None => Ok(root),
+        }
+    };
+    Ok(match right {
+        Right::Read(path) => grant.with_read(root(path)?),
+        Right::Write(path) => grant.with_write(root(path)?),
+        Right::Host(host) => grant.with_host(host.clone()),
+        Right::Env(name) => grant.with_env(name),
+    })
 }
 
 /// What the built-in tools, `bash` and commands may do.
@@ -173,7 +159,7 @@ fn table(
 
 fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, places: &Places) -> anyhow::Result<Grant> {
     let own = allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
-    own.map(|allow| &allow.right).try_fold(grant, |grant, right| right.add(grant, places))
+    own.map(|allow| &allow.right).try_fold(grant, |grant, right| with_right(right, grant, places))
 }
 
 fn written_roots(
