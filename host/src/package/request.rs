@@ -155,13 +155,7 @@ pub fn more<'r>(agreed: &[String], new: &'r [Request]) -> Vec<&'r Request> {
 
 /// The rights of a grant table.
 pub(super) fn of_table(whose: Option<&str>, table: &GrantTable) -> Vec<Request> {
-    let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
-    let read = table.read.iter().map(|located| Right::Read(path(&located.value)));
-    let write = table.write.iter().map(|located| Right::Write(path(&located.value)));
-    let hosts = table.hosts.iter().cloned().map(Right::Host);
-    let env = table.env.iter().cloned().map(Right::Env);
-    let right = |right| Request::Right(whose.map(str::to_owned), right);
-    write.chain(read).chain(hosts).chain(env).map(right).collect()
+    table.rights().into_iter().map(|right| Request::Right(whose.map(str::to_owned), right)).collect()
 }
 
 /// The limits that are wider than usual.
