@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::oci::{self, OciError};
+use super::oci::{self, Access, NotAReference, OciError, Reference};
+use super::signature::{SignatureError, Trust, Verdict};
 use super::{Digest, PackageSource, Progress};
 use crate::backend::confine::Confiner;
 use crate::grant::Grant;
@@ -21,6 +22,10 @@ pub struct Fetching<'a> {
     pub progress: Progress,
     /// What the fetched file must be, whoever serves it.
     pub expected: Option<Digest>,
+    /// As whom registries are asked.
+    pub access: &'a Access,
+    /// Whose signature is wanted.
+    pub trust: &'a Trust,
     /// What holds `git` to `grant`.
     pub confiner: &'a Confiner,
     /// What `git` may do besides writing `directory`.
@@ -40,8 +45,8 @@ pub struct Fetched {
     pub size: u64,
     /// The exact thing that the source meant, where that says more: a commit, a manifest's digest.
     pub resolved: Option<String>,
-    /// Who signed it, where somebody did and it was checked.
-    pub signer: Option<String>,
+    /// Who signed it, as far as that could be checked.
+    pub verdict: Verdict,
 }
 
 /// What a package is.
@@ -59,17 +64,29 @@ pub enum FetchError {
     /// From a registry.
     #[error(transparent)]
     Oci(#[from] OciError),
+    /// What should name a thing in a registry does not.
+    #[error(transparent)]
+    Reference(#[from] NotAReference),
+    /// Not signed as it has to be.
+    #[error("`{what}` is refused: {error}")]
+    Signature {
+        /// What was fetched.
+        what: String,
+        /// What is wrong.
+        error: SignatureError,
+    },
 }
 
 /// Fetches `source`.
 pub async fn fetch(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
-    let pulled = oci::pull(&source.to_string(), fetching).await?;
+    let reference: Reference = source.to_string().parse()?;
+    let pulled = oci::pull(&reference, fetching).await?;
     Ok(Fetched {
         content: Content::Component(pulled.file),
-        kept: pulled.digest.clone(),
+        kept: pulled.layer.clone(),
         resolved: Some(pulled.digest.to_string()),
-        digest: pulled.digest,
-        size: 0,
-        signer: pulled.signer,
+        digest: pulled.layer,
+        size: pulled.size,
+        verdict: pulled.verdict,
     })
 }

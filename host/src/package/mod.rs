@@ -7,6 +7,7 @@ mod digest;
 mod fetch;
 pub mod oci;
 mod progress;
+pub mod signature;
 mod source;
 
 pub use self::digest::{Digest, DigestError, Hasher};
