@@ -3,9 +3,13 @@
 //! - [`PackageSource`]: where one comes from, parsed from what a person writes.
 //! - [`fetch`]: brings it to a temporary place, within bounds, with its digest.
 
+mod archive;
 mod digest;
+mod folder;
 mod fetch;
 pub mod oci;
+mod inventory;
+mod listing;
 mod progress;
 pub mod signature;
 mod source;
