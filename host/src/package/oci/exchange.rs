@@ -103,7 +103,7 @@ pub(super) async fn exchange(
     within: Duration,
 ) -> Result<Response, Failure> {
     let late = |_| Failure::TimedOut(within);
-    tokio::time::timeout(within, follow(client, ask, shown)).await.map_err(late)?
+    tokio::time::timeout(within, Box::pin(follow(client, ask, shown))).await.map_err(late)?
 }
 
 async fn follow(client: &Client, ask: &Ask, shown: Option<&HeaderValue>) -> Result<Response, Failure> {

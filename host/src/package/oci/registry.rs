@@ -105,7 +105,8 @@ impl<'a> Registry<'a> {
     pub(super) async fn send(&self, ask: &Ask, within: Duration) -> Result<Response, OciError> {
         let mut attempts = 1;
         loop {
-            let miss = match self.attempt(ask, within).await {
+            // Boxed: what waits for this is a small future then, in however many others it lies.
+            let miss = match Box::pin(self.attempt(ask, within)).await {
                 Ok(response) => return Ok(response),
                 Err(miss) => miss,
             };
