@@ -1,9 +1,11 @@
 //! Assembly: a program.toml, the places of this machine and what the command line adds become a
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
+mod bench;
 mod builtins;
 mod children;
 mod grants;
+mod packages;
 mod places;
 mod plugins;
 mod secrets;
@@ -11,13 +13,17 @@ mod unsupported;
 
 use std::path::{Path, PathBuf};
 
+pub use self::bench::Bench;
 pub use self::grants::{Allow, AllowError, mode_name};
+pub use self::packages::missing;
+use self::packages::{Installed, Pinned};
 pub use self::places::Places;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
 use crate::manifest::Manifest;
+use crate::package::{Lock, Skill, Store, lock_path};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::secret::{Redactor, Secrets};
@@ -47,6 +53,8 @@ pub struct Program {
     pub manifest: Manifest,
     /// Every tool of the program that could be had.
     pub toolbox: Toolbox,
+    /// What installed packages tell the model.
+    pub skills: Vec<Skill>,
     /// What the built-in tools, `bash` and commands may do.
     pub grant: Grant,
     /// What holds `bash` and commands to it.
@@ -73,11 +81,16 @@ impl Program {
         let secrets = Secrets::new(&manifest, &places.home, &redactor);
         secrets.learn();
         let mut problems = Vec::new();
+        let (lock, store) = (lock(&manifest)?, Store::new(&places.store));
+        let pinned = Pinned { lock: &lock, store: &store };
+        let installed = packages::installed(&manifest, &pinned, &mut problems);
+        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
+        grants::unknown_plugins(&manifest, &options.allow, &names)?;
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
-        if manifest.has_children() {
+        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
                 None if options.many_calls => confiner.keep_ready(&grant),
@@ -86,12 +99,17 @@ impl Program {
         }
         let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
         assembly.native(&confiner, &grant)?;
-        assembly.plugins(&engine, &places, &grant, declared, secrets).await?;
+        let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
+        wanted.extend(assembly.of_packages(&installed, &places, &options.allow, &grant)?);
+        assembly.plugins(&engine, wanted, secrets).await?;
         assembly.commands(&confiner, &grant)?;
-        assembly.unsupported();
+        assembly.package_commands(&installed, &confiner, &grant)?;
+        assembly.unsupported(&installed);
+        let skills = packages::skills(&installed);
         let Assembly { toolbox, problems, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
-        Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, places })
+        drop(installed);
+        Ok(Self { manifest, toolbox, skills, grant, confiner, problems, redactor, journal, places })
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.
@@ -145,6 +163,18 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
         None if Path::new(FILE_NAME).exists() => Manifest::load(Path::new(FILE_NAME)),
         None => Ok(Manifest::default()),
     }
+}
+
+/// What is pinned beside the program's file.
+fn lock(manifest: &Manifest) -> anyhow::Result<Lock> {
+    if manifest.path.as_os_str().is_empty() {
+        return Ok(Lock::default());
+    }
+    let lock = Lock::load(&lock_path(&manifest.path)).map_err(|error| {
+        let problem = Problem::new(error.to_string());
+        Report::from(error.hint().into_iter().fold(problem, Problem::hint))
+    })?;
+    Ok(lock.unwrap_or_default())
 }
 
 /// The journal of this machine, with the program's name.

@@ -7,15 +7,17 @@ mod address;
 mod blocked;
 mod destination;
 mod host;
+mod right;
 mod root;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-pub use self::address::AddressError;
+pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
 pub use self::destination::{Destination, Scheme};
 pub use self::host::{HostPattern, HostPatternError};
+pub use self::right::{Right, RightError};
 pub use self::root::Root;
 pub(crate) use self::root::normalise;
 
@@ -281,7 +283,7 @@ impl Grant {
             return Ok(());
         }
         let names_it = |host: &HostPattern| host.is_localhost() && host.matches(destination);
-        match (address::local(address), destination.is_localhost()) {
+        match (local(address), destination.is_localhost()) {
             (Some(AddressError::Loopback), true) if self.hosts.iter().any(names_it) => Ok(()),
             (Some(why), _) => Err(why),
             (None, true) => Err(AddressError::NotLoopback),

@@ -78,7 +78,7 @@ impl Cache {
 
     /// The digest of a source; reads it only if it has changed since it was last seen.
     pub(super) fn digest(&self, source: &Source) -> io::Result<Digest> {
-        let (Source::File(path), Some(stamp)) = (source, source.stamp()) else {
+        let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
             return Ok(Digest::of(&source.read()?));
         };
         let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());

@@ -42,6 +42,9 @@ impl Plugin {
         limits: &Limits,
     ) -> Result<Self, LoadError> {
         let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
+        if !source.admits(&digest) {
+            return Err(LoadError::Pinned);
+        }
         if let Some(known) = engine.cache().and_then(|cache| cache.known(&digest)) {
             return Ok(Self::new(engine, name, source, digest, known.listing, OnceLock::new()));
         }

@@ -88,10 +88,7 @@ pub(super) fn recompile(
 }
 
 pub(super) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
-    let path = match source {
-        Source::Embedded(_) => "built in".to_owned(),
-        Source::File(path) => path.display().to_string(),
-    };
+    let path = source.path().map_or_else(|| "built in".to_owned(), |path| path.display().to_string());
     LoadError::Read { path, error }
 }
 

@@ -47,6 +47,7 @@ fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wan
         place,
         limits: Limits::default(),
         declared: None,
+        package: None,
     })
 }
 

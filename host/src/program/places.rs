@@ -23,6 +23,8 @@ pub struct Places {
     pub state: PathBuf,
     /// What a person sets up for all programs: `$XDG_CONFIG_HOME/haft`.
     pub config: PathBuf,
+    /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
+    pub store: PathBuf,
 }
 
 impl Places {
@@ -41,6 +43,7 @@ impl Places {
             cache: base.cache_dir().join("haft"),
             state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
             config: base.config_dir().join("haft"),
+            store: base.data_dir().join("haft/store"),
             home,
         })
     }
@@ -59,12 +62,21 @@ impl Places {
     /// there can be closed. One that haft may not make is left out: no tool could make it either.
     pub fn own(&self) -> io::Result<Vec<&Path>> {
         let all = [self.cache.as_path(), &self.state, &self.config];
-        let made = all.map(|directory| match create_private(directory) {
-            Ok(()) => Ok(Some(directory)),
-            Err(error) if is_forbidden(&error) => Ok(None),
-            Err(error) => Err(error),
-        });
-        made.into_iter().filter_map(Result::transpose).collect()
+        all.map(made).into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// What tools may read and never write: what was installed. Made for the same reason.
+    pub fn kept(&self) -> io::Result<Option<&Path>> {
+        made(&self.store)
+    }
+}
+
+/// A directory that is there now; `None` for one that haft may not make.
+fn made(directory: &Path) -> io::Result<Option<&Path>> {
+    match create_private(directory) {
+        Ok(()) => Ok(Some(directory)),
+        Err(error) if is_forbidden(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -318,11 +318,10 @@ fn sensitive(value: &str) -> Option<HeaderValue> {
 }
 
 fn client(base: &Url, timeouts: Timeouts) -> Result<Client, SettingsError> {
+    let failed = |error: rustls::Error| SettingsError::Tls(error.to_string());
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
-        .tls_backend_preconfigured(
-            tls(base.scheme() == "https").map_err(|error| SettingsError::Tls(error.to_string()))?,
-        )
+        .tls_backend_preconfigured(tls(base.scheme() == "https").map_err(failed)?)
         .redirect(reqwest::redirect::Policy::none())
         // `Retry` decides, in one place.
         .retry(reqwest::retry::never())

@@ -1,8 +1,8 @@
 //! One request and its answer. Redirects are followed here, a few, and never with what was shown
 //! to the registry; it refuses an answer that is longer than it may be.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION};
@@ -10,6 +10,8 @@ use reqwest::{Body, Client, Method, Request, Response, Url};
 
 use super::error::{Failure, excerpt};
 use super::reference::is_loopback;
+use crate::grant::local;
+use crate::package::download::Names;
 use crate::provider::tls;
 
 /// How long a server may take to take the connection.
@@ -30,6 +32,8 @@ pub(super) struct Ask {
     pub(super) url: Url,
     pub(super) accept: Option<&'static str>,
     pub(super) payload: Payload,
+    /// Whether a public server leads there.
+    pub(super) from_public: bool,
 }
 
 /// What goes with a request.
@@ -42,7 +46,7 @@ pub(super) enum Payload {
 
 impl Ask {
     pub(super) fn get(url: Url) -> Self {
-        Self { method: Method::GET, url, accept: None, payload: Payload::None }
+        Self { method: Method::GET, url, accept: None, payload: Payload::None, from_public: false }
     }
 
     async fn request(&self, url: &Url, shown: Option<&HeaderValue>) -> Result<Request, Failure> {
@@ -77,19 +81,43 @@ impl Ask {
 }
 
 /// What asks. Nothing is followed and nothing repeated but here and in [`super::registry`].
-pub(super) fn client(secure: bool) -> Result<Client, Failure> {
+///
+/// Once a public server has answered, everything that it leads to must be public too: it has no
+/// business in this machine's own network.
+pub(super) struct Asking {
+    /// Whoever a person named.
+    first: Client,
+    /// Whoever a public server leads to; made when there is one.
+    further: OnceLock<Client>,
+}
+
+impl Asking {
+    pub(super) fn new(secure: bool) -> Result<Self, Failure> {
+        Ok(Self { first: client(secure, false)?, further: OnceLock::new() })
+    }
+
+    fn further(&self) -> Result<Client, Failure> {
+        if let Some(client) = self.further.get() {
+            return Ok(client.clone());
+        }
+        let client = client(true, true)?;
+        Ok(self.further.get_or_init(|| client).clone())
+    }
+}
+
+fn client(secure: bool, public_only: bool) -> Result<Client, Failure> {
     let config = tls(secure).map_err(|error| Failure::Tls(error.to_string()))?;
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
         .tls_backend_preconfigured(config)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
+        .dns_resolver(Names { public_only })
         .connect_timeout(CONNECT)
         .read_timeout(SILENCE);
+    // This machine is not behind a proxy.
     if !secure {
-        // This machine is not behind a proxy, and its own name is not a name server's to give.
-        let own = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))];
-        builder = builder.no_proxy().resolve_to_addrs("localhost", &own);
+        builder = builder.no_proxy();
     }
     builder.build().map_err(|error| Failure::Tls(chain(&error)))
 }
@@ -97,25 +125,35 @@ pub(super) fn client(secure: bool) -> Result<Client, Failure> {
 /// Sends a request, with `shown` where it goes to whom it was meant for, and follows redirects of
 /// requests that change nothing. Returns within `within`, without the body.
 pub(super) async fn exchange(
-    client: &Client,
+    asking: &Asking,
     ask: &Ask,
     shown: Option<&HeaderValue>,
     within: Duration,
 ) -> Result<Response, Failure> {
     let late = |_| Failure::TimedOut(within);
-    tokio::time::timeout(within, Box::pin(follow(client, ask, shown))).await.map_err(late)?
+    tokio::time::timeout(within, Box::pin(follow(asking, ask, shown))).await.map_err(late)?
 }
 
-async fn follow(client: &Client, ask: &Ask, shown: Option<&HeaderValue>) -> Result<Response, Failure> {
+async fn follow(asking: &Asking, ask: &Ask, shown: Option<&HeaderValue>) -> Result<Response, Failure> {
     let mut url = ask.url.clone();
+    let mut client = if ask.from_public { asking.further()? } else { asking.first.clone() };
     for _ in 0..=MAX_REDIRECTS {
         let request = ask.request(&url, shown).await?;
         let response = client.execute(request).await.map_err(|error| unanswered(&error))?;
         let Some(target) = target(&response)? else { return Ok(response) };
         check_redirect(ask, &target)?;
+        if is_public(&response) || target.scheme() != url.scheme() {
+            client = asking.further()?;
+        }
         url = target;
     }
     Err(Failure::Redirect { target: without_query(&url), why: "that is one redirect too many" })
+}
+
+/// Whether whoever answered is out in the world; where a proxy was asked in their place, nothing is
+/// known of them.
+pub(super) fn is_public(response: &Response) -> bool {
+    response.remote_addr().is_some_and(|address| local(address.ip()).is_none())
 }
 
 /// Where a response redirects to.

@@ -105,7 +105,7 @@ async fn send(
     let expected = Digest::of(&bytes);
     let url = registry.url(&format!("manifests/{}", reference.tag().unwrap_or(DEFAULT_TAG)));
     let payload = Payload::Bytes { media_type: MANIFEST.to_owned(), bytes };
-    registry.send(&Ask { method: Method::PUT, url, accept: None, payload }, WITHIN).await?;
+    registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, WITHIN).await?;
     // What the registry made of it is what others will get.
     let (_, found) =
         pull::document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
@@ -128,7 +128,7 @@ async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload
     let begin = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
     let begun = registry.send(&begin, WITHIN).await?;
     let url = upload(registry, &begun, descriptor).map_err(|failure| registry.failed(failure))?;
-    registry.send(&Ask { method: Method::PUT, url, accept: None, payload }, UPLOAD).await?;
+    registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, UPLOAD).await?;
     Ok(())
 }
 

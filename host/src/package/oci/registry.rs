@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use reqwest::{Client, Response, Url};
+use reqwest::{Response, Url};
 use tokio::sync::OnceCell;
 
 use super::Access;
 use super::challenge::Challenge;
 use super::credentials::Credential;
 use super::error::{Failure, OciError};
-use super::exchange::{Ask, client, exchange, explained, same_origin};
+use super::exchange::{Ask, Asking, exchange, explained, is_public, same_origin};
 use super::reference::Reference;
 use super::token::Asker;
 use crate::provider::retry_after;
@@ -29,7 +29,7 @@ pub(super) enum Action {
 
 /// A registry, asked about one repository.
 pub(super) struct Registry<'a> {
-    client: Client,
+    asking: Asking,
     base: Url,
     reference: &'a Reference,
     scope: String,
@@ -69,7 +69,7 @@ impl<'a> Registry<'a> {
             Action::Push => "pull,push",
         };
         Ok(Self {
-            client: client(secure).map_err(failed)?,
+            asking: Asking::new(secure).map_err(failed)?,
             base,
             reference,
             scope: format!("repository:{}:{rights}", reference.repository()),
@@ -126,14 +126,14 @@ impl<'a> Registry<'a> {
 
     async fn attempt(&self, ask: &Ask, within: Duration) -> Result<Response, Miss> {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let response = exchange(&self.client, ask, shown.as_ref(), within).await?;
+        let response = exchange(&self.asking, ask, shown.as_ref(), within).await?;
         // Somewhere else they may ask for a password as well; that is nothing to us.
         if response.status().as_u16() != 401 || !same_origin(response.url(), &self.base) {
             return self.judged(response).await;
         }
         let Some(challenge) = challenge(&response) else { return self.judged(response).await };
-        let shown = self.authorize(&challenge).await?;
-        let response = exchange(&self.client, ask, Some(&shown), within).await?;
+        let shown = self.authorize(&challenge, is_public(&response)).await?;
+        let response = exchange(&self.asking, ask, Some(&shown), within).await?;
         if response.status().is_success() {
             *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
         }
@@ -141,9 +141,10 @@ impl<'a> Registry<'a> {
     }
 
     /// What the registry wants to be shown.
-    async fn authorize(&self, challenge: &Challenge) -> Result<HeaderValue, Failure> {
+    async fn authorize(&self, challenge: &Challenge, from_public: bool) -> Result<HeaderValue, Failure> {
         let credential = self.credential().await?;
-        let asker = Asker { client: &self.client, registry: &self.base, scope: &self.scope, credential };
+        let asker =
+            Asker { asking: &self.asking, registry: &self.base, scope: &self.scope, credential, from_public };
         let shown = asker.answer(challenge).await?.ok_or_else(|| Failure::Anonymous {
             registry: self.reference.registry().to_owned(),
             looked: self.access.credentials.describe(),

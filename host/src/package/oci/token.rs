@@ -6,14 +6,14 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::HeaderValue;
-use reqwest::{Client, Method, Url};
+use reqwest::{Method, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::challenge::Challenge;
 use super::credentials::{Credential, Secret};
 use super::error::{Failure, excerpt};
-use super::exchange::{Ask, Payload, exchange, explained, is_private_ground, read, without_query};
+use super::exchange::{Ask, Asking, Payload, exchange, explained, is_private_ground, read, without_query};
 use super::reference::is_loopback;
 
 /// How long handing out a token may take.
@@ -25,12 +25,14 @@ const CLIENT: &str = "haft";
 
 /// Who asks for what.
 pub(super) struct Asker<'a> {
-    pub(super) client: &'a Client,
+    pub(super) asking: &'a Asking,
     /// Where the registry is.
     pub(super) registry: &'a Url,
     /// What the token is to allow.
     pub(super) scope: &'a str,
     pub(super) credential: Option<&'a Credential>,
+    /// Whether it is a public server that sends there.
+    pub(super) from_public: bool,
 }
 
 /// What is to be shown, and the secrets in it that must appear nowhere.
@@ -67,7 +69,7 @@ impl Asker<'_> {
             Some(Secret::Password { .. }) => self.credential.map(basic).transpose()?.flatten(),
             _ => None,
         };
-        let response = exchange(self.client, &ask, shown.as_ref().map(|shown| &shown.header), WITHIN).await?;
+        let response = exchange(self.asking, &ask, shown.as_ref().map(|shown| &shown.header), WITHIN).await?;
         let status = response.status().as_u16();
         if matches!(status, 400 | 401 | 403) {
             let who = self.credential.map_or_else(|| "who asks as nobody".to_owned(), Credential::describe);
@@ -102,7 +104,7 @@ impl Asker<'_> {
         let wanted = service.map(|service| ("service", service)).into_iter().chain([("scope", self.scope)]);
         let Some(identity) = identity else {
             url.query_pairs_mut().extend_pairs(wanted);
-            return Ask::get(url);
+            return Ask { from_public: self.from_public, ..Ask::get(url) };
         };
         // A form is written as a query is.
         let mut form = Url::clone(&url);
@@ -115,7 +117,7 @@ impl Asker<'_> {
         form.query_pairs_mut().extend_pairs(wanted.chain(exchanged));
         let bytes = form.query().unwrap_or_default().as_bytes().to_vec();
         let payload = Payload::Bytes { media_type: "application/x-www-form-urlencoded".to_owned(), bytes };
-        Ask { method: Method::POST, url, accept: None, payload }
+        Ask { method: Method::POST, payload, from_public: self.from_public, ..Ask::get(url) }
     }
 }
 
@@ -190,14 +192,14 @@ mod tests {
         }
     }
 
-    fn asker<'a>(client: &'a Client, registry: &'a Url, credential: Option<&'a Credential>) -> Asker<'a> {
-        Asker { client, registry, scope: "repository:a:pull", credential }
+    fn asker<'a>(asking: &'a Asking, registry: &'a Url, credential: Option<&'a Credential>) -> Asker<'a> {
+        Asker { asking, registry, scope: "repository:a:pull", credential, from_public: false }
     }
 
     /// CL04: a token is asked for where the registry says, and a credential goes only where it may.
     #[tokio::test]
     async fn cl04_a_credential_goes_to_its_own_site() {
-        let client = super::super::exchange::client(false).unwrap();
+        let client = Asking::new(false).unwrap();
         let credential = Credential::of_password("u", "password-4711", "a file");
         let (public, local) =
             (Url::parse("https://ghcr.io").unwrap(), Url::parse("http://localhost:1").unwrap());

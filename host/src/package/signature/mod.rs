@@ -30,6 +30,7 @@ mod key;
 mod minisign;
 
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -40,6 +41,11 @@ use super::Digest;
 pub const MAX_STATEMENTS: usize = 32;
 /// Bytes of one statement: ten times one with a certificate and a log's inclusion proof.
 pub const MAX_STATEMENT: u64 = 256 << 10;
+
+/// What a file's name and its signature's differ by.
+pub const BESIDE: &str = ".minisig";
+/// Bytes of such a signature: ten times the longest comments that minisign writes.
+pub const MAX_BESIDE: usize = 8 << 10;
 
 /// Something that says somebody signed a package. Not believed, not even looked at yet.
 #[derive(Clone, Debug)]
@@ -194,6 +200,37 @@ impl Verdict {
             }
         }
     }
+}
+
+/// The signature that lies beside a file, if there is one.
+pub fn beside(file: &Path) -> Result<Option<String>, SignatureError> {
+    let mut path = file.as_os_str().to_owned();
+    path.push(BESIDE);
+    let read = |path: &Path| -> std::io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        let file = std::fs::File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(std::io::Error::other("expected a file"));
+        }
+        file.take(MAX_BESIDE as u64 + 1).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    match read(Path::new(&path)) {
+        Ok(text) => Ok(text_beside(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let path = Path::new(&path).display().to_string();
+            Err(SignatureError::Read { path, error: error.to_string() })
+        }
+    }
+}
+
+/// What came as a signature, if it can be one.
+pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
+    let text = String::from_utf8(bytes).ok()?;
+    // A server that says "not found" with a page and a status of success.
+    let is_signature = text.len() <= MAX_BESIDE && text.starts_with("untrusted comment:");
+    is_signature.then_some(text)
 }
 
 /// Judges what was found with a package by what is trusted: the table above.
