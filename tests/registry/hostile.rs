@@ -227,7 +227,7 @@ async fn cl04_a_registry_that_never_accepts_is_asked_twice() {
     let file = files.file("auth.json", text.to_string().as_bytes());
     let access = haft::package::oci::Access { credentials: CredentialFiles::at([file]), ..access() };
     let error = place.pull(&fake.reference("a/b:1"), &access, &Trust::Nobody).await.unwrap_err().to_string();
-    assert!(error.contains("does not accept `u` from") && error.contains("got ***"), "{error}");
+    assert!(error.contains("does not accept `u` from") && error.contains("got Basic ***"), "{error}");
     assert!(!error.contains("4711") && !error.contains("dTpwYXNzd29yZC00NzEx"), "{error}");
     assert_eq!(fake.seen().len(), 2);
 }
