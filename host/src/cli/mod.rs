@@ -1,16 +1,26 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk; nothing
 //! here knows how a tool works.
 
+mod add;
 mod call;
 mod check;
+mod consent;
 mod doctor;
+mod enable;
 mod exit;
+mod gc;
+mod given;
 mod init;
+mod list;
 mod log;
+mod packages;
+mod remove;
 mod run;
 mod schema;
 mod terminal;
 mod tools;
+mod update;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -66,6 +76,22 @@ enum Verb {
     Call(call::Call),
     /// List the tools, and what each costs in a prompt
     Tools(tools::Tools),
+    /// Install a package or a component, once you have read what it asks for
+    Add(add::Add),
+    /// Remove a package or a plugin from program.toml
+    Remove(remove::Remove),
+    /// Fetch installed packages and components anew
+    Update(update::Update),
+    /// List what is installed
+    List(list::List),
+    /// Compare what is installed with what was agreed to
+    Verify(verify::Verify),
+    /// Switch an installed package or plugin on
+    Enable(enable::Enable),
+    /// Switch an installed package or plugin off
+    Disable(enable::Disable),
+    /// Remove what no program refers to any more from this machine
+    Gc(gc::Gc),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
     Check(check::Check),
     /// Try the sandbox, and look at everything on this machine that haft works with
@@ -87,6 +113,14 @@ impl Cli {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Add(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Remove(verb) => verb.execute(&self.common, terminal),
+            Verb::Update(verb) => verb.execute(&self.common, terminal).await,
+            Verb::List(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Verify(verb) => verb.execute(&self.common, terminal),
+            Verb::Enable(verb) => verb.execute(&self.common, terminal),
+            Verb::Disable(verb) => verb.execute(&self.common, terminal),
+            Verb::Gc(verb) => verb.execute(terminal),
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
