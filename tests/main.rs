@@ -29,6 +29,7 @@ mod http;
 mod journal;
 mod manifest;
 mod plugin;
+mod registry;
 mod rights;
 mod search;
 mod secrets;
