@@ -1,12 +1,14 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk; nothing
 //! here knows how a tool works.
 
+mod build;
 mod call;
 mod check;
 mod doctor;
 mod exit;
 mod init;
 mod log;
+mod new;
 mod run;
 mod schema;
 mod terminal;
@@ -18,6 +20,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
 use crate::program::{Allow, Options, Program};
 use crate::report::Report;
@@ -74,6 +77,10 @@ enum Verb {
     Log(log::Log),
     /// Write a program.toml to start from
     Init(init::Init),
+    /// Begin a plugin of your own
+    New(new::New),
+    /// Build the plugin project in a folder: its component, with documentation and what it asks for
+    Build(build::Build),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -91,9 +98,14 @@ impl Cli {
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
+            Verb::New(verb) => verb.execute(terminal),
+            Verb::Build(verb) => verb.execute(terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
+            if error.is::<Interrupted>() {
+                return Exit::Interrupted;
+            }
             terminal.fail(&error);
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })

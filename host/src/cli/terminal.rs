@@ -4,7 +4,7 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use crate::event::{Event, Events};
 use crate::provider::ProviderError;
 use crate::report::Report;
-use crate::secret::{Redactor, SecretError};
+use crate::secret::{Redactor, SecretError, Stream};
 
 /// Where a person or a program reads what haft has to say.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +129,19 @@ impl Terminal {
     /// What tools tell a person while they work.
     pub(super) fn messages(self) -> Events {
         Events::to(move |event| self.message(event))
+    }
+
+    /// What is being done, and what programs that run for it write.
+    pub(super) fn work(self) -> Events {
+        let written = Mutex::new(Stream::new(REDACTOR.clone()));
+        Events::to(move |event| match event {
+            Event::Stderr { chunk, .. } => {
+                let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+                // Where standard error is gone there is nobody to tell.
+                let _ = anstream::stderr().lock().write_all(text.as_bytes());
+            }
+            event => self.message(event),
+        })
     }
 
     fn message(self, event: &Event) {

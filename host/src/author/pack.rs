@@ -1,0 +1,144 @@
+//! What haft adds to a component: its WIT with the documentation that no toolchain keeps, and the
+//! program.toml that says what it asks for. It changes nothing of the component itself.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::Context;
+use wasmparser::{Validator, WasmFeatures};
+
+use super::component::Kind;
+use crate::report::{Problem, Report};
+
+/// The section with the binary WIT package, documentation included.
+pub const WIT_SECTION: &str = "haft:wit";
+/// The section with the text of program.toml.
+pub const PROGRAM_SECTION: &str = "haft:program";
+
+/// What haft loads at most: a larger one is of no use to anybody.
+pub const MAX_COMPONENT: u64 = 256 << 20;
+
+/// The component with `docs` (a binary WIT package) and `program` appended, in the place of those it had.
+/// The same input gives the same bytes.
+pub fn finish(component: &[u8], docs: Option<&[u8]>, program: Option<&str>) -> anyhow::Result<Vec<u8>> {
+    validate(component)?;
+    let mut bytes = Vec::with_capacity(component.len());
+    let mut end = 0;
+    let replaced = |name: &str| match name {
+        WIT_SECTION => docs.is_some(),
+        PROGRAM_SECTION => program.is_some(),
+        _ => false,
+    };
+    for old in sections(component, replaced).unwrap_or_default() {
+        bytes.extend_from_slice(component.get(end..old.start).unwrap_or_default());
+        end = old.end;
+    }
+    bytes.extend_from_slice(component.get(end..).unwrap_or_default());
+    for (name, data) in [(WIT_SECTION, docs), (PROGRAM_SECTION, program.map(str::as_bytes))] {
+        if let Some(data) = data {
+            append(&mut bytes, name, data);
+        }
+    }
+    if bytes.len() as u64 > MAX_COMPONENT {
+        let problem = Problem::new(format!("the component is too large: {}", size(bytes.len() as u64)));
+        return Err(Report::from(problem.hint(format!("haft loads at most {}", size(MAX_COMPONENT)))).into());
+    }
+    Ok(bytes)
+}
+
+/// Whether the bytes are a component that is right in itself.
+pub fn validate(bytes: &[u8]) -> Result<(), Report> {
+    let why = match Kind::of(bytes) {
+        Kind::Component => match Validator::new_with_features(WasmFeatures::all()).validate_all(bytes) {
+            Ok(_) => return Ok(()),
+            Err(error) => error.to_string(),
+        },
+        Kind::Module => "it is a core module, which is only a part of one".to_owned(),
+        Kind::Other => "it is not WebAssembly".to_owned(),
+    };
+    Err(Problem::new(format!("not a component: {why}")).into())
+}
+
+/// Writes a file whole or not at all.
+pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let shown = path.display();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let file = tempfile::Builder::new().prefix(".haft-").permissions(mode).tempfile_in(folder);
+    let mut file = file.with_context(|| format!("cannot create a file in `{}`", folder.display()))?;
+    file.write_all(bytes).with_context(|| format!("cannot write `{shown}`"))?;
+    file.persist(path).map_err(|error| error.error).with_context(|| format!("cannot write `{shown}`"))?;
+    Ok(())
+}
+
+/// A size with one decimal at most, for people.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
+        _ => format!("{}.{} MiB", bytes >> 20, (bytes % (1 << 20)) * 10 >> 20),
+    }
+}
+
+/// Where the component's own custom sections of the names that `wanted` accepts lie, whole. Those of
+/// what it consists of lie inside other sections.
+fn sections(component: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    let mut at = PREAMBLE;
+    while at < component.len() {
+        let (length, head) = read_number(component.get(at + 1..)?)?;
+        let from = at + 1 + head;
+        let body = component.get(from..from.checked_add(length)?)?;
+        if component.get(at) == Some(&0) {
+            let (name_length, name_head) = read_number(body)?;
+            let name = body.get(name_head..name_head.checked_add(name_length)?)?;
+            if std::str::from_utf8(name).is_ok_and(&wanted) {
+                found.push(at..from + length);
+            }
+        }
+        at = from + length;
+    }
+    Some(found)
+}
+
+/// What every component begins with.
+const PREAMBLE: usize = 8;
+
+/// A LEB128 number of at most 32 bits, and how many bytes it takes.
+fn read_number(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0_u64;
+    for (index, byte) in bytes.iter().take(5).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((usize::try_from(value).ok()?, index + 1));
+        }
+    }
+    None
+}
+
+/// Appends a custom section.
+fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
+    let name_length = number(name.len());
+    bytes.push(0);
+    bytes.extend(number(name_length.len() + name.len() + data.len()));
+    bytes.extend(name_length);
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.extend_from_slice(data);
+}
+
+/// LEB128, unsigned.
+fn number(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(value & 0x7f).unwrap_or_default();
+        value >>= 7;
+        if value == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
