@@ -239,20 +239,32 @@ mod tests {
         assert_eq!((size, listing.paths().collect::<Vec<_>>()), (2, vec!["bin/run", "program.toml"]));
         assert!(listing.check(root).is_ok());
         let changes: [(&str, fn(&Path), fn(&Path)); 4] = [
-            ("`bin/run` was changed", |p| fs::write(p.join("bin/run"), "z").unwrap(), |p| {
-                fs::write(p.join("bin/run"), "y").unwrap();
-            }),
+            (
+                "`bin/run` was changed",
+                |p| fs::write(p.join("bin/run"), "z").unwrap(),
+                |p| {
+                    fs::write(p.join("bin/run"), "y").unwrap();
+                },
+            ),
             (
                 "`bin/run` was changed",
                 |p| fs::set_permissions(p.join("bin/run"), fs::Permissions::from_mode(0o755)).unwrap(),
                 |p| fs::set_permissions(p.join("bin/run"), fs::Permissions::from_mode(0o644)).unwrap(),
             ),
-            ("`new` was added", |p| fs::write(p.join("new"), "").unwrap(), |p| {
-                fs::remove_file(p.join("new")).unwrap();
-            }),
-            ("`program.toml` is missing", |p| fs::remove_file(p.join("program.toml")).unwrap(), |p| {
-                fs::write(p.join("program.toml"), "x").unwrap();
-            }),
+            (
+                "`new` was added",
+                |p| fs::write(p.join("new"), "").unwrap(),
+                |p| {
+                    fs::remove_file(p.join("new")).unwrap();
+                },
+            ),
+            (
+                "`program.toml` is missing",
+                |p| fs::remove_file(p.join("program.toml")).unwrap(),
+                |p| {
+                    fs::write(p.join("program.toml"), "x").unwrap();
+                },
+            ),
         ];
         for (message, change, back) in changes {
             change(root);

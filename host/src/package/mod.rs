@@ -5,11 +5,11 @@
 
 mod archive;
 mod digest;
-mod folder;
 mod fetch;
-pub mod oci;
+mod folder;
 mod inventory;
 mod listing;
+pub mod oci;
 mod progress;
 mod source;
 

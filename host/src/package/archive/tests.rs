@@ -88,7 +88,10 @@ fn pr07_both_layouts_are_unpacked() {
 fn pr07_long_paths_are_understood() {
     let long = format!("{}/file", "folder".repeat(30));
     let gnu = program()
-        .add(&header(b"././@LongLink", EntryType::GNULongName, long.len() as u64 + 1), format!("{long}\0").as_bytes())
+        .add(
+            &header(b"././@LongLink", EntryType::GNULongName, long.len() as u64 + 1),
+            format!("{long}\0").as_bytes(),
+        )
         .file("short", b"y");
     assert_eq!(unpacked(&gnu.end()).unwrap(), [long.as_str(), "program.toml"]);
     let record = format!("{} path={long}\n", long.len() + 10);
