@@ -10,6 +10,7 @@
 pub mod archive;
 pub mod bindings;
 mod build;
+pub mod check;
 pub mod component;
 pub mod language;
 pub mod pack;
