@@ -7,14 +7,17 @@
 //! - [`Build`]: what a language is given to build with: its tools, bindings, the adapter.
 //! - [`pack`]: what haft appends to a finished component, and packages of several parts.
 
+pub mod archive;
 pub mod bindings;
 mod build;
+pub mod check;
 pub mod component;
 pub mod language;
 pub mod pack;
 mod project;
 pub mod template;
 mod toolchain;
+pub mod watch;
 pub mod wit;
 
 pub use self::build::{Build, Built, Workshop, read};

@@ -9,12 +9,8 @@ use anyhow::Context;
 use wasmparser::{Validator, WasmFeatures};
 
 use super::component::Kind;
+use crate::plugin::{PROGRAM_SECTION, WIT_SECTION};
 use crate::report::{Problem, Report};
-
-/// The section with the binary WIT package, documentation included.
-pub const WIT_SECTION: &str = "haft:wit";
-/// The section with the text of program.toml.
-pub const PROGRAM_SECTION: &str = "haft:program";
 
 /// What haft loads at most: a larger one is of no use to anybody.
 pub const MAX_COMPONENT: u64 = 256 << 20;

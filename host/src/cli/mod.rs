@@ -4,11 +4,13 @@
 mod build;
 mod call;
 mod check;
+mod dev;
 mod doctor;
 mod exit;
 mod init;
 mod log;
 mod new;
+mod pack;
 mod run;
 mod schema;
 mod terminal;
@@ -81,6 +83,10 @@ enum Verb {
     New(new::New),
     /// Build the plugin project in a folder: its component, with documentation and what it asks for
     Build(build::Build),
+    /// Build the plugin project in a folder whenever it changes, and call its tools
+    Dev(dev::Dev),
+    /// Add documentation and program.toml to a component, or make one file of a package's folder
+    Pack(pack::Pack),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -89,7 +95,10 @@ impl Cli {
     /// Does what the command line says.
     pub async fn execute(self) -> Exit {
         let terminal = Terminal::new(self.common.json);
-        terminal::log(self.common.verbose);
+        // Whoever writes a plugin wants to see what it prints.
+        let verbose =
+            if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
+        terminal::log(verbose);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
@@ -100,6 +109,8 @@ impl Cli {
             Verb::Init(verb) => verb.execute(terminal),
             Verb::New(verb) => verb.execute(terminal),
             Verb::Build(verb) => verb.execute(terminal).await,
+            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {

@@ -51,7 +51,7 @@ pub trait Language: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Folders of a project that are written by its tools: not its source, and not watched.
+    /// Folders and files of a project that are written by its tools: not its source, and not watched.
     fn outputs(&self) -> &'static [&'static str];
 
     /// Makes the component of a project, or a core module that says which world it is of.

@@ -70,7 +70,7 @@ impl Language for Rust {
     }
 
     fn outputs(&self) -> &'static [&'static str] {
-        &["target"]
+        &["target", "Cargo.lock", BINDINGS]
     }
 
     async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
