@@ -108,8 +108,7 @@ async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
             return Ok(zig);
         }
     }
-    let requirements = std::fs::read_to_string(build.path(venv::REQUIREMENTS)).unwrap_or_default();
-    if !requirements.lines().any(|line| line.trim_start().starts_with("ziglang")) {
+    if !venv::names(build, "ziglang") {
         let looked = "looked for it on PATH, and for `ziglang` in `.venv` and in `python3`";
         return Err(Report::from(ZIG.missing(looked)).into());
     }

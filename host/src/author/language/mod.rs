@@ -2,6 +2,9 @@
 //! them. Nothing here knows what a tool is; each only turns a folder of source into a component.
 
 mod c;
+mod go;
+mod javascript;
+mod python;
 mod rust;
 mod venv;
 
@@ -15,7 +18,8 @@ use super::template::File;
 use crate::report::nearest;
 
 /// The languages, in the order in which they are offered.
-pub static LANGUAGES: &[&dyn Language] = &[&rust::Rust, &c::C];
+pub static LANGUAGES: &[&dyn Language] =
+    &[&rust::Rust, &python::Python, &javascript::JavaScript, &go::Go, &c::C];
 
 /// A language that plugins are written in.
 #[async_trait]

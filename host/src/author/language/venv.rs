@@ -31,6 +31,18 @@ pub(super) fn program(build: &Build<'_>, name: &str) -> Option<PathBuf> {
     Some(build.path(FOLDER).join("bin").join(name)).filter(|path| is_executable(path))
 }
 
+/// Whether `requirements.txt` names a package.
+pub(super) fn names(build: &Build<'_>, package: &str) -> bool {
+    let text = std::fs::read_to_string(build.path(REQUIREMENTS)).unwrap_or_default();
+    text.lines().any(|line| is_requirement(line, package))
+}
+
+/// Whether a line of `requirements.txt` asks for a package, in whichever version.
+fn is_requirement(line: &str, package: &str) -> bool {
+    let rest = line.trim_start().strip_prefix(package);
+    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "-_.".contains(c)))
+}
+
 /// Makes sure that the virtual environment holds what `requirements.txt` names now.
 pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     let requirements = build.path(REQUIREMENTS);
@@ -57,4 +69,21 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
 
 fn is_same(path: &Path, bytes: &[u8]) -> bool {
     std::fs::read(path).is_ok_and(|found| found == bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_is_known_by_its_name_alone() {
+        for line in
+            ["ziglang", "ziglang==0.17.1", "  ziglang >= 0.16", "ziglang[extra]", "ziglang;os_name=='posix'"]
+        {
+            assert!(is_requirement(line, "ziglang"), "{line}");
+        }
+        for line in ["# ziglang", "ziglang-extra==1", "ziglanguage", "not-ziglang", ""] {
+            assert!(!is_requirement(line, "ziglang"), "{line}");
+        }
+    }
 }
