@@ -2,9 +2,11 @@
 //! here knows how a tool works.
 
 mod add;
+mod build;
 mod call;
 mod check;
 mod consent;
+mod dev;
 mod doctor;
 mod enable;
 mod exit;
@@ -13,6 +15,8 @@ mod given;
 mod init;
 mod list;
 mod log;
+mod new;
+mod pack;
 mod packages;
 mod remove;
 mod run;
@@ -28,6 +32,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
 use crate::program::{Allow, Options, Program};
 use crate::report::Report;
@@ -100,6 +105,14 @@ enum Verb {
     Log(log::Log),
     /// Write a program.toml to start from
     Init(init::Init),
+    /// Begin a plugin of your own
+    New(new::New),
+    /// Build the plugin project in a folder: its component, with documentation and what it asks for
+    Build(build::Build),
+    /// Build the plugin project in a folder whenever it changes, and call its tools
+    Dev(dev::Dev),
+    /// Add documentation and program.toml to a component, or make one file of a package's folder
+    Pack(pack::Pack),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -108,7 +121,10 @@ impl Cli {
     /// Does what the command line says.
     pub async fn execute(self) -> Exit {
         let terminal = Terminal::new(self.common.json);
-        terminal::log(self.common.verbose);
+        // Whoever writes a plugin wants to see what it prints.
+        let verbose =
+            if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
+        terminal::log(verbose);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
@@ -125,9 +141,16 @@ impl Cli {
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
+            Verb::New(verb) => verb.execute(terminal),
+            Verb::Build(verb) => verb.execute(terminal).await,
+            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
+            if error.is::<Interrupted>() {
+                return Exit::Interrupted;
+            }
             terminal.fail(&error);
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })
