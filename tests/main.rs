@@ -28,6 +28,7 @@ mod hostile;
 mod http;
 mod journal;
 mod manifest;
+mod many;
 mod plugin;
 mod rights;
 mod search;

@@ -38,6 +38,11 @@ pub struct Options {
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
+    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are
+    /// not looked at, unless nobody has it; nothing is said of them then.
+    pub only: Option<String>,
+    /// Where to tell what takes a while before there is a session.
+    pub events: Events,
 }
 
 /// A program, ready to run.
@@ -86,9 +91,18 @@ impl Program {
         }
         let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
         assembly.native(&confiner, &grant)?;
-        assembly.plugins(&engine, &places, &grant, declared, secrets).await?;
+        let (now, later) =
+            plugins::apart(assembly.wanted(&places, &grant, declared), options.only.as_deref());
+        assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;
-        assembly.unsupported();
+        match &options.only {
+            // Found; or nobody has it, and whoever asked for it is told the nearest name.
+            Some(only) if assembly.toolbox.find(only).is_none() => {
+                assembly.plugins(&engine, later, secrets).await?;
+            }
+            Some(_) => {}
+            None => assembly.unsupported(),
+        }
         let Assembly { toolbox, problems, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, places })
@@ -141,6 +155,7 @@ fn engine<'g>(
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+        events: options.events.clone(),
     })
 }
 

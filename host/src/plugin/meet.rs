@@ -29,7 +29,9 @@ pub(super) async fn meet(
 ) -> Result<(Listing, Linked), LoadError> {
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
+    let underway = engine.compilations().begin(engine.threads(), name, source.size()).await;
     let compiled = engine.threads().own(move || compile(&own, &own_source)).await;
+    drop(underway);
     let (linked, code) = compiled.map_err(lost)??;
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
     let listed = engine.threads().run(wall::nowhere(), move |handle, sender| {

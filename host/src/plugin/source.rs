@@ -50,6 +50,14 @@ impl Source {
         }
     }
 
+    /// How many bytes there are, as far as can be told without reading them.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Embedded(bytes) => bytes.len() as u64,
+            Self::File(path) => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+        }
+    }
+
     /// The state the file is in; `None` for what has no file or was changed just now.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         use std::os::unix::fs::MetadataExt;

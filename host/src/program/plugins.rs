@@ -2,6 +2,7 @@
 //! looked at at once. One that cannot be loaded does not keep the others from it.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use tokio::task::JoinSet;
 
@@ -27,22 +28,39 @@ pub(super) struct Wanted<'a> {
     pub(super) declared: Option<&'a Declared>,
 }
 
-impl Assembly<'_> {
-    pub(super) async fn plugins(
-        &mut self,
-        engine: &Engine,
-        places: &Places,
-        sandbox: &Grant,
-        grants: Vec<Grant>,
-        secrets: Secrets<'_>,
-    ) -> anyhow::Result<()> {
-        let mut wanted = self.builtins(sandbox);
+/// Those that may have a tool called `only`, and the others. Without `only` all of them may.
+pub(super) fn apart<'a>(wanted: Vec<Wanted<'a>>, only: Option<&str>) -> (Vec<Wanted<'a>>, Vec<Wanted<'a>>) {
+    let Some(only) = only else { return (wanted, Vec::new()) };
+    // An exposed name begins with the plugin's, even where it had to be shortened.
+    let plugin = only.split_once("__").map(|(plugin, _)| plugin);
+    let may_have = |wanted: &Wanted<'_>| match (plugin, wanted.declared) {
+        (Some(plugin), Some(_)) => wanted.name.eq_ignore_ascii_case(plugin),
+        (None, None) => true,
+        _ => false,
+    };
+    wanted.into_iter().partition(may_have)
+}
+
+impl<'m> Assembly<'m> {
+    /// All plugins that are enabled, with what each may do: `grants` are those of the declared ones.
+    pub(super) fn wanted(&mut self, places: &Places, sandbox: &Grant, grants: Vec<Grant>) -> Vec<Wanted<'m>> {
+        let mut wanted: Vec<Wanted<'m>> = self.builtins(sandbox);
         for (plugin, grant) in self.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
             match declared(self.manifest, places, plugin, grant) {
                 Ok(plugin) => wanted.push(plugin),
                 Err(problem) => self.problems.push(problem),
             }
         }
+        wanted
+    }
+
+    /// Loads plugins and puts their tools in.
+    pub(super) async fn plugins(
+        &mut self,
+        engine: &Engine,
+        wanted: Vec<Wanted<'m>>,
+        secrets: Secrets<'_>,
+    ) -> anyhow::Result<()> {
         let loaded = load_all(engine, &wanted).await;
         for (wanted, loaded) in wanted.iter().zip(loaded) {
             match loaded {
@@ -50,6 +68,9 @@ impl Assembly<'_> {
                     if let Some(declared) = wanted.declared {
                         let injections = secrets::of_plugin(declared, secrets, &mut self.problems).await;
                         plugin = plugin.with_injections(injections);
+                        if let Some(reuse) = declared.reuse {
+                            plugin = plugin.with_reuse(reuse);
+                        }
                     }
                     self.add(wanted, &plugin)?;
                 }
@@ -98,17 +119,29 @@ fn declared<'a>(
     })
 }
 
-/// Loads all at once, so that a first start uses every processor.
+/// Loads all: those that are known already one after the other, which takes less time than to hand
+/// them out, the others at once, so that a first start uses every processor.
 async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Result<Plugin, LoadError>> {
+    let mut loaded: Vec<Option<Result<Plugin, LoadError>>> = Vec::with_capacity(wanted.len());
     let mut loading = JoinSet::new();
     for (index, wanted) in wanted.iter().enumerate() {
         let (engine, name) = (engine.clone(), wanted.name.clone());
         let (source, limits) = (wanted.source.clone(), wanted.limits);
-        loading.spawn(async move { (index, Plugin::load(&engine, &name, source, &limits).await) });
+        let mut load = Box::pin(async move { Plugin::load(&engine, &name, source, &limits).await });
+        match load.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(plugin) => loaded.push(Some(plugin)),
+            Poll::Pending => {
+                loading.spawn(async move { (index, load.await) });
+                loaded.push(None);
+            }
+        }
     }
-    let mut loaded = loading.join_all().await;
-    loaded.sort_by_key(|(index, _)| *index);
-    loaded.into_iter().map(|(_, plugin)| plugin).collect()
+    for (index, plugin) in loading.join_all().await {
+        if let Some(place) = loaded.get_mut(index) {
+            *place = Some(plugin);
+        }
+    }
+    loaded.into_iter().flatten().collect()
 }
 
 fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {

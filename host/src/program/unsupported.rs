@@ -9,7 +9,6 @@ impl Assembly<'_> {
     /// Notes everything that is declared and not done.
     pub(super) fn unsupported(&mut self) {
         self.servers();
-        self.plugin_extras();
         self.required_tools();
     }
 
@@ -17,16 +16,6 @@ impl Assembly<'_> {
         for server in self.manifest.mcp_servers.iter().filter(|server| server.enabled) {
             let problem = Problem::new("MCP servers are not started yet").at(server.name.span, "this server");
             self.problems.push(problem.hint("`enabled = false` silences this"));
-        }
-    }
-
-    fn plugin_extras(&mut self) {
-        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
-            if plugin.reuse.is_some() {
-                let problem =
-                    Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
-                self.problems.push(problem.at(plugin.name.span, "this plugin"));
-            }
         }
     }
 

@@ -107,12 +107,12 @@ impl Toolbox {
         let is_meant = |name: &str| patterns.iter().any(|pattern| pattern.matches(name));
         let meant = self.names.iter().filter(|(name, _)| is_meant(name));
         let chosen: BTreeSet<usize> = meant.map(|(_, index)| *index).collect();
-        let own: HashMap<usize, usize> = chosen.iter().enumerate().map(|(own, index)| (*index, own)).collect();
+        let own: HashMap<usize, usize> =
+            chosen.iter().enumerate().map(|(own, index)| (*index, own)).collect();
         let names = self.names.iter().filter_map(|(name, index)| Some((name.clone(), *own.get(index)?)));
         let entries = chosen.iter().filter_map(|index| self.entries.get(*index));
-        let narrowed = |entry: &Arc<Entry>| {
-            grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant)))
-        };
+        let narrowed =
+            |entry: &Arc<Entry>| grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant)));
         Self { entries: entries.map(narrowed).collect(), names: names.collect(), offered: None }
     }
 
