@@ -85,6 +85,7 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
         output: Output::Separate,
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
+        environment: Vec::new(),
     };
     let context = Context {
         grant: &grant,
