@@ -14,6 +14,7 @@ mod unsupported;
 use std::path::{Path, PathBuf};
 
 pub use self::bench::Bench;
+pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};

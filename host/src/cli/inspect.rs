@@ -12,11 +12,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use self::component::{Bytes, Component, Subject};
-use super::packages::Work;
+use super::packages::{Expected, Work, trust};
 use super::terminal::{Hinted, Terminal, rounded};
 use super::{Common, Exit};
 use crate::limit::Limits;
-use crate::package::signature::{PublicKey, Trust, Verdict};
+use crate::package::signature::Verdict;
 use crate::package::{Content, Fetched, Kind, Offered, PackageSource, Pin, Request};
 use crate::program::{builtin, builtin_names};
 use crate::report::nearest;
@@ -107,7 +107,7 @@ impl Inspect {
         let source = super::given::source(what, &here, work.project.folder())?;
         if is_word && !Path::new(what).exists() {
             let entries = work.entries();
-            let names = entries.iter().map(|(_, name)| name.as_str()).chain(builtin_names());
+            let names = entries.iter().map(|(_, name)| name.as_str()).chain(builtin_names().map(|name| -> &str { name }));
             let near = nearest(what, names).map(|near| format!("; did you mean `{near}`?"));
             let message = format!(
                 "nothing called `{what}` is installed or comes with haft, and there is no such file{}",
@@ -168,12 +168,10 @@ impl Inspect {
 
     /// Something from anywhere else.
     async fn source(&self, work: &Work, source: PackageSource, terminal: Terminal) -> anyhow::Result<Found> {
-        let trust = match &self.key {
-            Some(key) => Trust::Given(PublicKey::given(key)?),
-            None => Trust::Nobody,
-        };
+        let trust = trust(self.key.as_deref())?;
         let installing = work.bench.store.install()?;
-        let fetched = work.bring(terminal, installing.directory(), &source, None, &trust).await?;
+        let (place, wanted) = ((&source, work.project.folder()), Expected { digest: None, trust: &trust });
+        let fetched = work.bring(terminal, installing.directory(), place, wanted).await?;
         let stem = super::packages::stem(&source);
         let mut found = Found::called(&stem);
         found.arrived(&source, &fetched);

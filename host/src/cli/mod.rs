@@ -13,6 +13,7 @@ mod exit;
 mod gc;
 mod given;
 mod init;
+mod inspect;
 mod list;
 mod log;
 mod new;
@@ -91,6 +92,8 @@ enum Verb {
     List(list::List),
     /// Compare what is installed with what was agreed to
     Verify(verify::Verify),
+    /// Look into a package or a component, installed or not
+    Inspect(inspect::Inspect),
     /// Switch an installed package or plugin on
     Enable(enable::Enable),
     /// Switch an installed package or plugin off
@@ -134,6 +137,7 @@ impl Cli {
             Verb::Update(verb) => verb.execute(&self.common, terminal).await,
             Verb::List(verb) => verb.execute(&self.common, terminal).await,
             Verb::Verify(verb) => verb.execute(&self.common, terminal),
+            Verb::Inspect(verb) => verb.execute(&self.common, terminal).await,
             Verb::Enable(verb) => verb.execute(&self.common, terminal),
             Verb::Disable(verb) => verb.execute(&self.common, terminal),
             Verb::Gc(verb) => verb.execute(terminal),

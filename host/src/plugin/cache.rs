@@ -127,6 +127,11 @@ impl Cache {
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
     }
 
+    /// Bytes of compiled code.
+    pub(super) fn size(&self, code: &Code) -> Option<u64> {
+        fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
+    }
+
     fn record(&self, digest: &Digest) -> String {
         format!("{}-{}.json", digest.as_str(), self.engine)
     }
