@@ -11,6 +11,7 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod act;
 mod agent;
 mod authoring;
 mod bash;
@@ -38,5 +39,6 @@ mod secrets;
 mod tidy;
 mod time;
 mod tiny;
+mod typed;
 mod web;
 mod workspace;

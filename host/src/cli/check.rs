@@ -49,12 +49,21 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
         let components: Vec<_> = components.iter().map(Checked::json).collect();
         let tools = program.toolbox.entries().len();
-        terminal.json(&json!({ "tools": tools, "problems": problems, "components": components }))?;
+        let uncallable = &program.uncallable;
+        terminal.json(&json!({
+            "tools": tools,
+            "problems": problems,
+            "uncallable": uncallable,
+            "components": components,
+        }))?;
         return Ok(if is_good { Exit::Success } else { Exit::Program });
     }
     match &report {
         Some(report) => terminal.say(report.styled()),
         None => terminal.data(&summary(&program, components.is_empty()))?,
+    }
+    for line in &program.uncallable {
+        terminal.say(format!("not callable: {line}"));
     }
     for component in &components {
         component.tell(terminal)?;

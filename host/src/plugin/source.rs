@@ -75,12 +75,14 @@ impl Source {
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) => bytes.len() as u64,
-            Self::File(path) | Self::Pinned(path, _) => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            Self::File(path) | Self::Pinned(path, _) => {
+                std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+            }
         }
     }
 
     /// What is written about the component in the file `NAME.wit` beside it, where there is one that
-    /// can be read.
+    /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
     pub(super) fn words(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let path = path.with_extension("wit");
