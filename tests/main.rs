@@ -28,6 +28,7 @@ mod hostile;
 mod http;
 mod journal;
 mod manifest;
+mod packages;
 mod plugin;
 mod rights;
 mod search;
