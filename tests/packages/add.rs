@@ -65,7 +65,25 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
     let page = answer.stderr.replace(&place.home().display().to_string(), "HOME");
     let digest = page.find("sha256:").map(|at| page[at..at + 71].to_owned()).unwrap();
     let page = page.replace(&digest, "sha256:DIGEST");
-    insta::assert_snapshot!(page);
+    let page = page.replace(&page[page.find(" (").unwrap() + 2..page.find("B)").unwrap() + 1], "SIZE");
+    insta::assert_snapshot!(page, @r"
+    github 1.2.0: Works with issues
+      from      ./github
+      digest    sha256:DIGEST (SIZE)
+      signed    by nobody
+      by        Ada <ada@example.com>, licence MIT
+      tools     words__count            Counts the lines, words, characters and bytes of a text file.
+                program__github__greet  Greets
+      asks for  read ./docs
+                reach api.github.com
+                run command ./bin/greet 'good day' (greet)
+                see variable GREETING
+                instruct the model, by its SKILL.md
+      calls get 64MiB of memory, 30s and 1MiB of answer for each, unless said above
+      commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp; use the network
+    error: nothing was changed: nobody is here to be asked
+    hint: `--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less
+    ");
     assert!(place.kept().is_empty() && place.read("program.toml").is_empty());
 }
 
