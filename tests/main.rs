@@ -12,6 +12,7 @@
 )]
 
 mod agent;
+mod authoring;
 mod bash;
 mod cache;
 mod cli;
@@ -28,8 +29,10 @@ mod hostile;
 mod http;
 mod journal;
 mod manifest;
+mod many;
 mod packages;
 mod plugin;
+mod registry;
 mod rights;
 mod search;
 mod secrets;

@@ -6,10 +6,11 @@ use serde_json::json;
 
 use super::consent::Page;
 use super::given::Rights;
-use super::packages::{Arrival, Work, told, told_project};
+use super::packages::{Arrival, Expected, Work, told, told_project, trust};
 use super::terminal::{Hinted, Terminal};
 use super::{Common, Exit};
 use crate::manifest::Name;
+use crate::package::signature::Trust;
 use crate::package::{Change, Digest, Kind, PackageSource, Pin, Project, ProjectError, Request, edit};
 use crate::program::missing;
 
@@ -34,6 +35,10 @@ pub(super) struct Add {
     /// What is fetched must have this SHA-256 digest
     #[arg(long, value_name = "SHA256", requires = "source")]
     digest: Option<Digest>,
+    /// The public key that must have signed it: itself or its file (cosign or minisign). It is pinned: updates must
+    /// be signed with it too
+    #[arg(long, value_name = "FILE|KEY", requires = "source")]
+    key: Option<String>,
     /// Install it although programs that it requires are missing
     #[arg(long)]
     force: bool,
@@ -60,7 +65,9 @@ impl Add {
         let here = std::env::current_dir()?;
         let source = super::given::source(source, &here, work.project.folder())?;
         let place = (source, work.project.folder());
-        let arrival = work.fetch(terminal, place, self.digest.clone(), self.name.clone()).await?;
+        let trust = trust(self.key.as_deref())?;
+        let wanted = Expected { digest: self.digest.clone(), trust: &trust };
+        let arrival = work.fetch(terminal, place, wanted, self.name.clone()).await?;
         self.check(work, &arrival)?;
         let granted = self.rights.chosen(&arrival.offered, &here, work.project.folder())?;
         let page = Page { arrival: &arrival, granted: &granted, before: None, sandbox: &work.bench.sandbox };
@@ -134,7 +141,8 @@ impl Add {
         terminal: Terminal,
     ) -> anyhow::Result<bool> {
         let own = (kind == Kind::Plugin).then(|| name.parse()).transpose()?;
-        let arrival = work.fetch(terminal, (source, work.project.folder()), None, own).await?;
+        let place = (source, work.project.folder());
+        let arrival = work.fetch(terminal, place, Expected::nothing(), own).await?;
         expect_name(&arrival, kind, name)?;
         let granted = work.granted(kind, name);
         let page = Page { arrival: &arrival, granted: &granted, before: None, sandbox: &work.bench.sandbox };
@@ -160,7 +168,9 @@ async fn refetch(work: &Work, pin: &Pin, terminal: Terminal) -> anyhow::Result<b
     }
     let own = (pin.kind == Kind::Plugin).then(|| pin.name.clone());
     let place = (exactly(pin), work.project.folder());
-    let arrival = work.fetch(terminal, place, Some(pin.digest.clone()), own).await?;
+    // What is pinned is known by its digest, whether or not its signature is still to be had.
+    let wanted = Expected { digest: Some(pin.digest.clone()), trust: &Trust::Nobody };
+    let arrival = work.fetch(terminal, place, wanted, own).await?;
     if arrival.fetched.kept != pin.kept {
         anyhow::bail!("`{name}` is fetched with another content than program.lock pins");
     }

@@ -10,6 +10,7 @@ use super::terminal::{DIM, ERROR, GOOD, HEAD, WARNING, rounded};
 use crate::grant::{Grant, Reach, Root};
 use crate::limit::Limits;
 use crate::manifest::units::{format_duration, format_size};
+use crate::package::signature::Signer;
 use crate::package::{Pin, Request};
 use crate::report::plain;
 
@@ -71,7 +72,7 @@ impl Page<'_> {
             fact("", &format!("that is {}", plain(resolved)));
         }
         fact("digest", &format!("{} ({})", fetched.digest, rounded(fetched.size)));
-        fact("signed", &self.signer());
+        fact("signature", &self.signer());
         let mut about: Vec<String> = offered.authors.iter().map(|author| shortened(author)).collect();
         about.extend(offered.license.as_deref().map(|license| format!("licence {}", shortened(license))));
         if !about.is_empty() {
@@ -80,13 +81,12 @@ impl Page<'_> {
     }
 
     fn signer(&self) -> String {
-        let shown =
-            |signer: Option<&String>| signer.map_or_else(|| "by nobody".to_owned(), |signer| plain(signer));
-        let new = shown(self.arrival.fetched.signer.as_ref());
+        let verdict = &self.arrival.fetched.verdict;
+        let new = plain(&verdict.describe());
         match &self.before {
-            Some(before) if before.pin.signer != self.arrival.fetched.signer => {
-                let old = shown(before.pin.signer.as_ref());
-                format!("{WARNING}{new}{WARNING:#}, and before {old}")
+            Some(before) if before.pin.signer.as_ref() != verdict.signer() => {
+                let old = before.pin.signer.as_ref().map_or_else(|| "nobody".to_owned(), Signer::describe);
+                format!("{WARNING}{new}{WARNING:#}, and before by {old}")
             }
             _ => new,
         }

@@ -70,7 +70,7 @@ async fn row(work: &Work, kind: Kind, name: &str) -> Row {
         enabled: super::enable::is_on(&work.project, name),
         source: work.source(kind, name).map(|source| source.to_string()).unwrap_or_default(),
         digest: pin.map(|pin| pin.digest.to_string()),
-        signer: pin.and_then(|pin| pin.signer.clone()),
+        signer: pin.and_then(|pin| pin.signer.as_ref()).map(ToString::to_string),
         tools: Vec::new(),
         requirements: Vec::new(),
         asked: pin.map(|pin| pin.asked.clone()).unwrap_or_default(),

@@ -2,17 +2,22 @@
 //! here knows how a tool works.
 
 mod add;
+mod build;
 mod call;
 mod check;
 mod consent;
+mod dev;
 mod doctor;
 mod enable;
 mod exit;
 mod gc;
 mod given;
 mod init;
+mod inspect;
 mod list;
 mod log;
+mod new;
+mod pack;
 mod packages;
 mod remove;
 mod run;
@@ -28,6 +33,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
 use crate::program::{Allow, Options, Program};
 use crate::report::Report;
@@ -86,6 +92,8 @@ enum Verb {
     List(list::List),
     /// Compare what is installed with what was agreed to
     Verify(verify::Verify),
+    /// Look into a package or a component, installed or not
+    Inspect(inspect::Inspect),
     /// Switch an installed package or plugin on
     Enable(enable::Enable),
     /// Switch an installed package or plugin off
@@ -100,6 +108,14 @@ enum Verb {
     Log(log::Log),
     /// Write a program.toml to start from
     Init(init::Init),
+    /// Begin a plugin of your own
+    New(new::New),
+    /// Build the plugin project in a folder: its component, with documentation and what it asks for
+    Build(build::Build),
+    /// Build the plugin project in a folder whenever it changes, and call its tools
+    Dev(dev::Dev),
+    /// Add documentation and program.toml to a component, or make one file of a package's folder
+    Pack(pack::Pack),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -108,7 +124,10 @@ impl Cli {
     /// Does what the command line says.
     pub async fn execute(self) -> Exit {
         let terminal = Terminal::new(self.common.json);
-        terminal::log(self.common.verbose);
+        // Whoever writes a plugin wants to see what it prints.
+        let verbose =
+            if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
+        terminal::log(verbose);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
@@ -118,6 +137,7 @@ impl Cli {
             Verb::Update(verb) => verb.execute(&self.common, terminal).await,
             Verb::List(verb) => verb.execute(&self.common, terminal).await,
             Verb::Verify(verb) => verb.execute(&self.common, terminal),
+            Verb::Inspect(verb) => verb.execute(&self.common, terminal).await,
             Verb::Enable(verb) => verb.execute(&self.common, terminal),
             Verb::Disable(verb) => verb.execute(&self.common, terminal),
             Verb::Gc(verb) => verb.execute(terminal),
@@ -125,9 +145,16 @@ impl Cli {
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
+            Verb::New(verb) => verb.execute(terminal),
+            Verb::Build(verb) => verb.execute(terminal).await,
+            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
+            if error.is::<Interrupted>() {
+                return Exit::Interrupted;
+            }
             terminal.fail(&error);
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })
@@ -137,10 +164,22 @@ impl Cli {
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
     async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
+        self.load(terminal, &self.options(terminal, many_calls)?).await
+    }
+
+    /// The same for a single call of `tool`.
+    async fn program_for(&self, terminal: Terminal, tool: &str) -> anyhow::Result<Program> {
+        let options = self.options(terminal, false)?;
+        // `program` may mean any other.
+        let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
+        self.load(terminal, &Options { only, ..options }).await
+    }
+
+    async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = Program::load(&self.options(terminal, many_calls)?).await?;
+        let program = Program::load(options).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
@@ -155,6 +194,8 @@ impl Common {
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
+            only: None,
+            events: terminal.loading(),
         })
     }
 }

@@ -11,6 +11,8 @@ use super::terminal::{Hinted, Terminal};
 use crate::limit::Limits;
 use crate::manifest::Name;
 use crate::native::command;
+use crate::package::oci::{Access, CredentialFiles};
+use crate::package::signature::{PublicKey, Trust};
 use crate::package::{
     Bundle, Digest, Fetched, Fetching, Installing, Kind, Offered, OfferedPlugin, PackageSource, Pin, Project,
     ProjectError, Request, StoreError, fetch,
@@ -26,6 +28,36 @@ const MAX_LISTING_MEMORY: u64 = 1 << 30;
 pub(super) struct Work {
     pub(super) project: Project,
     pub(super) bench: Bench,
+}
+
+/// What somebody knows of a thing before it is fetched.
+pub(super) struct Expected<'a> {
+    /// Of what is fetched.
+    pub(super) digest: Option<Digest>,
+    /// Whose signature it must have.
+    pub(super) trust: &'a Trust,
+}
+
+impl Expected<'static> {
+    /// Nothing is known.
+    pub(super) fn nothing() -> Self {
+        Self { digest: None, trust: &Trust::Nobody }
+    }
+}
+
+/// As whom registries are asked.
+pub(super) fn access(home: &Path, terminal: Terminal) -> Access {
+    let credentials = CredentialFiles::of_environment(home);
+    Access { credentials, redactor: terminal.redactor(), ..Access::default() }
+}
+
+/// The key that somebody names on the command line.
+pub(super) fn trust(key: Option<&str>) -> anyhow::Result<Trust> {
+    let given = |key: &str| match PublicKey::given(key) {
+        Ok(key) => Ok(Trust::Given(key)),
+        Err(error) => Err(anyhow::anyhow!("invalid `--key`: {}", crate::report::plain(&error.to_string()))),
+    };
+    key.map_or(Ok(Trust::Nobody), given)
 }
 
 /// A tool that something brings.
@@ -60,24 +92,39 @@ impl Work {
         &self,
         terminal: Terminal,
         (source, base): (PackageSource, &Path),
-        expected: Option<Digest>,
+        wanted: Expected<'_>,
         name: Option<Name>,
     ) -> anyhow::Result<Arrival> {
         let installing = self.bench.store.install()?;
-        let fetching = Fetching {
-            directory: installing.directory(),
-            base,
-            home: &self.bench.places.home,
-            progress: terminal.progress(),
-            expected,
-            confiner: &self.bench.confiner,
-            grant: &self.bench.errand,
-        };
-        let fetched = fetch(&source, &fetching).await.map_err(|error| told(error.hint(), error))?;
+        let fetched = self.bring(terminal, installing.directory(), (&source, base), wanted).await?;
         let offered = Offered::new(&fetched.content, &fetched.kept, name, &stem(&source))
             .map_err(|error| told(error.hint(), error))?;
         let tools = self.tools(&offered).await?;
         Ok(Arrival { installing, source, fetched, offered, tools })
+    }
+
+    /// Fetches `source` to `directory` and looks at nothing.
+    pub(super) async fn bring(
+        &self,
+        terminal: Terminal,
+        directory: &Path,
+        (source, base): (&PackageSource, &Path),
+        wanted: Expected<'_>,
+    ) -> anyhow::Result<Fetched> {
+        let home = &self.bench.places.home;
+        let fetching = Fetching {
+            directory,
+            base,
+            home,
+            progress: terminal.progress(),
+            expected: wanted.digest,
+            access: &access(home, terminal),
+            trust: wanted.trust,
+            confiner: &self.bench.confiner,
+            grant: &self.bench.errand,
+        };
+        let fetched = fetch(source, &fetching).await;
+        fetched.map_err(|error| told(error.hint().as_deref(), error))
     }
 
     /// The tools of what is offered, by running its components with no rights.
@@ -233,7 +280,7 @@ impl Arrival {
             kept: self.fetched.kept.clone(),
             version: self.offered.version.clone(),
             contracts: self.offered.contracts(),
-            signer: self.fetched.signer.clone(),
+            signer: self.fetched.verdict.signer().cloned(),
             asked: self.offered.requests.iter().map(ToString::to_string).collect(),
             granted: granted.iter().map(ToString::to_string).collect(),
         }
@@ -256,7 +303,7 @@ impl Arrival {
             "resolved": pin.resolved,
             "digest": pin.digest.to_string(),
             "kept": pin.kept.to_string(),
-            "signer": pin.signer,
+            "signer": pin.signer.map(|signer| signer.to_string()),
             "contracts": pin.contracts,
             "tools": self.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
             "asked": pin.asked,
@@ -266,7 +313,7 @@ impl Arrival {
 }
 
 /// The commands of a package as tools.
-fn commands(bundle: &Bundle) -> impl Iterator<Item = Brought> {
+pub(super) fn commands(bundle: &Bundle) -> impl Iterator<Item = Brought> {
     let program = bundle.program.name.as_str();
     bundle.manifest.tools.iter().map(move |tool| Brought {
         name: command::exposed_name(program, tool.name.as_str()),
@@ -279,7 +326,7 @@ fn first_line(text: &str) -> String {
 }
 
 /// What a component is called that does not say, after where it comes from.
-fn stem(source: &PackageSource) -> String {
+pub(super) fn stem(source: &PackageSource) -> String {
     let text = source.to_string();
     let path = text.split(['?', '@']).next().unwrap_or_default();
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::add::expect_name;
 use super::consent::{Before, Page};
 use super::given::Rights;
-use super::packages::{Arrival, Work, told_project};
+use super::packages::{Arrival, Expected, Work, told_project, trust};
 use super::terminal::Terminal;
 use super::{Common, Exit};
+use crate::package::signature::Trust;
 use crate::package::{Change, Kind, PackageSource, Pin, Project, ProjectError, Request, edit, more};
-use crate::report::plain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -23,6 +23,9 @@ pub(super) struct Update {
     names: Vec<String>,
     #[command(flatten)]
     rights: Rights,
+    /// The public key that must have signed it now: itself or its file (cosign or minisign)
+    #[arg(long, value_name = "FILE|KEY", requires = "names")]
+    key: Option<String>,
 }
 
 /// What came of one entry.
@@ -83,11 +86,13 @@ impl Update {
     ) -> anyhow::Result<Outcome> {
         let Some(source) = work.source(kind, name) else { return Ok(Outcome::Same) };
         let own = (kind == Kind::Plugin).then(|| name.parse()).transpose()?;
-        let arrival = work.fetch(terminal, (source, work.project.folder()), None, own).await?;
-        expect_name(&arrival, kind, name)?;
         let old = work.project.lock.find(kind, name);
+        let trust = self.trust(old)?;
+        let wanted = Expected { digest: None, trust: &trust };
+        let arrival = work.fetch(terminal, (source, work.project.folder()), wanted, own).await?;
+        expect_name(&arrival, kind, name)?;
         let is_same = |old: &Pin| old.kept == arrival.fetched.kept && old.source == arrival.source;
-        let is_same = |old: &Pin| is_same(old) && old.signer == arrival.fetched.signer;
+        let is_same = |old: &Pin| is_same(old) && old.signer.as_ref() == arrival.fetched.verdict.signer();
         if old.is_some_and(is_same) && work.check(&arrival.pin(&[])).is_ok() {
             return Ok(Outcome::Same);
         }
@@ -110,6 +115,14 @@ impl Update {
         write(work, &arrival, &new, &granted)?;
         terminal.say(format_args!("updated `{name}`{}", versions(old, &arrival)));
         Ok(Outcome::Updated(arrival.described(&granted)))
+    }
+
+    /// Whoever signed it before has to have signed it again, unless somebody names another key.
+    fn trust(&self, old: Option<&Pin>) -> anyhow::Result<Trust> {
+        match old.and_then(|pin| pin.signer.clone()) {
+            Some(signer) if self.key.is_none() => Ok(Trust::Pinned(signer)),
+            _ => trust(self.key.as_deref()),
+        }
     }
 
     /// Whoever says what the update gets has agreed to it.
@@ -136,10 +149,10 @@ fn stops(old: Option<&Pin>, arrival: &Arrival, asks_more: bool) -> Option<String
     let is_here = matches!(arrival.source, PackageSource::Path(_));
     if asks_more {
         Some("asks for more than was agreed to".to_owned())
-    } else if old.signer != arrival.fetched.signer {
-        let by = |signer: Option<&String>| signer.map_or_else(|| "nobody".to_owned(), |signer| plain(signer));
-        let (now, before) = (by(arrival.fetched.signer.as_ref()), by(old.signer.as_ref()));
-        Some(format!("is signed by {now}, and was by {before}"))
+    } else if let (Some(before), Some(now)) = (&old.signer, arrival.fetched.verdict.signer())
+        && before != now
+    {
+        Some(format!("is signed with {}, and was with {}", now.describe(), before.describe()))
     } else if before.zip(now).is_some_and(|(before, now)| now < before) {
         Some(format!("is older: {}, and {} is installed", shown(now), shown(before)))
     } else if !is_here && before.is_some() && before == now && old.kept != arrival.fetched.kept {

@@ -104,6 +104,34 @@ pub(super) async fn download(url: &str, to: &Path, progress: &Progress) -> Resul
     }
 }
 
+/// The signature that is kept beside `url`, if there is one.
+pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError> {
+    let mut beside = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
+    let path = format!("{}{}", beside.path(), super::signature::BESIDE);
+    beside.set_path(&path);
+    let fetching = async {
+        let mut response = match respond(beside.as_str()).await {
+            // A server that has none says so, or will not say.
+            Err(DownloadError::Status { .. }) => return Ok(None),
+            response => response?,
+        };
+        let mut text = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| DownloadError::Unreachable {
+            url: shown(&beside),
+            why: chain(&error.without_url()),
+        })? {
+            text.extend_from_slice(&chunk);
+            if text.len() > super::signature::MAX_BESIDE {
+                // A page that says in many words that there is nothing.
+                return Ok(None);
+            }
+        }
+        Ok(super::signature::text_beside(text))
+    };
+    let late = |_| DownloadError::TimedOut(shown(&beside));
+    tokio::time::timeout(IDLE, fetching).await.map_err(late)?
+}
+
 /// A place to ask, and how far its answer may lead.
 struct Hop {
     url: Url,
@@ -193,8 +221,8 @@ impl Hop {
 
 /// Looks names up, and leaves out the addresses that are not to be gone to.
 #[derive(Clone, Copy)]
-struct Names {
-    public_only: bool,
+pub(super) struct Names {
+    pub(super) public_only: bool,
 }
 
 impl Resolve for Names {

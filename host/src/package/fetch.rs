@@ -9,7 +9,8 @@ use super::download::{self, DownloadError};
 use super::folder;
 use super::git::{self, GitError};
 use super::listing::{Listing, TreeError};
-use super::oci::{self, OciError};
+use super::oci::{self, Access, NotAReference, OciError, Reference};
+use super::signature::{self, SignatureError, Statement, Subject, Trust, Verdict};
 use super::{Digest, MAX_SIZE, PackageSource, Progress};
 use crate::backend::confine::Confiner;
 use crate::grant::Grant;
@@ -27,6 +28,10 @@ pub struct Fetching<'a> {
     pub progress: Progress,
     /// What [`Fetched::digest`] must be, whoever serves it.
     pub expected: Option<Digest>,
+    /// As whom registries are asked.
+    pub access: &'a Access,
+    /// Whose signature is wanted.
+    pub trust: &'a Trust,
     /// What holds `git` to `grant`.
     pub confiner: &'a Confiner,
     /// What `git` may do besides writing `directory`.
@@ -46,8 +51,8 @@ pub struct Fetched {
     pub size: u64,
     /// The exact thing that the source meant, where that says more: a commit, a manifest's digest.
     pub resolved: Option<String>,
-    /// Who signed it, where somebody did and it was checked.
-    pub signer: Option<String>,
+    /// Who signed it, as far as that could be checked.
+    pub verdict: Verdict,
 }
 
 /// What a package is.
@@ -75,6 +80,17 @@ pub enum FetchError {
     /// From a registry.
     #[error(transparent)]
     Oci(#[from] OciError),
+    /// What should name a thing in a registry does not.
+    #[error(transparent)]
+    Reference(#[from] NotAReference),
+    /// Not signed as it has to be.
+    #[error("`{what}` is refused: {error}")]
+    Signature {
+        /// What was fetched.
+        what: String,
+        /// What is wrong.
+        error: SignatureError,
+    },
     /// By HTTPS.
     #[error(transparent)]
     Download(#[from] DownloadError),
@@ -107,14 +123,18 @@ pub enum FetchError {
 
 impl FetchError {
     /// The way out, where there is one.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::Git(GitError::Missing) => Some("install git, or name an archive of the repository"),
-            Self::Git(GitError::Failed { .. }) => Some("`git ls-remote URL` tells what it has"),
-            Self::NoManifest(_) => Some("`haft init` writes one; a component alone is named by its file"),
-            Self::Digest { .. } => Some("what is served has changed; do not install it unless you know why"),
-            _ => None,
-        }
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Git(GitError::Missing) => "install git, or name an archive of the repository",
+            Self::Git(GitError::Failed { .. }) => "`git ls-remote URL` tells what it has",
+            Self::NoManifest(_) => "`haft init` writes one; a component alone is named by its file",
+            Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
+            Self::Signature { error, .. } => error.hint(),
+            Self::Oci(error) => return error.hint(),
+            Self::Reference(error) => return Some(error.hint()),
+            _ => return None,
+        };
+        Some(text.to_owned())
     }
 }
 
@@ -133,17 +153,32 @@ struct Raw {
     path: PathBuf,
     is_folder: bool,
     resolved: Option<String>,
-    signer: Option<String>,
+    verdict: Verdict,
 }
 
 impl Raw {
-    fn new(path: PathBuf, is_folder: bool) -> Self {
-        Self { path, is_folder, resolved: None, signer: None }
+    /// A file, and what was found beside it that vouches for it.
+    fn file(
+        path: PathBuf,
+        beside: Option<String>,
+        fetching: &Fetching<'_>,
+        what: &str,
+    ) -> Result<Self, FetchError> {
+        let statements: Vec<_> = beside.map(Statement::Minisign).into_iter().collect();
+        let verdict = signature::judge(&statements, Subject::File(&path), fetching.trust);
+        let verdict = verdict.map_err(|error| FetchError::Signature { what: what.to_owned(), error })?;
+        Ok(Self { path, is_folder: false, resolved: None, verdict })
+    }
+
+    /// A folder, which nothing can vouch for.
+    fn folder(path: PathBuf, fetching: &Fetching<'_>, what: &str) -> Result<Self, FetchError> {
+        Ok(Self { is_folder: true, ..Self::file(path, None, fetching, what)? })
     }
 }
 
 async fn bring(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, FetchError> {
     let file = fetching.directory.join("fetched");
+    let what = source.to_string();
     match source {
         PackageSource::Path(written) => {
             let path = match written.strip_prefix("~") {
@@ -157,24 +192,28 @@ async fn bring(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, F
                 source,
             })?;
             if metadata.is_dir() {
-                return Ok(Raw::new(path, true));
+                return Raw::folder(path, fetching, &what);
             }
+            let beside = signature::beside(&path);
+            let beside = beside.map_err(|error| FetchError::Signature { what: what.clone(), error })?;
             let to = file.clone();
             apart(move || folder::copy_file(&path, &to)).await?;
-            Ok(Raw::new(file, false))
+            Raw::file(file, beside, fetching, &what)
         }
         PackageSource::Url(url) => {
             download::download(url, &file, &fetching.progress).await?;
-            Ok(Raw::new(file, false))
+            let beside = download::signature(url).await?;
+            Raw::file(file, beside, fetching, &what)
         }
-        PackageSource::Oci(reference) => {
-            let pulled = oci::pull(reference, fetching).await?;
+        PackageSource::Oci(_) => {
+            let reference: Reference = what.parse()?;
+            let pulled = oci::pull(&reference, fetching).await?;
             let resolved = Some(pulled.digest.to_string());
-            Ok(Raw { path: pulled.file, is_folder: false, resolved, signer: pulled.signer })
+            Ok(Raw { path: pulled.file, is_folder: false, resolved, verdict: pulled.verdict })
         }
         PackageSource::Git { url, reference } => {
             let (folder, commit) = git::clone(url, reference.as_deref(), fetching).await?;
-            Ok(Raw { resolved: Some(commit), ..Raw::new(folder, true) })
+            Ok(Raw { resolved: Some(commit), ..Raw::folder(folder, fetching, &what)? })
         }
     }
 }
@@ -191,7 +230,7 @@ impl Raw {
             _ => Ok(()),
         };
         let tree = directory.join("tree");
-        let (resolved, signer) = (self.resolved, self.signer);
+        let (resolved, verdict) = (self.resolved, self.verdict);
         if self.is_folder {
             if !self.path.join(archive::MANIFEST).is_file() {
                 return Err(FetchError::NoManifest(self.path));
@@ -201,7 +240,7 @@ impl Raw {
             let kept = listing.digest();
             check(&kept)?;
             let content = Content::Tree(tree, listing);
-            return Ok(Fetched { content, digest: kept.clone(), kept, size, resolved, signer });
+            return Ok(Fetched { content, digest: kept.clone(), kept, size, resolved, verdict });
         }
         let failed = |source| FetchError::Io { action: "read", path: self.path.clone(), source };
         let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
@@ -210,13 +249,13 @@ impl Raw {
             None => Err(FetchError::Form(crate::report::plain(source))),
             Some(Form::Component) => {
                 let (content, kept) = (Content::Component(self.path), digest.clone());
-                Ok(Fetched { content, digest, kept, size, resolved, signer })
+                Ok(Fetched { content, digest, kept, size, resolved, verdict })
             }
             Some(form) => {
                 let top = archive::unpack(&self.path, form, &tree)?;
                 let (listing, size) = Listing::of(&top)?;
                 let kept = listing.digest();
-                Ok(Fetched { content: Content::Tree(top, listing), digest, kept, size, resolved, signer })
+                Ok(Fetched { content: Content::Tree(top, listing), digest, kept, size, resolved, verdict })
             }
         }
     }

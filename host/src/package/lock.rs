@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::signature::Signer;
 use super::{Digest, PackageSource};
 use crate::manifest::Name;
 
@@ -46,8 +47,8 @@ pub struct Pin {
     pub version: Option<semver::Version>,
     /// What its components are.
     pub contracts: Vec<String>,
-    /// Who signed it.
-    pub signer: Option<String>,
+    /// Who signed it: whoever updates it must have the same key.
+    pub signer: Option<Signer>,
     /// What it asks for.
     pub asked: Vec<String>,
     /// What it was granted when it was installed or updated.
@@ -231,6 +232,7 @@ impl Pin {
         let digest: Digest = pin.digest.parse().map_err(|error| named("digest", &error))?;
         let tree = pin.tree.as_deref().map(str::parse).transpose().map_err(|error| named("tree", &error))?;
         let version = pin.version.as_deref().map(semver::Version::parse).transpose();
+        let signer = pin.signer.as_deref().map(str::parse).transpose();
         Ok(Self {
             source: pin.source.parse().map_err(|error| named("source", &error))?,
             version: version.map_err(|error| named("version", &error))?,
@@ -240,7 +242,7 @@ impl Pin {
             kind: pin.kind,
             resolved: pin.resolved,
             contracts: pin.contracts,
-            signer: pin.signer,
+            signer: signer.map_err(|error| named("signer", &error))?,
             asked: pin.asked,
             granted: pin.granted,
         })
@@ -256,7 +258,7 @@ impl Pin {
             tree: (self.kept != self.digest).then(|| self.kept.to_string()),
             version: self.version.as_ref().map(ToString::to_string),
             contracts: self.contracts.clone(),
-            signer: self.signer.clone(),
+            signer: self.signer.as_ref().map(ToString::to_string),
             asked: self.asked.clone(),
             granted: self.granted.clone(),
         }

@@ -18,6 +18,7 @@ pub mod oci;
 mod progress;
 mod project;
 mod request;
+pub mod signature;
 mod skill;
 mod store;
 
