@@ -30,6 +30,7 @@ mod http;
 mod journal;
 mod manifest;
 mod many;
+mod packages;
 mod plugin;
 mod registry;
 mod rights;
