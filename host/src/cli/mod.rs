@@ -2,9 +2,11 @@
 //! here knows how a tool works.
 
 mod add;
+mod build;
 mod call;
 mod check;
 mod consent;
+mod dev;
 mod doctor;
 mod enable;
 mod exit;
@@ -14,7 +16,10 @@ mod init;
 mod inspect;
 mod list;
 mod log;
+mod new;
+mod pack;
 mod packages;
+mod publish;
 mod remove;
 mod run;
 mod schema;
@@ -29,6 +34,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
 use crate::program::{Allow, Options, Program};
 use crate::report::Report;
@@ -103,6 +109,16 @@ enum Verb {
     Log(log::Log),
     /// Write a program.toml to start from
     Init(init::Init),
+    /// Begin a plugin of your own
+    New(new::New),
+    /// Build the plugin project in a folder: its component, with documentation and what it asks for
+    Build(build::Build),
+    /// Build the plugin project in a folder whenever it changes, and call its tools
+    Dev(dev::Dev),
+    /// Add documentation and program.toml to a component, or make one file of a package's folder
+    Pack(pack::Pack),
+    /// Push a component or a package to a registry
+    Publish(publish::Publish),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -111,7 +127,10 @@ impl Cli {
     /// Does what the command line says.
     pub async fn execute(self) -> Exit {
         let terminal = Terminal::new(self.common.json);
-        terminal::log(self.common.verbose);
+        // Whoever writes a plugin wants to see what it prints.
+        let verbose =
+            if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
+        terminal::log(verbose);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
@@ -129,9 +148,17 @@ impl Cli {
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
+            Verb::New(verb) => verb.execute(terminal),
+            Verb::Build(verb) => verb.execute(terminal).await,
+            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
+            Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
+            if error.is::<Interrupted>() {
+                return Exit::Interrupted;
+            }
             terminal.fail(&error);
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })

@@ -7,7 +7,7 @@ mod progress;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(super) use self::progress::rounded;
 use crate::event::{Event, Events};
 use crate::provider::ProviderError;
 use crate::report::Report;
-use crate::secret::{Redactor, SecretError};
+use crate::secret::{Redactor, SecretError, Stream};
 
 /// Where a person or a program reads what haft has to say.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +148,19 @@ impl Terminal {
     /// What tools tell a person while they work.
     pub(super) fn messages(self) -> Events {
         Events::to(move |event| self.message(event))
+    }
+
+    /// What is being done, and what programs that run for it write.
+    pub(super) fn work(self) -> Events {
+        let written = Mutex::new(Stream::new(REDACTOR.clone()));
+        Events::to(move |event| match event {
+            Event::Stderr { chunk, .. } => {
+                let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+                // Where standard error is gone there is nobody to tell.
+                let _ = anstream::stderr().lock().write_all(text.as_bytes());
+            }
+            event => self.message(event),
+        })
     }
 
     fn message(self, event: &Event) {

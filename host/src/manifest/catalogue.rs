@@ -135,6 +135,8 @@ pub(super) static ROOT: Table = Table {
             "packages of other people: plugins, commands and servers",
         )
         .also(&["programs", "extensions"]),
+        Key::new("build", Kind::Table(&BUILD), "how a plugin project is built from its source")
+            .also(&["source", "compile"]),
         Key::new("host_requirements", Kind::Table(&HOST_REQUIREMENTS), "programs that must be installed")
             .also(&["requirements", "requires"]),
         Key::new("requires_tools", Kind::Table(&REQUIRES_TOOLS), "tools that an agent of this program needs")
@@ -347,6 +349,29 @@ pub(super) static SECRET: Table = Table {
         ]),
         Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
         Key::new("keyring", KEYRING, KEYRING_DOC).also(&["keychain"]),
+    ],
+};
+
+pub(super) static BUILD: Table = Table {
+    header: "[build]",
+    doc: "How `haft build` makes the component of this plugin project: that of the plugin that is called \
+          like the program, else of the first.",
+    keys: &[
+        Key::new(
+            "language",
+            Kind::OneOf(|| super::build::LANGUAGES.iter().map(|row| row.0).collect()),
+            "`rust`, `python`, `js`, `go` or `c`; found out from the folder where it is left out",
+        )
+        .also(&["lang"]),
+        Key::new("wit", Kind::Path, "the folder with the WIT; default `wit`"),
+        Key::new("world", Kind::Text, "the world of the component, where the WIT has several"),
+        Key::new(
+            "command",
+            Kind::Command,
+            "makes the component in the place of the language's own tools, run in this folder; \
+             haft then finishes it",
+        )
+        .also(&["cmd", "run", "script"]),
     ],
 };
 

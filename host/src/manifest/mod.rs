@@ -7,6 +7,7 @@
 //! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
 
 mod agent;
+mod build;
 mod builtins;
 mod catalogue;
 mod entry;
@@ -33,6 +34,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 pub use self::agent::Agent;
+pub use self::build::Build;
 pub use self::builtins::Builtins;
 pub use self::entry::Located;
 pub use self::name::{Name, NameError, ToolName, Variable};
@@ -70,6 +72,8 @@ pub struct Manifest {
     pub plugins: Vec<Plugin>,
     /// `[[packages]]`, in the order of the file; their names are unique.
     pub packages: Vec<Package>,
+    /// `[build]`, in a plugin project.
+    pub build: Option<Build>,
     /// `[host_requirements]`.
     pub host_requirements: HostRequirements,
     /// `[requires_tools]`: names of tools that an agent of this program needs.
@@ -172,6 +176,7 @@ impl Manifest {
             tools: CommandTool::read_all(root),
             plugins: Plugin::read_all(root),
             packages: Package::read_all(root),
+            build: Build::read(root),
             host_requirements: HostRequirements::read(root),
             required_tools: program::read_required_tools(root),
             mcp_servers: McpServer::read_all(root),

@@ -59,9 +59,9 @@ impl Instance {
         let mut store = Store::new(engine.wasmtime(), State::new(grant, seals, limits, run, http));
         store.data_mut().writable = writable;
         store.limiter(|state| &mut state.budget);
-        store.set_hostcall_fuel(
-            MAX_TRANSFER.saturating_add(usize::try_from(limits.result).unwrap_or(usize::MAX)),
-        );
+        let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
+        let result = result.saturating_mul(1 + component.result_cost());
+        store.set_hostcall_fuel(MAX_TRANSFER.saturating_add(result));
         store.set_max_component_handles(MAX_HANDLES);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut context| {

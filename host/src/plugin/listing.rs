@@ -9,10 +9,10 @@ use crate::call::{Hints, ToolDef};
 use crate::tool::{Schema, exposed_name};
 
 /// Tools of one plugin. More than a model can choose from.
-const MAX_TOOLS: usize = 256;
+pub(super) const MAX_TOOLS: usize = 256;
 
 /// Characters of a description; the longest in use are some thousands.
-const MAX_DESCRIPTION: usize = 16_000;
+pub(super) const MAX_DESCRIPTION: usize = 16_000;
 
 /// What has been found out about a component: all that listing its tools takes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
