@@ -139,7 +139,7 @@ mod tests {
         }, "acme": 1 })));
         let about = about.unwrap();
         assert_eq!((about.name.as_str(), about.version.as_str()), ("weather", "1.2.0"));
-        assert_eq!(about.description.as_deref(), Some("Wetter"));
+        assert_eq!(about.description.as_deref(), Some("Weather"));
         let files = |path: &str, write| Asked::Files { path: path.into(), write };
         assert_eq!(
             about.capabilities,
