@@ -29,6 +29,7 @@ mod hostile;
 mod http;
 mod journal;
 mod manifest;
+mod many;
 mod plugin;
 mod registry;
 mod rights;

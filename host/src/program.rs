@@ -23,7 +23,7 @@ use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ToolPattern};
 use crate::package::{Lock, Skill, Store, lock_path};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
@@ -45,6 +45,11 @@ pub struct Options {
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
+    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are
+    /// not looked at, unless nobody has it; nothing is said of them then.
+    pub only: Option<String>,
+    /// Where to tell what takes a while before there is a session.
+    pub events: Events,
 }
 
 /// A program, ready to run.
@@ -102,10 +107,18 @@ impl Program {
         assembly.native(&confiner, &grant)?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
         wanted.extend(assembly.of_packages(&installed, &places, &options.allow, &grant)?);
-        assembly.plugins(&engine, wanted, secrets).await?;
+        let (now, later) = plugins::apart(wanted, options.only.as_deref());
+        assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;
         assembly.package_commands(&installed, &confiner, &grant)?;
-        assembly.unsupported(&installed);
+        match &options.only {
+            // Found; or nobody has it, and whoever asked for it is told the nearest name.
+            Some(only) if assembly.toolbox.find(only).is_none() => {
+                assembly.plugins(&engine, later, secrets).await?;
+            }
+            Some(_) => {}
+            None => assembly.unsupported(&installed),
+        }
         let skills = packages::skills(&installed);
         let Assembly { toolbox, problems, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
@@ -133,12 +146,18 @@ impl Program {
         Secrets::new(&self.manifest, &self.places.home, &self.redactor)
     }
 
-    /// The tools that `[agent] tools` allows.
-    pub fn agent_tools(&self) -> Toolbox {
-        match &self.manifest.agent.tools {
-            Some(patterns) => self.toolbox.select(patterns, None),
+    /// The tools that `[agent] tools` allows and, where there are any, `patterns` too, told of within
+    /// `[agent] tool_budget`.
+    pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
+        let agent = &self.manifest.agent;
+        let mut tools = match &agent.tools {
+            Some(allowed) => self.toolbox.select(allowed, None),
             None => self.toolbox.clone(),
+        };
+        if !patterns.is_empty() {
+            tools = tools.select(patterns, None);
         }
+        agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget))
     }
 
     /// Everything wrong, as one report; `None` when nothing is.
@@ -163,6 +182,7 @@ fn engine<'g>(
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+        events: options.events.clone(),
     })
 }
 

@@ -4,7 +4,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft::package::oci::{Access, Content, CredentialFiles, Failure, Publication, Reference, describe, push, resolve};
+use haft::package::oci::{
+    Access, Content, CredentialFiles, Failure, Publication, Reference, describe, push, resolve,
+};
 use haft::package::signature::{Trust, Verdict};
 use haft::package::{Digest, Progress};
 use serde_json::json;
@@ -48,7 +50,10 @@ async fn what_is_pushed_comes_back() {
         let pinned = reference.with_digest(pushed.digest.clone());
         let pulled = got.pull(&pinned, &access(), &Trust::Nobody).await.unwrap();
         assert_eq!(std::fs::read(&pulled.file).unwrap(), bytes);
-        assert_eq!((pulled.content, pulled.layer, pulled.verdict), (content, Digest::of(bytes), Verdict::Unsigned));
+        assert_eq!(
+            (pulled.content, pulled.layer, pulled.verdict),
+            (content, Digest::of(bytes), Verdict::Unsigned)
+        );
     }
 }
 
@@ -60,7 +65,10 @@ async fn a_tag_is_moved_on_demand_only() {
     let pushed = push(&reference, &first, false, &access(), &Progress::default()).await.unwrap();
     let second = publication(&place, Content::Archive, b"second");
     let refused = push(&reference, &second, false, &access(), &Progress::default()).await.unwrap_err();
-    assert!(matches!(&refused.failure, Failure::Exists { found, .. } if *found == pushed.digest), "{refused}");
+    assert!(
+        matches!(&refused.failure, Failure::Exists { found, .. } if *found == pushed.digest),
+        "{refused}"
+    );
     let moved = push(&reference, &second, true, &access(), &Progress::default()).await.unwrap();
     assert_eq!(describe(&reference, &access()).await.unwrap().digest, moved.digest);
     // The first is still there by its digest.
@@ -87,7 +95,8 @@ async fn a_closed_registry_lets_in_who_is_logged_in() {
         let file = place.file("config.json", stored.to_string().as_bytes());
         Access { credentials: CredentialFiles::at([file]), ..access() }
     };
-    let error = push(&reference, &publication, false, &known("babbage"), &Progress::default()).await.unwrap_err();
+    let error =
+        push(&reference, &publication, false, &known("babbage"), &Progress::default()).await.unwrap_err();
     assert!(matches!(error.failure, Failure::Denied { .. }), "{error}");
     assert!(!error.to_string().contains("babbage"));
     let access = known("lovelace");

@@ -168,10 +168,22 @@ impl Cli {
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
     async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
+        self.load(terminal, &self.options(terminal, many_calls)?).await
+    }
+
+    /// The same for a single call of `tool`.
+    async fn program_for(&self, terminal: Terminal, tool: &str) -> anyhow::Result<Program> {
+        let options = self.options(terminal, false)?;
+        // `program` may mean any other.
+        let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
+        self.load(terminal, &Options { only, ..options }).await
+    }
+
+    async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = Program::load(&self.options(terminal, many_calls)?).await?;
+        let program = Program::load(options).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
@@ -186,6 +198,8 @@ impl Common {
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
+            only: None,
+            events: terminal.loading(),
         })
     }
 }

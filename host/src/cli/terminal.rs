@@ -10,6 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
+use indicatif::HumanBytes;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
@@ -142,6 +143,24 @@ impl Terminal {
                 ));
             }
             event => self.message(event),
+        })
+    }
+
+    /// What keeps a person waiting before anything else happens. A script is told nothing.
+    pub(super) fn loading(self) -> Events {
+        if !io::stderr().is_terminal() {
+            return Events::none();
+        }
+        Events::to(move |event| match event {
+            Event::Compiling { plugin, bytes } => {
+                let size = HumanBytes(*bytes);
+                self.say(format_args!("{DIM}compiling `{plugin}` ({size}), once …{DIM:#}"));
+            }
+            Event::Compiled { plugin, duration } => {
+                let seconds = duration.as_secs_f64();
+                self.say(format_args!("{DIM}compiled `{plugin}` in {seconds:.1} s{DIM:#}"));
+            }
+            _ => {}
         })
     }
 

@@ -30,7 +30,9 @@ pub(super) async fn meet(
 ) -> Result<(Listing, Linked), LoadError> {
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
+    let underway = engine.compilations().begin(engine.threads(), name, source.size()).await;
     let compiled = engine.threads().own(move || compile(&own, &own_source, words)).await;
+    drop(underway);
     let (linked, listing, code) = compiled.map_err(lost)??;
     let listing = match listing {
         Some(listing) => listing,

@@ -71,6 +71,16 @@ impl Source {
         }
     }
 
+    /// How many bytes there are, as far as can be told without reading them.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Embedded(bytes) => bytes.len() as u64,
+            Self::File(path) | Self::Pinned(path, _) => {
+                std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+            }
+        }
+    }
+
     /// What is written about the component in the file `NAME.wit` beside it, where there is one that
     /// can be read.
     pub(super) fn words(&self) -> Option<String> {

@@ -90,16 +90,15 @@ pub(super) fn sandbox(
     if sandbox.unix_sockets {
         grant = grant.with_unix_sockets(true);
     }
-    sealed(allowed(grant, allow, None, places)?, manifest, places)
+    Ok(allowed(grant, allow, None, places)?.with_seals_of(&seals(manifest, places)?))
 }
 
-/// Closes haft's own directories and the keys that program.toml names, and keeps program.toml as it
-/// is: a tool that could write it would grant itself what it likes for the next run.
-fn sealed(mut grant: Grant, manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
+/// What is closed to every tool of a program: haft's own directories, the keys that program.toml names
+/// and, for writing, program.toml itself: a tool that could write it would grant itself what it
+/// likes for the next run. Allows nothing.
+fn seals(manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
-    for own in places.own()? {
-        grant = grant.with_hidden(root(&base, own)?);
-    }
+    let mut grant = places.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
     for key in manifest.secret_files() {
         grant = grant.with_hidden(root(&base, &manifest.resolve(key, &places.home))?);
     }
@@ -116,7 +115,7 @@ fn sealed(mut grant: Grant, manifest: &Manifest, places: &Places) -> anyhow::Res
 /// What `git` may do while a package is fetched, besides writing where it is fetched to.
 pub(super) fn errand(places: &Places) -> anyhow::Result<Grant> {
     let grant = Grant::none().with_read_anywhere().with_network(true);
-    sealed(grant, &Manifest::default(), places)
+    Ok(grant.with_seals_of(&seals(&Manifest::default(), places)?))
 }
 
 /// What each enabled plugin of the package `declared` may do: what it asks for and the program allows.
@@ -131,13 +130,14 @@ pub(super) fn package(
 ) -> anyhow::Result<Vec<Grant>> {
     let (declared, bundle) = package;
     let given = table(manifest, places, &declared.grant, problems)?;
+    let seals = seals(manifest, places)?;
     let grant = |(plugin, _, _): (&Plugin, _, _)| {
         let mut grant = asked(manifest, places, &plugin.grant.rights())?.meet(&given);
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
         let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
-        sealed(grant, manifest, places)
+        Ok(grant.with_seals_of(&seals))
     };
     bundle.components().map(grant).collect()
 }
@@ -202,13 +202,14 @@ pub(super) fn plugins(
     sandbox: &Grant,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Grant>> {
+    let seals = seals(manifest, places)?;
     let grant = |plugin: &Plugin| {
         let mut grant = table(manifest, places, &plugin.grant, problems)?;
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
         let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
-        sealed(grant, manifest, places)
+        Ok(grant.with_seals_of(&seals))
     };
     manifest.plugins.iter().map(grant).collect()
 }
@@ -280,8 +281,8 @@ fn written_root(
 /// One that haft's own lies in can be; tools get all of it but that.
 fn refusal(root: &Root, places: &Places) -> anyhow::Result<Option<String>> {
     for own in places.own()? {
-        if self::root(Path::new("/"), own)?.contains(root) {
-            let (path, own) = (root.path().display(), own.display());
+        if own.contains(root) {
+            let (path, own) = (root.path().display(), own.path().display());
             return Ok(Some(format!("`{path}` cannot be granted: `{own}` belongs to haft itself")));
         }
     }

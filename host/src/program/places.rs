@@ -3,8 +3,11 @@
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use etcetera::BaseStrategy;
+
+use crate::grant::Root;
 
 /// Where things are. haft's own state lies outside everything a tool may write by default.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct Places {
     pub config: PathBuf,
     /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
     pub store: PathBuf,
+    /// [`Self::own`], once it was found.
+    own: OnceLock<Vec<Root>>,
 }
 
 impl Places {
@@ -45,6 +50,7 @@ impl Places {
             config: base.config_dir().join("haft"),
             store: base.data_dir().join("haft/store"),
             home,
+            own: OnceLock::new(),
         })
     }
 
@@ -60,9 +66,17 @@ impl Places {
 
     /// haft's own directories, which no tool may read or write. They are made, since only what is
     /// there can be closed. One that haft may not make is left out: no tool could make it either.
-    pub fn own(&self) -> io::Result<Vec<&Path>> {
-        let all = [self.cache.as_path(), &self.state, &self.config];
-        all.map(made).into_iter().filter_map(Result::transpose).collect()
+    pub fn own(&self) -> io::Result<&[Root]> {
+        if let Some(known) = self.own.get() {
+            return Ok(known);
+        }
+        let mut own = Vec::new();
+        for directory in [&self.cache, &self.state, &self.config] {
+            if let Some(directory) = made(directory)? {
+                own.push(Root::resolve(Path::new("/"), directory)?);
+            }
+        }
+        Ok(self.own.get_or_init(|| own))
     }
 
     /// What tools may read and never write: what was installed. Made for the same reason.

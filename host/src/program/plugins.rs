@@ -2,6 +2,7 @@
 //! looked at at once. One that cannot be loaded does not keep the others from it.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use tokio::task::JoinSet;
 
@@ -54,6 +55,19 @@ impl Wanted<'_> {
     }
 }
 
+/// Those that may have a tool called `only`, and the others. Without `only` all of them may.
+pub(super) fn apart<'a>(wanted: Vec<Wanted<'a>>, only: Option<&str>) -> (Vec<Wanted<'a>>, Vec<Wanted<'a>>) {
+    let Some(only) = only else { return (wanted, Vec::new()) };
+    // An exposed name begins with the plugin's, even where it had to be shortened.
+    let plugin = only.split_once("__").map(|(plugin, _)| plugin);
+    let may_have = |wanted: &Wanted<'_>| match (plugin, wanted.declared) {
+        (Some(plugin), Some(_)) => wanted.name.eq_ignore_ascii_case(plugin),
+        (None, None) => true,
+        _ => false,
+    };
+    wanted.into_iter().partition(may_have)
+}
+
 impl<'m> Assembly<'m> {
     /// The plugins that come with haft and those that the program declares, where they are enabled, with
     /// what each may do: `grants` are those of the declared ones.
@@ -85,10 +99,14 @@ impl<'m> Assembly<'m> {
         for (wanted, loaded) in wanted.iter().zip(loaded) {
             match loaded {
                 Ok(mut plugin) => {
-                    if wanted.declared.is_some() {
+                    if let Some(declared) = wanted.declared {
                         let own = wanted.secrets();
                         let injections = secrets::of_plugin(own, secrets, &mut self.problems).await;
                         plugin = plugin.with_injections(injections);
+                        // What a package asks for here is not its own to decide: the program opts in.
+                        if let Some(reuse) = declared.reuse.filter(|_| wanted.package.is_none()) {
+                            plugin = plugin.with_reuse(reuse);
+                        }
                     }
                     self.add(wanted, &plugin)?;
                 }
@@ -159,17 +177,29 @@ fn declared<'a>(
     })
 }
 
-/// Loads all at once, so that a first start uses every processor.
+/// Loads all: those that are known already one after the other, which takes less time than to hand
+/// them out, the others at once, so that a first start uses every processor.
 async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Result<Plugin, LoadError>> {
+    let mut loaded: Vec<Option<Result<Plugin, LoadError>>> = Vec::with_capacity(wanted.len());
     let mut loading = JoinSet::new();
     for (index, wanted) in wanted.iter().enumerate() {
         let (engine, name) = (engine.clone(), wanted.name.clone());
         let (source, limits) = (wanted.source.clone(), wanted.limits);
-        loading.spawn(async move { (index, Plugin::load(&engine, &name, source, &limits).await) });
+        let mut load = Box::pin(async move { Plugin::load(&engine, &name, source, &limits).await });
+        match load.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(plugin) => loaded.push(Some(plugin)),
+            Poll::Pending => {
+                loading.spawn(async move { (index, load.await) });
+                loaded.push(None);
+            }
+        }
     }
-    let mut loaded = loading.join_all().await;
-    loaded.sort_by_key(|(index, _)| *index);
-    loaded.into_iter().map(|(_, plugin)| plugin).collect()
+    for (index, plugin) in loading.join_all().await {
+        if let Some(place) = loaded.get_mut(index) {
+            *place = Some(plugin);
+        }
+    }
+    loaded.into_iter().flatten().collect()
 }
 
 fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {

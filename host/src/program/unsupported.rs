@@ -11,11 +11,6 @@ impl Assembly<'_> {
     pub(super) fn unsupported(&mut self, installed: &[Installed<'_>]) {
         self.servers();
         self.package_servers(installed);
-        self.plugin_extras();
-        if self.manifest.agent.tool_budget.is_some() {
-            self.problems
-                .push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));
-        }
         self.required_tools();
     }
 
@@ -31,16 +26,6 @@ impl Assembly<'_> {
             for server in bundle.manifest.mcp_servers.iter().filter(|server| server.enabled) {
                 let (server, package) = (server.name.as_str(), declared.name.as_str());
                 self.left_out(declared, format!("MCP server `{server}` of `{package}` is not started yet"));
-            }
-        }
-    }
-
-    fn plugin_extras(&mut self) {
-        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
-            if plugin.reuse.is_some() {
-                let problem =
-                    Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
-                self.problems.push(problem.at(plugin.name.span, "this plugin"));
             }
         }
     }
