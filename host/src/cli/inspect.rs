@@ -107,7 +107,10 @@ impl Inspect {
         let source = super::given::source(what, &here, work.project.folder())?;
         if is_word && !Path::new(what).exists() {
             let entries = work.entries();
-            let names = entries.iter().map(|(_, name)| name.as_str()).chain(builtin_names().map(|name| -> &str { name }));
+            let names = entries
+                .iter()
+                .map(|(_, name)| name.as_str())
+                .chain(builtin_names().map(|name| -> &str { name }));
             let near = nearest(what, names).map(|near| format!("; did you mean `{near}`?"));
             let message = format!(
                 "nothing called `{what}` is installed or comes with haft, and there is no such file{}",
