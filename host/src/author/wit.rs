@@ -19,11 +19,11 @@ impl Wit {
     /// Reads `path`, a folder of `.wit` files (with its dependencies below `deps`) or one such file.
     /// `world` names the world, where there are several.
     pub fn read(path: &Path, world: Option<&str>) -> Result<Self, Report> {
-        let wrong = |error: anyhow::Error| {
-            Report::from(Problem::new(format!("invalid WIT in `{}`: {}", path.display(), text(&error))))
-        };
         let mut resolve = Resolve { all_features: true, ..Resolve::default() };
-        let (package, _) = resolve.push_path(path).map_err(wrong)?;
+        let (package, _) = resolve.push_path(path).map_err(|error| {
+            let why = resolve.render_error(&error);
+            Problem::new(format!("invalid WIT in `{}`: {}", path.display(), why.trim()))
+        })?;
         let world = resolve.select_world(&[package], world).map_err(|error| {
             let problem = Problem::new(format!("no world in `{}`: {}", path.display(), text(&error)));
             problem.hint("name one of its worlds: `[build] world = \"…\"`, or `--world`")

@@ -50,7 +50,8 @@ pub(super) fn say(terminal: Terminal, project: &Project, built: &Built) {
 /// A path as a person here would write it.
 pub(super) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
+    let path = path.strip_prefix(here).unwrap_or(path);
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
 /// Lets `work` use the author's tools, and ends them at Ctrl-C.
