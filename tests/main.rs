@@ -12,6 +12,7 @@
 )]
 
 mod agent;
+mod authoring;
 mod bash;
 mod cache;
 mod cli;

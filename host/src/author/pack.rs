@@ -138,3 +138,71 @@ fn number(mut value: usize) -> Vec<u8> {
         bytes.push(low | 0x80);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smallest component.
+    const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    #[test]
+    fn finishing_twice_is_finishing_once() {
+        let once = finish(EMPTY, Some(b"wit"), Some("text")).unwrap();
+        assert!(once.starts_with(EMPTY) && once.ends_with(b"text"));
+        assert_eq!(finish(&once, Some(b"wit"), Some("text")).unwrap(), once);
+        // What is not given stays, what is given takes the place of what was there.
+        let other = finish(&once, None, Some(&"long ".repeat(100))).unwrap();
+        let found = crate::plugin::inspect::look(&other).unwrap();
+        assert_eq!((found.wit, found.program.map(|text| text.len())), (vec![b"wit".to_vec()], Some(500)));
+    }
+
+    /// A custom section of another name, and one inside what the component consists of, are not ours.
+    #[test]
+    fn only_its_own_sections_are_replaced() {
+        let mut inner = EMPTY.to_vec();
+        append(&mut inner, WIT_SECTION, b"inner");
+        let mut outer = EMPTY.to_vec();
+        append(&mut outer, "other", b"kept");
+        outer.push(4);
+        outer.extend(number(inner.len()));
+        outer.extend(&inner);
+        append(&mut outer, WIT_SECTION, b"old");
+        let finished = finish(&outer, Some(b"new"), None).unwrap();
+        let text = String::from_utf8_lossy(&finished).into_owned();
+        assert!(
+            text.contains("inner") && text.contains("kept") && text.contains("new") && !text.contains("old")
+        );
+        validate(&finished).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_component_is_refused() {
+        for (bytes, why) in [
+            (&b"text"[..], "it is not WebAssembly"),
+            (b"", "it is not WebAssembly"),
+            (b"\0asm\x01\0\0\0", "a core module"),
+            (b"\0asm\x0d\0\x01\0\xff", "not a component: "),
+        ] {
+            let error = finish(bytes, None, Some("text")).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_as_the_format_has_them() {
+        for value in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 27] {
+            assert_eq!(read_number(&number(value)).unwrap().0, value);
+        }
+        assert_eq!(number(300), [0xac, 0x02]);
+        assert_eq!(read_number(&[0x80, 0x80, 0x80, 0x80, 0x80]), None);
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(
+            (size(1023), size(1025), size(3 << 19)),
+            ("1023 bytes".into(), "2 KiB".into(), "1.5 MiB".into())
+        );
+    }
+}

@@ -286,3 +286,50 @@ fn exists(folder: &Path) -> anyhow::Error {
     let problem = Problem::new(format!("`{}` is there already", folder.display()));
     Report::from(problem.hint("choose another name, or remove it; nothing was written")).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_forms_that_languages_need() {
+        let name = ProjectName::new("my-2nd-tool").unwrap();
+        assert_eq!(
+            (name.kebab(), name.snake().as_str(), name.pascal().as_str()),
+            ("my-2nd-tool", "my_2nd_tool", "My2ndTool")
+        );
+        assert_eq!(
+            name.fill("my-plugin my_plugin MyPlugin plugin"),
+            "my-2nd-tool my_2nd_tool My2ndTool plugin"
+        );
+    }
+
+    /// What a project is called is also the name of its WIT package: whatever is accepted here must be
+    /// one.
+    #[test]
+    fn every_name_is_one_in_wit_too() {
+        for text in ["a", "a1", "tool-2", "x-y-z", "abstract-art", "list-files"] {
+            let name = ProjectName::new(text).unwrap();
+            let wit = name.fill(WORLD.text);
+            let mut resolve = wit_parser::Resolve::default();
+            resolve.push_str("world.wit", &wit).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+        }
+        for text in ["", "A", "1a", "-a", "a-", "a--b", "a_b", "list", "async", "haft", "ä"] {
+            assert!(ProjectName::new(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_there_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let (name, c) = (ProjectName::new("x").unwrap(), crate::author::language::find("c").unwrap());
+        let place = folder.path().join("x");
+        std::os::unix::fs::symlink("nowhere", &place).unwrap();
+        assert!(create(c, Style::Typed, &name, &place).is_err(), "not even a link to nothing");
+        std::fs::remove_file(&place).unwrap();
+        create(c, Style::Typed, &name, &folder.path().join("new/x")).unwrap();
+        let names: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["new"], "and nothing is left of it");
+    }
+}

@@ -2,12 +2,14 @@
 //! file is another than before, so that a tool that reads or rewrites its own files wakes nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{Instant, sleep, timeout};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Folders of a project that are watched. Each takes one of the system's watches, of which a user
 /// has some thousands.
@@ -28,8 +30,16 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Folders that are never source, whatever the language.
 const IGNORED: &[&str] = &["target", "node_modules", "__pycache__"];
 
+/// A file whose content is compared: one that is written again as it was is no change.
+const MAX_COMPARED: u64 = 4 << 20;
+
 /// What a file was when it was looked at.
-type Stamp = (u64, Option<SystemTime>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+    content: Option<u64>,
+}
 
 /// Watches the source of one project.
 #[derive(Debug)]
@@ -89,9 +99,9 @@ impl Watch {
 
     /// Looks at every file, watches folders that are new, and gives what has changed since.
     pub fn look(&mut self) -> Vec<PathBuf> {
-        let mut found = Found::default();
+        let mut found = Found { known: &self.known, folders: BTreeSet::new(), files: BTreeMap::new() };
         found.walk(self, &self.folder);
-        let Found { folders, files } = found;
+        let Found { folders, files, .. } = found;
         for folder in folders.difference(&self.watched) {
             let Some(watcher) = &mut self.watcher else { break };
             if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
@@ -102,7 +112,10 @@ impl Watch {
         self.watched = folders;
         let was = std::mem::replace(&mut self.known, files);
         let gone = was.keys().filter(|path| !self.known.contains_key(*path));
-        let other = self.known.iter().filter(|(path, stamp)| was.get(*path) != Some(stamp));
+        let is_other = |was: &Stamp, is: &Stamp| was.content.is_none() || was.content != is.content;
+        let is_new =
+            |path: &PathBuf, is: &Stamp| was.get(path).is_none_or(|was| was != is && is_other(was, is));
+        let other = self.known.iter().filter(|(path, stamp)| is_new(path, stamp));
         other.map(|(path, _)| path).chain(gone).cloned().collect()
     }
 
@@ -114,13 +127,14 @@ impl Watch {
 }
 
 /// What a project's folder holds now.
-#[derive(Default)]
-struct Found {
+struct Found<'a> {
+    /// What it held before.
+    known: &'a BTreeMap<PathBuf, Stamp>,
     folders: BTreeSet<PathBuf>,
     files: BTreeMap<PathBuf, Stamp>,
 }
 
-impl Found {
+impl Found<'_> {
     fn walk(&mut self, watch: &Watch, folder: &Path) {
         if self.folders.len() >= MAX_FOLDERS {
             return;
@@ -137,10 +151,23 @@ impl Found {
             if metadata.is_dir() {
                 self.walk(watch, &path);
             } else if self.files.len() < MAX_FILES {
-                self.files.insert(path, (metadata.len(), metadata.modified().ok()));
+                let stamp = self.stamp(&path, &metadata);
+                self.files.insert(path, stamp);
             }
         }
     }
+
+    /// A file is read only where its size or time is another than before.
+    fn stamp(&self, path: &Path, metadata: &Metadata) -> Stamp {
+        let (length, modified) = (metadata.len(), metadata.modified().ok());
+        let known = self.known.get(path).filter(|known| (known.length, known.modified) == (length, modified));
+        known.cloned().unwrap_or_else(|| Stamp { length, modified, content: content(path, length) })
+    }
+}
+
+fn content(path: &Path, length: u64) -> Option<u64> {
+    let is_compared = length <= MAX_COMPARED && path.is_file();
+    is_compared.then(|| std::fs::read(path).ok()).flatten().map(|bytes| xxh3_64(&bytes))
 }
 
 #[cfg(test)]
@@ -194,7 +221,8 @@ mod tests {
         assert_eq!(soon(&mut watch).await, Some(vec![root.join("src/lib.rs")]));
     }
 
-    /// A file that is only read, or written again as it was with its time kept, is no change.
+    /// A file that is only read, or written again as it was, is no change: a build that writes its own
+    /// files would go on for ever.
     #[tokio::test]
     async fn looking_is_no_change() {
         let folder = tempfile::tempdir().unwrap();
@@ -204,6 +232,7 @@ mod tests {
         for _ in 0..20 {
             fs::read(&file).unwrap();
         }
+        fs::write(&file, "1").unwrap();
         assert!(never(&mut watch).await);
     }
 }

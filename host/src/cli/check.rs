@@ -54,7 +54,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     }
     match &report {
         Some(report) => terminal.say(report.styled()),
-        None => terminal.data(&summary(&program))?,
+        None => terminal.data(&summary(&program, components.is_empty()))?,
     }
     for component in &components {
         component.tell(terminal)?;
@@ -81,7 +81,8 @@ fn described(program: &Program, problem: &Problem) -> serde_json::Value {
     json!({ "message": problem.message(), "place": place, "hints": problem.hints() })
 }
 
-fn summary(program: &Program) -> String {
+/// `is_all`: whether nothing else is told, which could be a problem.
+fn summary(program: &Program, is_all: bool) -> String {
     let file = match program.manifest.source.name() {
         "" => "no program.toml: the built-in tools only",
         name => name,
@@ -90,8 +91,9 @@ fn summary(program: &Program) -> String {
     let mode = crate::program::mode_name(program.manifest.sandbox.mode);
     let write: Vec<_> =
         program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
+    let verdict = if is_all { "\nno problems found" } else { "" };
     format!(
-        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}\nno problems found",
+        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{verdict}",
         write.join(", ")
     )
 }

@@ -102,11 +102,9 @@ const GENERATOR: Generator = || wit_bindgen_c::Opts::default().build();
 /// zig: from PATH, from the project's own Python tools, from Python's, or else installed as one of
 /// the project's, where it names it.
 async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
-    if let Some(zig) = find_on_path(ZIG.program) {
-        return Ok(known(build, Tool::new(zig)).await?.unwrap_or_else(|| Tool::new(ZIG.program)));
-    }
-    for python in [venv::program(build, "python"), find_on_path("python3")].into_iter().flatten() {
-        if let Some(zig) = known(build, module(python)).await? {
+    let pythons = [venv::program(build, "python"), find_on_path("python3")].into_iter().flatten();
+    for zig in find_on_path(ZIG.program).map(Tool::new).into_iter().chain(pythons.map(module)) {
+        if let Some(zig) = known(build, zig).await? {
             return Ok(zig);
         }
     }

@@ -10,7 +10,7 @@ use super::{Language, Style};
 use crate::author::bindings::{self, Generator};
 use crate::author::template::File;
 use crate::author::{Build, Need, Tool};
-use crate::backend::lookup::find_on_path;
+use crate::backend::lookup::{find_on_path, is_executable};
 use crate::report::{Problem, Report};
 
 /// Rust.
@@ -74,7 +74,7 @@ impl Language for Rust {
     }
 
     async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
-        let cargo = build.find(&CARGO)?;
+        let cargo = cargo()?;
         let version = add_target(build).await?;
         build.used(version);
         if wants_bindings(build) {
@@ -87,6 +87,18 @@ impl Language for Rust {
         })?;
         crate::author::read(&component)
     }
+}
+
+/// cargo on PATH; where rustup has put it and no shell has been told, that is said.
+fn cargo() -> Result<PathBuf, Report> {
+    find_on_path(CARGO.program).ok_or_else(|| {
+        let problem = CARGO.missing("looked for it on PATH");
+        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+        match home.filter(|home| is_executable(&home.join("bin/cargo"))) {
+            Some(home) => problem.hint(format!("or it is there already: `. {}/env`", home.display())).into(),
+            None => problem.into(),
+        }
+    })
 }
 
 /// Makes sure that the toolchain in use here can compile for [`TARGET`]; gives its version.
