@@ -37,10 +37,13 @@ pub(in crate::plugin) fn is_hidden(name: &str) -> bool {
     name == "exports" || ["wasi:", "cabi_", "_", "["].iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Whether a function of the world itself is the one by which componentize-qjs starts its interpreter:
-/// it takes nothing, gives nothing back and is called like that. As a tool it would be of no use.
+/// The parameters of the function by which componentize-qjs starts its interpreter, the first of them.
+const INTERPRETER: [&str; 2] = ["shim", "script"];
+
+/// Whether a function of the world itself is the one by which componentize-qjs starts its interpreter, when
+/// the component is made. As a tool it would be of no use.
 fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
-    name == "init" && ty.params().len() == 0 && ty.results().len() == 0
+    name == "init" && ty.params().map(|(name, _)| name).take(INTERPRETER.len()).eq(INTERPRETER)
 }
 
 impl Exports {
