@@ -33,7 +33,12 @@ impl Build {
         }
         say(terminal, &project, &built);
         let component = shown(&built.component);
-        terminal.say(format_args!("next: `haft check {component}`, `haft tools`, `haft call`"));
+        let is_here = std::env::current_dir().is_ok_and(|here| here == project.folder);
+        let go = if is_here { String::new() } else { format!("`cd {}`, ", shown(&project.folder)) };
+        let plugin = &project.plugin;
+        terminal.say(format_args!(
+            "next: `haft check {component}`; {go}`haft tools`, `haft call {plugin}__TOOL`"
+        ));
         Ok(Exit::Success)
     }
 }
