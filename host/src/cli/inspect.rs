@@ -107,7 +107,10 @@ impl Inspect {
         let source = super::given::source(what, &here, work.project.folder())?;
         if is_word && !Path::new(what).exists() {
             let entries = work.entries();
-            let names = entries.iter().map(|(_, name)| name.as_str()).chain(builtin_names().map(|name| -> &str { name }));
+            let names = entries
+                .iter()
+                .map(|(_, name)| name.as_str())
+                .chain(builtin_names().map(|name| -> &str { name }));
             let near = nearest(what, names).map(|near| format!("; did you mean `{near}`?"));
             let message = format!(
                 "nothing called `{what}` is installed or comes with haft, and there is no such file{}",
@@ -126,7 +129,7 @@ impl Inspect {
             bytes: Bytes::Embedded(bytes),
             limits: Limits::default(),
         };
-        let component = Component::of(subject, &work.bench.engine, self.only_look).await?;
+        let component = Component::of(subject, work.bench.engine()?, self.only_look).await?;
         Ok(Found {
             facts: vec![("from", "haft itself: it follows `[sandbox]` and `[builtins]`".to_owned())],
             components: vec![component],
@@ -182,7 +185,9 @@ impl Inspect {
                 if let Content::Component(file) = &fetched.content {
                     let (title, bytes) = (stem, Bytes::File(file.clone()));
                     let subject = Subject { name: None, title, bytes, limits: Limits::default() };
-                    found.components.push(Component::of(subject, &work.bench.engine, self.only_look).await?);
+                    found
+                        .components
+                        .push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
                 }
             }
         }
@@ -209,7 +214,7 @@ impl Inspect {
                 bytes: Bytes::File(plugin.file),
                 limits: plugin.limits,
             };
-            found.components.push(Component::of(subject, &work.bench.engine, self.only_look).await?);
+            found.components.push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
         }
         Ok(())
     }

@@ -150,7 +150,15 @@ impl<'a> Git<'a> {
 
     async fn start(&self, action: &'static str, arguments: Vec<OsString>) -> Result<Finished, GitError> {
         let (program, limit, timeout) = (self.program.clone(), MAX_OUTPUT, TIMEOUT);
-        let job = Job { program, arguments, input: Vec::new(), output: Output::Separate, limit, timeout, environment: Vec::new() };
+        let job = Job {
+            program,
+            arguments,
+            input: Vec::new(),
+            output: Output::Separate,
+            limit,
+            timeout,
+            environment: Vec::new(),
+        };
         let (events, limits, notes) = (Events::none(), Limits::default(), Notes::default());
         let cancel = CancellationToken::new();
         let context =

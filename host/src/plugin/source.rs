@@ -75,7 +75,9 @@ impl Source {
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) => bytes.len() as u64,
-            Self::File(path) | Self::Pinned(path, _) => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            Self::File(path) | Self::Pinned(path, _) => {
+                std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+            }
         }
     }
 
