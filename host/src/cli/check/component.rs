@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::build::shown;
 use super::super::terminal::Terminal;
 use super::super::{Common, Exit};
-use crate::author::check::{Findings, Subject, examine, tokens};
+use crate::author::check::{Findings, Subject, examine, gist, tokens};
 use crate::author::pack::size;
 use crate::call::ToolDef;
 use crate::limit::Limits;
@@ -128,8 +128,7 @@ impl Checked {
             // Writing to a `String` cannot fail.
             let _ = write!(text, ", {}, {count}, about {all} tokens", plugin.contract());
             for tool in tools {
-                let line = tool.description.lines().next().unwrap_or_default();
-                let _ = write!(text, "\n  {}__{}  {line}", self.name, tool.name);
+                let _ = write!(text, "\n  {}__{}  {}", self.name, tool.name, gist(&tool.description));
             }
         }
         if let Some(asked) = &self.asked {
