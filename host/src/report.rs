@@ -31,12 +31,16 @@ impl From<Range<usize>> for Span {
 pub struct Source {
     name: Arc<str>,
     text: Arc<str>,
+    /// Where the lines after the first one begin.
+    lines: Arc<[usize]>,
 }
 
 impl Source {
     /// `name` is shown before the line numbers, usually a path as the user wrote it.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        let text = text.into();
+        let lines = text.match_indices('\n').map(|(newline, _)| newline + 1).collect();
+        Self { name: name.into(), text, lines }
     }
 
     /// The name.
@@ -47,9 +51,10 @@ impl Source {
     /// Line and column where `span` begins, in characters, both from 1.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let before = self.text.get(..span.start).unwrap_or(&self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-        (before.matches('\n').count() + 1, column)
+        let line = self.lines.partition_point(|start| *start <= before.len());
+        let start = line.checked_sub(1).and_then(|above| self.lines.get(above)).copied().unwrap_or(0);
+        let column = before.get(start..).unwrap_or_default().chars().count() + 1;
+        (line + 1, column)
     }
 
     /// `program.toml:6:10`.
@@ -78,7 +83,7 @@ impl Source {
                 text.push(character);
             }
         }
-        Self { name: self.name.clone(), text: text.into() }
+        Self { name: self.name.clone(), text: text.into(), lines: self.lines.clone() }
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         // First, since it tells the terminal what to leave out of a complaint about the arguments.
-        let program = common.program(terminal, false).await?;
+        let program = common.program_for(terminal, &self.tool).await?;
         let mut arguments = self.object()?;
         let def = program.toolbox.find(&self.tool).map(crate::tool::Entry::def);
         for (name, text) in self.args {

@@ -1,20 +1,32 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk; nothing
 //! here knows how a tool works.
 
+mod add;
 mod build;
 mod call;
 mod check;
+mod consent;
 mod dev;
 mod doctor;
+mod enable;
 mod exit;
+mod gc;
+mod given;
 mod init;
+mod inspect;
+mod list;
 mod log;
 mod new;
 mod pack;
+mod packages;
+mod publish;
+mod remove;
 mod run;
 mod schema;
 mod terminal;
 mod tools;
+mod update;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -71,6 +83,24 @@ enum Verb {
     Call(call::Call),
     /// List the tools, and what each costs in a prompt
     Tools(tools::Tools),
+    /// Install a package or a component, once you have read what it asks for
+    Add(add::Add),
+    /// Remove a package or a plugin from program.toml
+    Remove(remove::Remove),
+    /// Fetch installed packages and components anew
+    Update(update::Update),
+    /// List what is installed
+    List(list::List),
+    /// Compare what is installed with what was agreed to
+    Verify(verify::Verify),
+    /// Look into a package or a component, installed or not
+    Inspect(inspect::Inspect),
+    /// Switch an installed package or plugin on
+    Enable(enable::Enable),
+    /// Switch an installed package or plugin off
+    Disable(enable::Disable),
+    /// Remove what no program refers to any more from this machine
+    Gc(gc::Gc),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
     Check(check::Check),
     /// Try the sandbox, and look at everything on this machine that haft works with
@@ -87,6 +117,8 @@ enum Verb {
     Dev(dev::Dev),
     /// Add documentation and program.toml to a component, or make one file of a package's folder
     Pack(pack::Pack),
+    /// Push a component or a package to a registry
+    Publish(publish::Publish),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -103,6 +135,15 @@ impl Cli {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Add(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Remove(verb) => verb.execute(&self.common, terminal),
+            Verb::Update(verb) => verb.execute(&self.common, terminal).await,
+            Verb::List(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Verify(verb) => verb.execute(&self.common, terminal),
+            Verb::Inspect(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Enable(verb) => verb.execute(&self.common, terminal),
+            Verb::Disable(verb) => verb.execute(&self.common, terminal),
+            Verb::Gc(verb) => verb.execute(terminal),
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
@@ -111,6 +152,7 @@ impl Cli {
             Verb::Build(verb) => verb.execute(terminal).await,
             Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
+            Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
@@ -126,10 +168,22 @@ impl Cli {
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
     async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
+        self.load(terminal, &self.options(terminal, many_calls)?).await
+    }
+
+    /// The same for a single call of `tool`.
+    async fn program_for(&self, terminal: Terminal, tool: &str) -> anyhow::Result<Program> {
+        let options = self.options(terminal, false)?;
+        // `program` may mean any other.
+        let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
+        self.load(terminal, &Options { only, ..options }).await
+    }
+
+    async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = Program::load(&self.options(terminal, many_calls)?).await?;
+        let program = Program::load(options).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
@@ -144,6 +198,8 @@ impl Common {
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
+            only: None,
+            events: terminal.loading(),
         })
     }
 }

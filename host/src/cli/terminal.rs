@@ -2,14 +2,19 @@
 //! error, with colours where that is a terminal. A reader that hangs up is no error. Refuses to
 //! print a secret, whatever it is asked to print.
 
+mod ask;
+mod progress;
+
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
+use indicatif::HumanBytes;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
+pub(super) use self::progress::rounded;
 use crate::event::{Event, Events};
 use crate::provider::ProviderError;
 use crate::report::Report;
@@ -20,6 +25,20 @@ use crate::secret::{Redactor, SecretError, Stream};
 pub(super) struct Terminal {
     /// Whether data is to be JSON.
     pub(super) json: bool,
+}
+
+/// An error with the way out.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Hinted {
+    message: String,
+    hint: String,
+}
+
+impl Hinted {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
 }
 
 /// What this process leaves out of all it prints: one for both streams and the log, as they are.
@@ -74,7 +93,8 @@ impl Terminal {
         }
         let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
         let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
-        if let Some(hint) = provider.or(secret) {
+        let own = error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
+        if let Some(hint) = own.or(provider).or(secret) {
             self.hint(&hint);
         }
     }
@@ -123,6 +143,24 @@ impl Terminal {
                 ));
             }
             event => self.message(event),
+        })
+    }
+
+    /// What keeps a person waiting before anything else happens. A script is told nothing.
+    pub(super) fn loading(self) -> Events {
+        if !io::stderr().is_terminal() {
+            return Events::none();
+        }
+        Events::to(move |event| match event {
+            Event::Compiling { plugin, bytes } => {
+                let size = HumanBytes(*bytes);
+                self.say(format_args!("{DIM}compiling `{plugin}` ({size}), once …{DIM:#}"));
+            }
+            Event::Compiled { plugin, duration } => {
+                let seconds = duration.as_secs_f64();
+                self.say(format_args!("{DIM}compiled `{plugin}` in {seconds:.1} s{DIM:#}"));
+            }
+            _ => {}
         })
     }
 

@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
 use super::MAX_SIZE;
-use super::folder::{sync, write};
+use super::folder::write;
 use super::inventory::{Inventory, Unfit};
 use super::listing::TreeError;
 

@@ -41,7 +41,7 @@ fn copy_folder(from: &Path, to: &Path, inside: &str, inventory: &mut Inventory) 
             copy_listed(&full, &to.join(&name), &path, inventory)?;
         }
     }
-    sync(to)
+    Ok(())
 }
 
 fn is_left_out(name: &std::ffi::OsStr, is_folder: bool, inside: &str) -> bool {
@@ -87,6 +87,17 @@ pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) 
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.sync_all()?;
     Ok(written)
+}
+
+/// The same for every folder of a tree.
+pub(super) fn sync_tree(folder: &Path) -> Result<(), TreeError> {
+    for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
+        let entry = entry.map_err(io_error("list", folder))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            sync_tree(&entry.path())?;
+        }
+    }
+    sync(folder)
 }
 
 /// Sees to it that what was made in a folder is there after a power cut.

@@ -44,7 +44,7 @@ impl Refused<'_> {
     /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
     pub(super) fn of_error(&self, state: &State, message: &str) -> Vec<String> {
         let mut hints = self.of_end(state, message);
-        if *self.place == GrantPlace::Plugin {
+        if self.is_installed() {
             hints.extend(surroundings(self, state, message));
         }
         if state.budget.met == Some(Met::Memory) {
@@ -58,7 +58,7 @@ impl Refused<'_> {
     /// panic of Rust looks there for how to write itself down.
     pub(super) fn of_end(&self, state: &State, message: &str) -> Vec<String> {
         let mut hints = files(self, state);
-        if *self.place == GrantPlace::Plugin {
+        if self.is_installed() {
             hints.extend(network(self, state));
         }
         hints.extend(state.http.decisions().refusals().iter().map(|refusal| request(self, refusal)));
@@ -81,8 +81,15 @@ impl Refused<'_> {
             GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
             GrantPlace::FetchAllow => format!("add `fetch_allow = [\"{destination}\"]` to {}", self.table()),
             GrantPlace::SearchUrl => format!("set `search_url` in {} to a page there", self.table()),
-            GrantPlace::Plugin => format!("add `hosts = [\"{destination}\"]` to {}", self.table()),
+            GrantPlace::Plugin | GrantPlace::Package(_) => {
+                format!("add `hosts = [\"{destination}\"]` to {}", self.table())
+            }
         }
+    }
+
+    /// Whether the tool did not come with haft.
+    fn is_installed(&self) -> bool {
+        matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
     }
 
     /// The table of program.toml that says what the tool may do.
@@ -91,6 +98,7 @@ impl Refused<'_> {
             GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
             GrantPlace::FetchAllow | GrantPlace::SearchUrl => "`[builtins]`".to_owned(),
             GrantPlace::Plugin => format!("`[plugins.grant]` of `{}`", self.plugin),
+            GrantPlace::Package(package) => format!("`[packages.grant]` of `{package}`"),
         }
     }
 }

@@ -10,10 +10,12 @@ use super::failure::LoadError;
 use super::http::{Injection, Injections};
 use super::listing::{Listing, Uncallable};
 use super::meet;
+use super::reuse::Reuse;
 use super::source::{Digest, Source};
 use super::stock::Stock;
 use crate::call::ToolDef;
 use crate::limit::Limits;
+use crate::manifest;
 
 /// A component that has been looked at. Clones share everything.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub(super) struct Inner {
     pub(super) met: Met,
     pub(super) linked: OnceLock<Result<Linked, String>>,
     pub(super) injections: Injections,
+    /// Where instances serve several calls.
+    pub(super) reuse: Option<Reuse>,
     pub(super) stock: Stock,
     pub(super) calls: AtomicU64,
     pub(super) restocking: AtomicBool,
@@ -50,6 +54,9 @@ impl Plugin {
         limits: &Limits,
     ) -> Result<Self, LoadError> {
         let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
+        if !source.admits(&digest) {
+            return Err(LoadError::Pinned);
+        }
         let words = source.words();
         let record = digest.with(words.as_deref());
         if let Some(known) = engine.cache().and_then(|cache| cache.known(&record)) {
@@ -65,17 +72,31 @@ impl Plugin {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
         let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner { name, engine, met, linked, injections, stock, calls, restocking }))
+        Self(Arc::new(Inner { name, engine, met, linked, injections, reuse: None, stock, calls, restocking }))
     }
 
     /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
     /// They grant nothing: a host must be granted as well.
     #[must_use]
     pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
+        self.changed(|inner| inner.injections = injections.into_iter().collect())
+    }
+
+    /// The same plugin, whose instances serve several calls.
+    #[must_use]
+    pub fn with_reuse(self, reuse: manifest::Reuse) -> Self {
+        self.changed(|inner| inner.reuse = Some(Reuse::new(reuse)))
+    }
+
+    /// The same plugin with a change, and with no instance yet.
+    fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
         let own = &*self.0;
         let same = Self::new(&own.engine, &own.name, own.met.clone(), own.linked.clone());
-        let Some(inner) = Arc::into_inner(same.0) else { return self };
-        Self(Arc::new(Inner { injections: injections.into_iter().collect(), ..inner }))
+        let Some(mut inner) = Arc::into_inner(same.0) else { return self };
+        inner.injections = own.injections.clone();
+        inner.reuse = own.reuse.as_ref().map(|reuse| Reuse::new(reuse.settings()));
+        change(&mut inner);
+        Self(Arc::new(inner))
     }
 
     /// The tools it lists, by the names it gives them.

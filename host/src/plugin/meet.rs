@@ -30,7 +30,9 @@ pub(super) async fn meet(
 ) -> Result<(Listing, Linked), LoadError> {
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
+    let underway = engine.compilations().begin(engine.threads(), name, source.size()).await;
     let compiled = engine.threads().own(move || compile(&own, &own_source, words)).await;
+    drop(underway);
     let (linked, listing, code) = compiled.map_err(lost)??;
     let listing = match listing {
         Some(listing) => listing,
@@ -128,10 +130,7 @@ pub(super) fn recompile(
 }
 
 pub(super) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
-    let path = match source {
-        Source::Embedded(_) => "built in".to_owned(),
-        Source::File(path) => path.display().to_string(),
-    };
+    let path = source.path().map_or_else(|| "built in".to_owned(), |path| path.display().to_string());
     LoadError::Read { path, error }
 }
 

@@ -129,3 +129,6 @@ impl Function {
         self.place.get_or_init(find).as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests;

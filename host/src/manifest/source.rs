@@ -2,9 +2,10 @@
 //! asked or resolved.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use super::values::{check_url as is_url, host_of, is_loopback};
 
 /// Bytes of a source; the longest URLs in use are shorter.
 const MAX_LENGTH: usize = 2048;
@@ -122,28 +123,11 @@ fn git(text: &str) -> Result<PackageSource, SourceError> {
     Ok(PackageSource::Git { url: url.to_owned(), reference: reference.map(str::to_owned) })
 }
 
-/// A URL is shown, written down and shared: it must hold no password.
 fn check_url(text: &str) -> Result<(), SourceError> {
-    let (scheme, rest) = text.split_once("://").ok_or(SourceError::Url)?;
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.is_empty() || authority.contains('@') || text.contains(['#', ' ', '\\']) {
-        return Err(SourceError::Url);
-    }
-    match scheme {
-        "https" => Ok(()),
-        "http" if is_this_machine(authority) => Ok(()),
-        _ => Err(SourceError::Unencrypted),
-    }
-}
-
-/// Whether the host of `authority`, by its name alone, is this machine.
-pub(super) fn is_this_machine(authority: &str) -> bool {
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => host,
-        _ => authority,
-    };
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    is_url(text).map_err(|_| SourceError::Url)?;
+    let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+    let is_safe = text.starts_with("https:") || is_loopback(host_of(rest));
+    if is_safe { Ok(()) } else { Err(SourceError::Unencrypted) }
 }
 
 #[cfg(test)]
