@@ -22,6 +22,7 @@ mod components;
 mod confine;
 mod doctor;
 mod escape;
+mod examples;
 mod fetch;
 mod files;
 mod guest;

@@ -31,7 +31,7 @@ impl Guest for Matches {
         }
         let limit = limit.unwrap_or(50) as usize;
         let mut search = Search::new(compile(&pattern, how)?, limit, how.contains(How::HIDDEN));
-        paths.iter().for_each(|path| search.look(path.as_ref()));
+        paths.iter().for_each(|path| search.begin(path));
         Ok(search.end())
     }
 

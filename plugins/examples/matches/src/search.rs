@@ -41,8 +41,13 @@ impl Search {
         self.found
     }
 
-    /// Looks through a file, or through a folder with everything below it.
-    pub(crate) fn look(&mut self, path: &Path) {
+    /// Looks through a file, or through a folder with everything below it. A relative path begins in the
+    /// workspace.
+    pub(crate) fn begin(&mut self, path: &str) {
+        self.look(&whole(Path::new(path)));
+    }
+
+    fn look(&mut self, path: &Path) {
         let looked = if path.is_dir() { self.folder(path) } else { self.file(path) };
         if let Err(error) = looked {
             self.skip(path, error.to_string());
@@ -103,11 +108,22 @@ impl Search {
     }
 }
 
+#[cfg(target_os = "wasi")]
+fn whole(path: &Path) -> PathBuf {
+    let workspace = wasip2::cli::environment::initial_cwd().unwrap_or_default();
+    Path::new(&workspace).join(path).components().collect()
+}
+
+#[cfg(not(target_os = "wasi"))]
+fn whole(path: &Path) -> PathBuf {
+    path.to_owned()
+}
+
 fn place(path: &Path, number: usize, line: &str, groups: &Captures<'_>) -> Place {
     let whole = groups.get_match();
     let before = line[..whole.start()].chars().count();
     Place {
-        file: PathBuf::from(path).to_string_lossy().into_owned(),
+        file: path.to_string_lossy().into_owned(),
         line: u32::try_from(number + 1).unwrap_or(u32::MAX),
         column: u32::try_from(before + 1).unwrap_or(u32::MAX),
         text: shown(whole.as_str()),
@@ -148,8 +164,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         let mut search = search("fn ", 1000, true);
-        search.look(Path::new("src"));
-        search.look(Path::new("nowhere"));
+        search.begin("src");
+        search.begin("nowhere");
         let found = search.end();
         assert!(found.places.iter().any(|place| place.file == "src/search.rs"));
         assert_eq!(found.skipped.len(), 1);
