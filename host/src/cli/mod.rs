@@ -19,6 +19,7 @@ mod log;
 mod new;
 mod pack;
 mod packages;
+mod publish;
 mod remove;
 mod run;
 mod schema;
@@ -116,6 +117,8 @@ enum Verb {
     Dev(dev::Dev),
     /// Add documentation and program.toml to a component, or make one file of a package's folder
     Pack(pack::Pack),
+    /// Push a component or a package to a registry
+    Publish(publish::Publish),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -149,6 +152,7 @@ impl Cli {
             Verb::Build(verb) => verb.execute(terminal).await,
             Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
+            Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
