@@ -31,6 +31,7 @@ mod inspect;
 mod journal;
 mod manifest;
 mod many;
+mod packages;
 mod plugin;
 mod registry;
 mod rights;
