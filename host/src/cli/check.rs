@@ -12,7 +12,7 @@ use self::component::Checked;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::backend::lookup::find_on_path;
-use crate::program::{FILE_NAME, Options, Program};
+use crate::program::{Bench, FILE_NAME, Options, Program};
 use crate::report::Problem;
 
 #[derive(Debug, Args)]
@@ -40,7 +40,10 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let missing = missing(&program);
     program.problems.extend(missing);
     let components = match program.manifest.build {
-        Some(_) => component::of_program(&program.manifest, &Program::engine(options)?).await,
+        Some(_) => {
+            let bench = Bench::new(options, &program.manifest)?;
+            component::of_program(&program.manifest, bench.engine()?).await
+        }
         None => Vec::new(),
     };
     let report = program.report();
