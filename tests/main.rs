@@ -30,6 +30,7 @@ mod journal;
 mod manifest;
 mod many;
 mod plugin;
+mod reuse;
 mod rights;
 mod search;
 mod secrets;

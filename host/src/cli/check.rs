@@ -8,6 +8,7 @@ use super::{Common, Exit};
 use crate::backend::lookup::find_on_path;
 use crate::program::Program;
 use crate::report::Problem;
+use crate::tool::{bytes, tokens};
 
 #[derive(Debug, Args)]
 pub(super) struct Check {}
@@ -15,8 +16,8 @@ pub(super) struct Check {}
 impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let mut program = Program::load(&common.options(terminal, false)?).await?;
-        let missing = missing(&program);
-        program.problems.extend(missing);
+        let (missing, crowded) = (missing(&program), crowded(&program));
+        program.problems.extend(missing.into_iter().chain(crowded));
         let report = program.report();
         if terminal.json {
             let problems: Vec<_> =
@@ -40,6 +41,19 @@ fn missing(program: &Program) -> Vec<Problem> {
         problem.at(name.span, "not found on PATH").hint("install it, or put the directory it is in on PATH")
     };
     missing.map(problem).collect()
+}
+
+/// A `tool_budget` that not even the two tools fit that stand for all others.
+fn crowded(program: &Program) -> Option<Problem> {
+    let budget = program.manifest.agent.tool_budget?;
+    let tools = program.agent_tools(&[]);
+    let cost = tokens(tools.defs().into_iter().map(bytes).sum());
+    let is_met = usize::try_from(budget).is_ok_and(|budget| cost <= budget);
+    let problem = || {
+        Problem::new(format!("`tool_budget = {budget}` in `[agent]` is too small for any tool"))
+            .hint(format!("the two tools that find and run the others take some {cost} tokens by themselves"))
+    };
+    (!is_met).then(problem)
 }
 
 fn described(program: &Program, problem: &Problem) -> serde_json::Value {

@@ -69,17 +69,7 @@ impl Plugin {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
         let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner {
-            name,
-            engine,
-            met,
-            linked,
-            injections,
-            reuse: None,
-            stock,
-            calls,
-            restocking,
-        }))
+        Self(Arc::new(Inner { name, engine, met, linked, injections, reuse: None, stock, calls, restocking }))
     }
 
     /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
