@@ -36,6 +36,7 @@ mod many;
 mod packages;
 mod plugin;
 mod registry;
+mod reuse;
 mod rights;
 mod search;
 mod secrets;
