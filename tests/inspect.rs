@@ -76,7 +76,7 @@ fn wa04_what_is_broken_says_what_it_is() {
     for (file, code, expected) in [
         ("cut.wasm", 3, "broken"),
         ("module.wasm", 3, "a core WebAssembly module"),
-        ("empty.wasm", 3, "exports nothing"),
+        ("empty.wasm", 3, "none: exports no function"),
         ("text.wasm", 5, "neither a WebAssembly component nor a tar archive"),
         ("none.wasm", 5, "cannot look at"),
     ] {
