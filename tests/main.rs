@@ -11,6 +11,7 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod act;
 mod agent;
 mod authoring;
 mod bash;
@@ -22,6 +23,7 @@ mod components;
 mod confine;
 mod doctor;
 mod escape;
+mod examples;
 mod fetch;
 mod files;
 mod guest;
@@ -34,11 +36,13 @@ mod many;
 mod packages;
 mod plugin;
 mod registry;
+mod reuse;
 mod rights;
 mod search;
 mod secrets;
 mod tidy;
 mod time;
 mod tiny;
+mod typed;
 mod web;
 mod workspace;

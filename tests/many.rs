@@ -53,6 +53,23 @@ fn pr14_pr15_the_list_for_an_agent_fits_its_budget() {
     );
 }
 
+/// PR15: a budget that nothing fits is a mistake, and `haft check` says so.
+#[test]
+fn pr15_a_budget_for_nothing_is_told() {
+    let home = Home::new();
+    program(&home, 1, "[agent]\ntool_budget = 20\n");
+    assert_eq!(listed(&home, &["tools", "--agent"]).len(), 2);
+    let check = home.haft(&["check"]);
+    assert_eq!(check.code, 3);
+    assert!(
+        check.stderr.contains("`tool_budget = 20` in `[agent]` is too small for any tool"),
+        "{}",
+        check.stderr
+    );
+    program(&home, 1, "[agent]\ntool_budget = 2000\n");
+    assert_eq!(home.haft(&["check"]).code, 0);
+}
+
 /// One call looks at the plugin that has the tool and at no other, and still knows the nearest name.
 #[test]
 fn one_call_looks_at_one_plugin() {

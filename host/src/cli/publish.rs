@@ -17,7 +17,7 @@ use crate::author::pack;
 use crate::manifest::{self, Manifest};
 use crate::package::oci::{Content, OciError, Publication, Pushed, Reference, push};
 use crate::plugin::inspect::Look;
-use crate::program::{FILE_NAME, Places, Program};
+use crate::program::{Bench, FILE_NAME, Places};
 use crate::report::Report;
 
 /// What the annotations of registries begin with.
@@ -56,11 +56,12 @@ struct Ready {
 impl Publish {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let reference = self.reference()?;
-        let engine = Program::engine(&common.options(terminal, false)?)?;
+        let bench = Bench::new(&common.options(terminal, false)?, &Manifest::default())?;
+        let engine = bench.engine()?;
         let ready = if self.what.is_dir() {
-            self.package(&engine, terminal).await?
+            self.package(engine, terminal).await?
         } else {
-            self.component(&engine, terminal).await?
+            self.component(engine, terminal).await?
         };
         let Some(ready) = ready else { return Ok(Exit::Program) };
         let size = std::fs::metadata(&ready.publication.file).map_or(0, |metadata| metadata.len());

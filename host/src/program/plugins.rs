@@ -13,7 +13,7 @@ use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::manifest::{Component, Located, Manifest, Package, Plugin as Declared, PluginSecret};
 use crate::package::Kind;
-use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source};
+use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
 use crate::report::{Problem, Span};
 use crate::secret::Secrets;
 use crate::tool::exposed_name;
@@ -113,6 +113,9 @@ impl<'m> Assembly<'m> {
                             plugin = plugin.with_reuse(reuse);
                         }
                     }
+                    let named =
+                        |one: &Uncallable| format!("`{}` of `{}` {}", one.name, wanted.name, one.reason);
+                    self.uncallable.extend(plugin.uncallable().iter().map(named));
                     self.add(wanted, &plugin)?;
                 }
                 Err(error) => self.problems.push(unloadable(wanted, &error)),

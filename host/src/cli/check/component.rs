@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::super::build::shown;
 use super::super::terminal::Terminal;
 use super::super::{Common, Exit};
-use crate::author::check::{Findings, Subject, examine, tokens};
+use crate::author::check::{Findings, Subject, examine, gist, tokens};
 use crate::author::pack::size;
 use crate::call::ToolDef;
 use crate::limit::Limits;
 use crate::manifest::{Component, GrantTable, Manifest, Plugin as Declared};
 use crate::plugin::inspect::{Look, look};
 use crate::plugin::{Engine, LoadError, Plugin, Source};
-use crate::program::{FILE_NAME, Program};
+use crate::program::{Bench, FILE_NAME};
 use crate::report::{Problem, Report};
 
 /// A component that was looked at.
@@ -31,8 +31,8 @@ pub(in crate::cli) struct Checked {
 
 /// Checks one component's file.
 pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-    let engine = Program::engine(&common.options(terminal, false)?)?;
-    let checked = check(path, None, &engine).await?;
+    let bench = Bench::new(&common.options(terminal, false)?, &Manifest::default())?;
+    let checked = check(path, None, bench.engine()?).await?;
     let is_good = checked.findings.errors.is_empty();
     if terminal.json {
         terminal.json(&checked.json())?;
@@ -138,8 +138,7 @@ impl Checked {
             // Writing to a `String` cannot fail.
             let _ = write!(text, ", {}, {count}, about {all} tokens", plugin.contract());
             for tool in tools {
-                let line = tool.description.lines().next().unwrap_or_default();
-                let _ = write!(text, "\n  {}__{}  {line}", self.name, tool.name);
+                let _ = write!(text, "\n  {}__{}  {}", self.name, tool.name, gist(&tool.description));
             }
         }
         if let Some(asked) = &self.asked {

@@ -125,9 +125,9 @@ async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload
         Err(OciError { failure: Failure::Missing(_), .. }) => {}
         Err(error) => return Err(error),
     }
-    let begin = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
-    let answer = registry.send(&begin, WITHIN).await?;
-    let url = upload(registry, &answer, descriptor).map_err(|failure| registry.failed(failure))?;
+    let opening = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
+    let begun = registry.send(&opening, WITHIN).await?;
+    let url = upload(registry, &begun, descriptor).map_err(|failure| registry.failed(failure))?;
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, UPLOAD).await?;
     Ok(())
 }
