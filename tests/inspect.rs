@@ -34,7 +34,7 @@ fn wa08_a_component_of_another_host_is_looked_into() {
         "signature not signed",
         "asks for  nothing: no files, no network, no environment",
         "contract  act:tools",
-        "time__get_current_time(timezone?: string | null)",
+        "time__get_current_time(timezone?: string)",
         "Get current time in a specified timezone",
         "environment: sees the variables that it is granted",
         "exports   act:tools/tool-provider@0.1.0",
@@ -75,8 +75,8 @@ fn wa04_what_is_broken_says_what_it_is() {
     write("text.wasm", b"hello");
     for (file, code, expected) in [
         ("cut.wasm", 3, "broken"),
-        ("module.wasm", 3, "core module"),
-        ("empty.wasm", 3, "exports nothing"),
+        ("module.wasm", 3, "a core WebAssembly module"),
+        ("empty.wasm", 3, "none: exports no function"),
         ("text.wasm", 5, "neither a WebAssembly component nor a tar archive"),
         ("none.wasm", 5, "cannot look at"),
     ] {
@@ -95,7 +95,8 @@ fn what_comes_with_haft_is_known_by_its_name() {
     let answer = home.haft(&["inspect", "files"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert!(
-        answer.stdout.contains("haft itself") && answer.stdout.contains("read(path: string"),
+        answer.stdout.contains("haft itself")
+            && answer.stdout.contains("read(file_path: string, offset?: integer"),
         "{}",
         answer.stdout
     );

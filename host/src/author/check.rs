@@ -104,7 +104,7 @@ impl Findings {
             let hint = format!("`haft build` adds it, and so does `haft pack {path} --wit DIR`");
             self.warn("no documentation in the component: models see names and types only".into(), &[hint]);
         }
-        if subject.look.program.is_none() && subject.asked.is_none() {
+        if subject.look.program.is_none() && subject.asked.is_none() && subject.look.act.is_none() {
             let hint = "`haft build` and `haft pack --program program.toml` add it".to_owned();
             self.warn("nothing says what it asks for: whoever installs it has to find out".into(), &[hint]);
         }

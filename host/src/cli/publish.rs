@@ -32,7 +32,7 @@ Examples:
   haft publish oci://ghcr.io/owner/words:1.0.0 words.wasm
   haft publish oci://ghcr.io/owner/github:2.1.0 ./github")]
 pub(super) struct Publish {
-    /// Where to: oci://REGISTRY/REPOSITORY:TAG
+    /// Where to: `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(value_name = "REFERENCE")]
     reference: String,
     /// A component, or a folder with a program.toml
@@ -96,7 +96,7 @@ impl Publish {
         terminal: Terminal,
     ) -> anyhow::Result<Option<Ready>> {
         let checked = component::check(&self.what, None, engine).await?;
-        if !is_right(&checked, terminal)? {
+        if !is_right(&checked, terminal) {
             return Ok(None);
         }
         let look = checked.look();
@@ -126,7 +126,7 @@ impl Publish {
     ) -> anyhow::Result<Option<Ready>> {
         let manifest = Manifest::load(&self.what.join(FILE_NAME))?;
         for checked in component::of_program(&manifest, engine).await {
-            if !is_right(&checked, terminal)? {
+            if !is_right(&checked, terminal) {
                 return Ok(None);
             }
         }
@@ -146,15 +146,15 @@ impl Publish {
 }
 
 /// Tells what is wrong; warnings keep nobody from publishing.
-fn is_right(checked: &Checked, terminal: Terminal) -> anyhow::Result<bool> {
+fn is_right(checked: &Checked, terminal: Terminal) -> bool {
     let findings = &checked.findings;
     terminal.warn(&Report::new(findings.warnings.clone()));
     if findings.errors.is_empty() {
-        return Ok(true);
+        return true;
     }
     terminal.say(Report::new(findings.errors.clone()).styled());
     terminal.hint("nothing was published; `haft check` says the same");
-    Ok(false)
+    false
 }
 
 /// What registries show: what program.toml says, else what the component says of itself.

@@ -79,7 +79,7 @@ pub(super) struct Index {
 /// One of the two.
 #[derive(Clone, Debug)]
 pub(super) enum Document {
-    Manifest(Manifest),
+    Manifest(Box<Manifest>),
     Index(Index),
 }
 
