@@ -110,7 +110,7 @@ async fn wa01_exports_of_toolchains_are_no_tools() {
                 (func (export "r") (param i32 i32 i32 i32) (result i32) unreachable))
             (core instance $i (instantiate $m)) (func $f (canon lift (core func $i "f")))
             (func $init (param "shim" string) (param "script" string)
-                (canon lift (core func $i "i") (memory $i "m") (realloc (func $i "r"))))
+                (canon lift (core func $i "i") (memory (core memory $i "m")) (realloc (core func $i "r"))))
             (instance $j (export "init" (func $f)) (export "run" (func $f)))
             {exports})"#
         )
