@@ -215,6 +215,8 @@ async fn an_instance_is_replaced_with_its_directories() {
     std::fs::create_dir(&granted).unwrap();
     let plugin = plugin(USUAL).await;
     for (name, rights) in [("first", grant(&[], &[&granted])), ("second", grant(&[&granted], &[]))] {
+        // What the round before wrote.
+        let _ = std::fs::remove_file(granted.join("after"));
         let toolbox = agent(&plugin, &rights, Limits::default());
         assert_eq!(count(&toolbox).await, "1");
         call(&toolbox, "list_dir", json!({ "path": granted })).await;

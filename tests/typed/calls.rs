@@ -72,7 +72,7 @@ async fn wa01_answers_are_text_or_json() {
     ] {
         assert_eq!(guest.says(tool, arguments.clone()).await, expected, "{tool} {arguments}");
     }
-    let binary = guest.call("reverse", json!({ "data": { "base64": "GgoNCkdOUIk=" } })).await;
+    let binary = guest.call("reverse", json!({ "data": { "base64": "ChoKDUdOUIk=" } })).await;
     assert_eq!(binary.content, "[image/png, 8 bytes]");
     assert_eq!(
         binary.attachments[0].data,

@@ -26,8 +26,8 @@ fn taking(types: &str, x: &str) -> Vec<u8> {
 async fn wa04_ten_thousand_functions_are_too_many() {
     let (mut wit, mut functions) = (String::from("package a:b; interface c {"), String::new());
     for index in 0..10_000 {
-        write!(wit, "f{index}: func();").unwrap();
-        write!(functions, r#"(export "a:b/c#f{index}" (func 0))"#).unwrap();
+        write!(wit, "g{index}: func();").unwrap();
+        write!(functions, r#"(export "a:b/c#g{index}" (func 0))"#).unwrap();
     }
     let bytes = component(&(wit + "} world w { export c; }"), &format!("(module (func) {functions})"));
     assert_eq!(
@@ -47,16 +47,12 @@ async fn wa04_types_that_explode_are_named() {
     let plugin = loaded(taking(&types, "t4")).await.unwrap();
     assert_eq!(names(&plugin), [] as [&str; 0]);
     assert_eq!(plugin.uncallable()[0].reason, "takes more than 2000 types");
-    // Within that, with names as long as they may be.
+    // Within that, with names that no vendor takes.
     let long = |count: usize| -> String {
         (0..count).map(|index| format!("{}{index:03}: string,", "x".repeat(300))).collect()
     };
     let plugin = loaded(taking(&format!("record t {{ {} }}", long(400)), "t")).await.unwrap();
-    assert!(
-        plugin.uncallable()[0].reason.starts_with("takes so much that its schema has 2"),
-        "{:?}",
-        plugin.uncallable()
-    );
+    assert_eq!(plugin.uncallable()[0].reason, "takes a field whose name has more than 64 characters");
     let deep = format!("{}string{}", "list<".repeat(30), ">".repeat(30));
     let bytes = component(
         &format!("package a:b; interface c {{ f: func(x: {deep}); }} world w {{ export c; }}"),
