@@ -11,6 +11,7 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod act;
 mod agent;
 mod authoring;
 mod bash;
@@ -28,17 +29,20 @@ mod files;
 mod guest;
 mod hostile;
 mod http;
+mod inspect;
 mod journal;
 mod manifest;
 mod many;
 mod packages;
 mod plugin;
 mod registry;
+mod reuse;
 mod rights;
 mod search;
 mod secrets;
 mod tidy;
 mod time;
 mod tiny;
+mod typed;
 mod web;
 mod workspace;

@@ -35,13 +35,13 @@ fn listed(home: &Home, arguments: &[&str]) -> Vec<(String, u64)> {
 #[test]
 fn pr14_pr15_the_list_for_an_agent_fits_its_budget() {
     let home = Home::new();
-    program(&home, 12, "[agent]\ntools = [\"time\", \"p*\"]\ntool_budget = 800\n");
+    program(&home, 12, "[agent]\ntools = [\"time\", \"p*\"]\ntool_budget = 550\n");
     assert_eq!(listed(&home, &["tools"]).len(), 7 + 12, "without the agent's bounds");
     let told = listed(&home, &["tools", "--agent"]);
     let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names[..2], ["time", "p0__hello"]);
     assert_eq!(names[names.len() - 2..], ["find_tools", "program"]);
-    assert!(names.len() < 13 && told.iter().map(|(_, tokens)| tokens).sum::<u64>() <= 810, "{told:?}");
+    assert!(names.len() < 13 && told.iter().map(|(_, tokens)| tokens).sum::<u64>() <= 560, "{told:?}");
     let table = home.haft(&["tools", "--agent"]).stdout;
     let left = 13 + 2 - names.len();
     assert!(table.contains(&format!("{left} more tools are found by `find_tools`")), "{table}");
@@ -51,6 +51,23 @@ fn pr14_pr15_the_list_for_an_agent_fits_its_budget() {
         home.haft(&["call", "PROGRAM", "-a", "name=p3__hello", "-a", r#"args={"name": "x"}"#]).stdout,
         "hello x\n"
     );
+}
+
+/// PR15: a budget that nothing fits is a mistake, and `haft check` says so.
+#[test]
+fn pr15_a_budget_for_nothing_is_told() {
+    let home = Home::new();
+    program(&home, 1, "[agent]\ntool_budget = 20\n");
+    assert_eq!(listed(&home, &["tools", "--agent"]).len(), 2);
+    let check = home.haft(&["check"]);
+    assert_eq!(check.code, 3);
+    assert!(
+        check.stderr.contains("`tool_budget = 20` in `[agent]` is too small for any tool"),
+        "{}",
+        check.stderr
+    );
+    program(&home, 1, "[agent]\ntool_budget = 2000\n");
+    assert_eq!(home.haft(&["check"]).code, 0);
 }
 
 /// One call looks at the plugin that has the tool and at no other, and still knows the nearest name.

@@ -51,10 +51,6 @@ async fn wa04_what_is_no_plugin_is_refused() {
         ),
         (wat("(component)"), "exports no function that could be a tool"),
         (
-            Tiny { export: "acme:plugin/tools@0.1.0".into(), ..Tiny::default() }.source(),
-            "exports no function that could be a tool, only `acme:plugin/tools@0.1.0`",
-        ),
-        (
             Tiny { export: "haft:plugin/tools@0.2.0".into(), ..Tiny::default() }.source(),
             "built for `haft:plugin@0.2.0`, and this haft speaks 0.1.0; rebuild it against that version",
         ),

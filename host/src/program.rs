@@ -67,6 +67,8 @@ pub struct Program {
     pub confiner: Confiner,
     /// What is wrong without keeping the rest from working; already checked by `haft check`.
     pub problems: Vec<Problem>,
+    /// What plugins export and nobody can call, one line each, with the reason.
+    pub uncallable: Vec<String>,
     /// What is left out of answers, events and the journal: the secrets that program.toml names.
     pub redactor: Redactor,
     /// Where calls are noted down.
@@ -95,7 +97,10 @@ impl Program {
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
-        let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
+        let rights = (&grant, options.allow.as_slice());
+        let of_packages = packages::granted(&manifest, &places, rights, &installed, &mut problems)?;
+        let all = std::iter::once(&grant).chain(&declared).chain(of_packages.iter().flatten());
+        let engine = engine(options, &places, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
@@ -103,10 +108,11 @@ impl Program {
                 None => {}
             }
         }
-        let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
+        let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
+        let mut assembly = Assembly { manifest: &manifest, toolbox, problems, uncallable };
         assembly.native(&confiner, &grant)?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
-        wanted.extend(assembly.of_packages(&installed, &places, &options.allow, &grant)?);
+        wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
         let (now, later) = plugins::apart(wanted, options.only.as_deref());
         assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;
@@ -120,19 +126,21 @@ impl Program {
             None => assembly.unsupported(&installed),
         }
         let skills = packages::skills(&installed);
-        let Assembly { toolbox, problems, .. } = assembly;
+        let Assembly { toolbox, problems, uncallable, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         drop(installed);
-        Ok(Self { manifest, toolbox, skills, grant, confiner, problems, redactor, journal, places })
-    }
-
-    /// An engine for looking at components that belong to no program yet, with the compiled code
-    /// that programs share.
-    pub fn engine(options: &Options) -> anyhow::Result<Engine> {
-        let (places, manifest) = (Places::of_this_machine()?, Manifest::default());
-        let confiner = options.confiner.clone().unwrap_or_default();
-        let grant = grants::sandbox(&manifest, &places, &options.allow, &mut Vec::new())?;
-        engine(options, &places, &confiner, std::iter::once(&grant))
+        Ok(Self {
+            manifest,
+            toolbox,
+            skills,
+            grant,
+            confiner,
+            problems,
+            uncallable,
+            redactor,
+            journal,
+            places,
+        })
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.
@@ -219,4 +227,5 @@ struct Assembly<'a> {
     manifest: &'a Manifest,
     toolbox: Toolbox,
     problems: Vec<Problem>,
+    uncallable: Vec<String>,
 }

@@ -70,7 +70,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
     github 1.2.0: Works with issues
       from      ./github
       digest    sha256:DIGEST (SIZE)
-      signed    by nobody
+      signature not signed
       by        Ada <ada@example.com>, licence MIT
       tools     words__count            Counts the lines, words, characters and bytes of a text file.
                 program__github__greet  Greets

@@ -12,8 +12,9 @@ use self::component::Checked;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::backend::lookup::find_on_path;
-use crate::program::{FILE_NAME, Options, Program};
+use crate::program::{Bench, FILE_NAME, Options, Program};
 use crate::report::Problem;
+use crate::tool::{bytes, tokens};
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
@@ -37,10 +38,13 @@ impl Check {
 /// Checks a program; of a plugin project also the components, as whoever ships them should.
 async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut program = Program::load(options).await?;
-    let missing = missing(&program);
-    program.problems.extend(missing);
+    let (missing, crowded) = (missing(&program), crowded(&program));
+    program.problems.extend(missing.into_iter().chain(crowded));
     let components = match program.manifest.build {
-        Some(_) => component::of_program(&program.manifest, &Program::engine(options)?).await,
+        Some(_) => {
+            let bench = Bench::new(options, &program.manifest)?;
+            component::of_program(&program.manifest, bench.engine()?).await
+        }
         None => Vec::new(),
     };
     let report = program.report();
@@ -49,12 +53,21 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
         let components: Vec<_> = components.iter().map(Checked::json).collect();
         let tools = program.toolbox.entries().len();
-        terminal.json(&json!({ "tools": tools, "problems": problems, "components": components }))?;
+        let uncallable = &program.uncallable;
+        terminal.json(&json!({
+            "tools": tools,
+            "problems": problems,
+            "uncallable": uncallable,
+            "components": components,
+        }))?;
         return Ok(if is_good { Exit::Success } else { Exit::Program });
     }
     match &report {
         Some(report) => terminal.say(report.styled()),
         None => terminal.data(&summary(&program, components.is_empty()))?,
+    }
+    for line in &program.uncallable {
+        terminal.say(format!("not callable: {line}"));
     }
     for component in &components {
         component.tell(terminal)?;
@@ -74,6 +87,19 @@ fn missing(program: &Program) -> Vec<Problem> {
         problem.at(name.span, "not found on PATH").hint("install it, or put the directory it is in on PATH")
     };
     missing.map(problem).collect()
+}
+
+/// A `tool_budget` that not even the two tools fit that stand for all others.
+fn crowded(program: &Program) -> Option<Problem> {
+    let budget = program.manifest.agent.tool_budget?;
+    let tools = program.agent_tools(&[]);
+    let cost = tokens(tools.defs().into_iter().map(bytes).sum());
+    let is_met = usize::try_from(budget).is_ok_and(|budget| cost <= budget);
+    let problem = || {
+        Problem::new(format!("`tool_budget = {budget}` in `[agent]` is too small for any tool"))
+            .hint(format!("the two tools that find and run the others take some {cost} tokens by themselves"))
+    };
+    (!is_met).then(problem)
 }
 
 fn described(program: &Program, problem: &Problem) -> serde_json::Value {

@@ -325,6 +325,11 @@ impl Grant {
         &self.sealed.fixed
     }
 
+    /// The directory that relative paths start from, whether it may be read or not.
+    pub fn base(&self) -> Option<&Root> {
+        self.workspace.as_ref()
+    }
+
     /// Exactly the directories a guest gets, each under its absolute path. The workspace is not
     /// preopened as `.` too: a guest's C library takes such a name for the root of every path, and
     /// `/etc/x` would quietly become `x` in the workspace. A guest asks for its working directory.

@@ -246,7 +246,7 @@ impl Raw {
         let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
         check(&digest)?;
         match archive::form(&self.path).map_err(failed)? {
-            None => Err(FetchError::Form(crate::report::plain(source))),
+            None => Err(FetchError::Form(crate::report::plain(bare(source)))),
             Some(Form::Component) => {
                 let (content, kept) = (Content::Component(self.path), digest.clone());
                 Ok(Fetched { content, digest, kept, size, resolved, verdict })
@@ -272,4 +272,10 @@ async fn apart<T: Send + 'static, E: From<TreeError> + Send + 'static>(
             Err(TreeError::Io { action: "work on", path: PathBuf::new(), source }.into())
         }
     }
+}
+
+/// A source for messages: a URL without its query, which may hold a secret.
+fn bare(source: &str) -> &str {
+    let end = if source.contains("://") { source.find('?') } else { None };
+    source.get(..end.unwrap_or(source.len())).unwrap_or(source)
 }

@@ -35,3 +35,49 @@ pub(super) fn is_clean(table: &mut ResourceTable, directories: usize) -> bool {
     }
     own <= directories && streams <= STANDARD_STREAMS && others <= MAX_KEPT
 }
+
+#[cfg(test)]
+mod tests {
+    use wasmtime_wasi::filesystem::{Dir, File};
+    use wasmtime_wasi::p2::pipe::{ClosedInputStream, SinkOutputStream};
+    use wasmtime_wasi::{FsPerms, OpenMode};
+
+    use super::*;
+
+    fn directory() -> Descriptor {
+        let open = std::fs::File::open("/").unwrap();
+        Descriptor::Dir(Dir::new(open, FsPerms::ReadOnly, OpenMode::READ, true))
+    }
+
+    fn table(fill: impl FnOnce(&mut ResourceTable)) -> ResourceTable {
+        let mut table = ResourceTable::new();
+        let (input, output): (DynInputStream, DynOutputStream) =
+            (Box::new(ClosedInputStream), Box::new(SinkOutputStream));
+        table.push(input).unwrap();
+        table.push(output).unwrap();
+        table.push(directory()).unwrap();
+        fill(&mut table);
+        table
+    }
+
+    /// What every guest has may stay; anything else that is open may not.
+    #[test]
+    fn what_is_open_is_seen() {
+        assert!(is_clean(&mut table(|_| {}), 1));
+        assert!(!is_clean(&mut table(|_| {}), 0), "a directory more than there are");
+        let file = |table: &mut ResourceTable| {
+            let open = std::fs::File::open("/dev/null").unwrap();
+            let file = File::new(open, FsPerms::ReadOnly, OpenMode::READ, true);
+            drop(table.push(Descriptor::File(file)).unwrap());
+        };
+        assert!(!is_clean(&mut table(file), 1));
+        let streams = |table: &mut ResourceTable| {
+            for _ in 0..STANDARD_STREAMS {
+                let stream: DynOutputStream = Box::new(SinkOutputStream);
+                table.push(stream).unwrap();
+            }
+        };
+        assert!(!is_clean(&mut table(streams), 1));
+        assert!(!is_clean(&mut table(|table| drop(table.push("anything else").unwrap())), 1));
+    }
+}

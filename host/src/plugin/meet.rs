@@ -37,7 +37,8 @@ pub(super) async fn meet(
     let listing = match listing {
         Some(listing) => listing,
         None => ask(engine, name, &linked, limits).await?,
-    };
+    }
+    .bounded()?;
     if let Some(code) = code {
         let (own, own_record, own_listing) = (engine.clone(), record.clone(), listing.clone());
         let learn = move || own.cache().map(|cache| cache.learn(&own_record, code, &own_listing));

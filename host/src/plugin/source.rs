@@ -82,7 +82,7 @@ impl Source {
     }
 
     /// What is written about the component in the file `NAME.wit` beside it, where there is one that
-    /// can be read.
+    /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
     pub(super) fn words(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let path = path.with_extension("wit");

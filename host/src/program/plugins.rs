@@ -13,7 +13,7 @@ use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::manifest::{Component, Located, Manifest, Package, Plugin as Declared, PluginSecret};
 use crate::package::Kind;
-use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source};
+use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
 use crate::report::{Problem, Span};
 use crate::secret::Secrets;
 use crate::tool::exposed_name;
@@ -46,6 +46,11 @@ impl Wanted<'_> {
     fn offers(&self, own: &str, exposed: &str) -> bool {
         is_offered(self.declared, own)
             && self.package.is_none_or(|package| packages::offers(package, exposed))
+    }
+
+    /// Whether it is a file of its author's, which nothing but they can put right.
+    fn is_own_file(&self) -> bool {
+        self.declared.is_some_and(|plugin| matches!(plugin.component.value, Component::File(_)))
     }
 
     /// Where it stands in the program's file.
@@ -108,6 +113,9 @@ impl<'m> Assembly<'m> {
                             plugin = plugin.with_reuse(reuse);
                         }
                     }
+                    let named =
+                        |one: &Uncallable| format!("`{}` of `{}` {}", one.name, wanted.name, one.reason);
+                    self.uncallable.extend(plugin.uncallable().iter().map(named));
                     self.add(wanted, &plugin)?;
                 }
                 Err(error) => self.problems.push(unloadable(wanted, &error)),
@@ -209,10 +217,10 @@ fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {
         None => problem,
     };
     match (error, wanted.package) {
-        (LoadError::Pinned, None) => {
+        (LoadError::Pinned, None) if wanted.is_own_file() => {
             problem.hint(format!("`haft update {}` shows what it is now and asks again", wanted.name))
         }
-        (LoadError::Pinned, Some(_)) => {
+        (LoadError::Pinned, _) => {
             problem.hint("`haft add` fetches it again; `haft verify` checks everything")
         }
         _ => problem,

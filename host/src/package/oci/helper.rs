@@ -86,7 +86,6 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
         environment: Vec::new(),
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
-        environment: Vec::new(),
     };
     let context = Context {
         grant: &grant,

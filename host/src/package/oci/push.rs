@@ -82,7 +82,7 @@ pub async fn push(
         }
         _ => {}
     }
-    progress.tell(Step::Started { what: &reference.to_string(), total: Some(layer.size) });
+    progress.tell(Step::Sending { what: &reference.to_string(), total: layer.size });
     let sent = send(&registry, reference, publication, &manifest, config, bytes).await;
     progress.tell(Step::Finished);
     sent.map(|()| pushed)
@@ -125,8 +125,8 @@ async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload
         Err(OciError { failure: Failure::Missing(_), .. }) => {}
         Err(error) => return Err(error),
     }
-    let begin = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
-    let begun = registry.send(&begin, WITHIN).await?;
+    let opening = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
+    let begun = registry.send(&opening, WITHIN).await?;
     let url = upload(registry, &begun, descriptor).map_err(|failure| registry.failed(failure))?;
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, UPLOAD).await?;
     Ok(())
