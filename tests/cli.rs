@@ -43,7 +43,7 @@ impl Home {
     }
 
     /// haft in the folder to work in, with this home and a key in its environment.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         command
             .args(arguments)
@@ -61,7 +61,7 @@ impl Home {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
-    fn call(&self, tool: &str, arguments: &Value) -> Answer {
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Answer {
         self.haft(&["call", tool, &arguments.to_string()])
     }
 }

@@ -11,7 +11,9 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod act;
 mod agent;
+mod authoring;
 mod bash;
 mod cache;
 mod cli;
@@ -21,6 +23,7 @@ mod components;
 mod confine;
 mod doctor;
 mod escape;
+mod examples;
 mod fetch;
 mod files;
 mod guest;
@@ -29,7 +32,9 @@ mod http;
 mod journal;
 mod manifest;
 mod many;
+mod packages;
 mod plugin;
+mod registry;
 mod reuse;
 mod rights;
 mod search;
@@ -37,5 +42,6 @@ mod secrets;
 mod tidy;
 mod time;
 mod tiny;
+mod typed;
 mod web;
 mod workspace;

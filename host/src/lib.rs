@@ -39,6 +39,8 @@ pub mod native;
 
 pub mod plugin;
 
+pub mod mcp;
+
 pub mod package;
 
 pub mod author;

@@ -1,9 +1,11 @@
 //! Assembly: a program.toml, the places of this machine and what the command line adds become a
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
+mod bench;
 mod builtins;
 mod children;
 mod grants;
+mod packages;
 mod places;
 mod plugins;
 mod secrets;
@@ -11,13 +13,18 @@ mod unsupported;
 
 use std::path::{Path, PathBuf};
 
+pub use self::bench::Bench;
+pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
+pub use self::packages::missing;
+use self::packages::{Installed, Pinned};
 pub use self::places::Places;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
 use crate::manifest::{Manifest, ToolPattern};
+use crate::package::{Lock, Skill, Store, lock_path};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::secret::{Redactor, Secrets};
@@ -52,12 +59,16 @@ pub struct Program {
     pub manifest: Manifest,
     /// Every tool of the program that could be had.
     pub toolbox: Toolbox,
+    /// What installed packages tell the model.
+    pub skills: Vec<Skill>,
     /// What the built-in tools, `bash` and commands may do.
     pub grant: Grant,
     /// What holds `bash` and commands to it.
     pub confiner: Confiner,
     /// What is wrong without keeping the rest from working; already checked by `haft check`.
     pub problems: Vec<Problem>,
+    /// What plugins export and nobody can call, one line each, with the reason.
+    pub uncallable: Vec<String>,
     /// What is left out of answers, events and the journal: the secrets that program.toml names.
     pub redactor: Redactor,
     /// Where calls are noted down.
@@ -78,34 +89,67 @@ impl Program {
         let secrets = Secrets::new(&manifest, &places.home, &redactor);
         secrets.learn();
         let mut problems = Vec::new();
+        let (lock, store) = (lock(&manifest)?, Store::new(&places.store));
+        let pinned = Pinned { lock: &lock, store: &store };
+        let installed = packages::installed(&manifest, &pinned, &mut problems);
+        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
+        grants::unknown_plugins(&manifest, &options.allow, &names)?;
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
-        let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
-        if manifest.has_children() {
+        let rights = (&grant, options.allow.as_slice());
+        let of_packages = packages::granted(&manifest, &places, rights, &installed, &mut problems)?;
+        let all = std::iter::once(&grant).chain(&declared).chain(of_packages.iter().flatten());
+        let engine = engine(options, &places, &confiner, all)?;
+        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
                 None if options.many_calls => confiner.keep_ready(&grant),
                 None => {}
             }
         }
-        let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
+        let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
+        let mut assembly = Assembly { manifest: &manifest, toolbox, problems, uncallable };
         assembly.native(&confiner, &grant)?;
-        let (now, later) =
-            plugins::apart(assembly.wanted(&places, &grant, declared), options.only.as_deref());
+        let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
+        wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
+        let (now, later) = plugins::apart(wanted, options.only.as_deref());
         assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;
+        assembly.package_commands(&installed, &confiner, &grant)?;
         match &options.only {
             // Found; or nobody has it, and whoever asked for it is told the nearest name.
             Some(only) if assembly.toolbox.find(only).is_none() => {
                 assembly.plugins(&engine, later, secrets).await?;
             }
             Some(_) => {}
-            None => assembly.unsupported(),
+            None => assembly.unsupported(&installed),
         }
-        let Assembly { toolbox, problems, .. } = assembly;
+        let skills = packages::skills(&installed);
+        let Assembly { toolbox, problems, uncallable, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
-        Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, places })
+        drop(installed);
+        Ok(Self {
+            manifest,
+            toolbox,
+            skills,
+            grant,
+            confiner,
+            problems,
+            uncallable,
+            redactor,
+            journal,
+            places,
+        })
+    }
+
+    /// An engine for looking at components that belong to no program yet, with the compiled code
+    /// that programs share.
+    pub fn engine(options: &Options) -> anyhow::Result<Engine> {
+        let (places, manifest) = (Places::of_this_machine()?, Manifest::default());
+        let confiner = options.confiner.clone().unwrap_or_default();
+        let grant = grants::sandbox(&manifest, &places, &options.allow, &mut Vec::new())?;
+        engine(options, &places, &confiner, std::iter::once(&grant))
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.
@@ -168,6 +212,18 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
     }
 }
 
+/// What is pinned beside the program's file.
+fn lock(manifest: &Manifest) -> anyhow::Result<Lock> {
+    if manifest.path.as_os_str().is_empty() {
+        return Ok(Lock::default());
+    }
+    let lock = Lock::load(&lock_path(&manifest.path)).map_err(|error| {
+        let problem = Problem::new(error.to_string());
+        Report::from(error.hint().into_iter().fold(problem, Problem::hint))
+    })?;
+    Ok(lock.unwrap_or_default())
+}
+
 /// The journal of this machine, with the program's name.
 fn journal(manifest: &Manifest, places: &Places) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
@@ -180,4 +236,5 @@ struct Assembly<'a> {
     manifest: &'a Manifest,
     toolbox: Toolbox,
     problems: Vec<Problem>,
+    uncallable: Vec<String>,
 }

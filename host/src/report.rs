@@ -261,9 +261,39 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
+/// A text from somebody else on one line, with nothing in it that a terminal would obey or that would
+/// make it look like another text: control characters, and those that turn the direction of writing or
+/// are not to be seen.
+pub fn plain(text: &str) -> String {
+    let is_odd = |c: char| {
+        c.is_control()
+            || matches!(
+                c,
+                '\u{ad}'
+                    | '\u{61c}'
+                    | '\u{180e}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{feff}'
+                    | '\u{fff9}'..='\u{fffb}'
+                    | '\u{e0000}'..='\u{e007f}'
+            )
+    };
+    text.chars().map(|c| if is_odd(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CL04: a stranger's text moves no cursor and hides nothing.
+    #[test]
+    fn plain_text_has_nothing_to_obey() {
+        assert_eq!(plain("größe\u{301} 字 ok"), "größe\u{301} 字 ok");
+        assert_eq!(plain("a\u{1b}[2Jb\nc\td\u{9b}e"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d\u{fffd}e");
+        assert_eq!(plain("\u{202e}x\u{2066}y\u{200b}z\u{e0041}"), "\u{fffd}x\u{fffd}y\u{fffd}z\u{fffd}");
+    }
 
     fn source() -> Source {
         Source::new("a.toml", "first = 1\nsäcond = \"two\"\n")

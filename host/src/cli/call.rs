@@ -88,7 +88,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Text where the schema wants text, or knows nothing; else JSON, if it is JSON.
-fn value(def: Option<&ToolDef>, name: &str, text: String) -> Value {
+pub(super) fn value(def: Option<&ToolDef>, name: &str, text: String) -> Value {
     let schema = def.and_then(|def| def.parameters.get("properties")?.get(name)?.get("type"));
     let wants_text = match schema {
         Some(Value::String(kind)) => kind == "string",

@@ -7,16 +7,18 @@ mod address;
 mod blocked;
 mod destination;
 mod host;
+mod right;
 mod root;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-pub use self::address::AddressError;
+pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
 pub use self::destination::{Destination, Scheme};
 pub use self::host::{HostPattern, HostPatternError};
+pub use self::right::{Right, RightError};
 pub use self::root::Root;
 pub(crate) use self::root::normalise;
 
@@ -290,7 +292,7 @@ impl Grant {
             return Ok(());
         }
         let names_it = |host: &HostPattern| host.is_localhost() && host.matches(destination);
-        match (address::local(address), destination.is_localhost()) {
+        match (local(address), destination.is_localhost()) {
             (Some(AddressError::Loopback), true) if self.hosts.iter().any(names_it) => Ok(()),
             (Some(why), _) => Err(why),
             (None, true) => Err(AddressError::NotLoopback),
@@ -321,6 +323,11 @@ impl Grant {
     /// Files and directories that are not written, whatever else is allowed.
     pub fn fixed(&self) -> &[Root] {
         &self.sealed.fixed
+    }
+
+    /// The directory that relative paths start from, whether it may be read or not.
+    pub fn base(&self) -> Option<&Root> {
+        self.workspace.as_ref()
     }
 
     /// Exactly the directories a guest gets, each under its absolute path. The workspace is not

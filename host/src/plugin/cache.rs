@@ -81,7 +81,7 @@ impl Cache {
 
     /// The digest of a source; reads it only if it has changed since it was last seen.
     pub(super) fn digest(&self, source: &Source) -> io::Result<Digest> {
-        let (Source::File(path), Some(stamp)) = (source, source.stamp()) else {
+        let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
             return Ok(Digest::of(&source.read()?));
         };
         let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());
@@ -125,6 +125,11 @@ impl Cache {
         #[expect(unsafe_code, reason = "see the comment above")]
         let component = unsafe { Component::deserialize_file(engine, &path) };
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
+    }
+
+    /// Bytes of compiled code.
+    pub(super) fn size(&self, code: &Code) -> Option<u64> {
+        fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
     }
 
     fn record(&self, digest: &Digest) -> String {

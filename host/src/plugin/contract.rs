@@ -30,12 +30,14 @@ pub enum Contract {
 #[derive(Clone)]
 pub(super) enum Linked {
     Plugin(world::Linked),
+    Act(act::Linked),
     Typed(typed::Linked),
 }
 
 /// What is called in one instance.
 pub(super) enum Guest {
     Plugin(world::Guest),
+    Act(act::Guest),
     Typed(typed::Guest),
 }
 
@@ -86,7 +88,7 @@ impl Linked {
                 let exports = typed::Exports::of(engine.wasmtime(), component);
                 Ok(Self::Typed(typed::Linked::new(engine.link(component)?, exports)))
             }
-            Contract::Act => Err(LoadError::nothing(&names)),
+            Contract::Act => act::Linked::new(engine.link(component)?, &names).map(Self::Act),
         }
     }
 
@@ -94,6 +96,7 @@ impl Linked {
     pub(super) fn contract(&self) -> Contract {
         match self {
             Self::Plugin(_) => Contract::Plugin,
+            Self::Act(_) => Contract::Act,
             Self::Typed(_) => Contract::Typed,
         }
     }
@@ -102,7 +105,7 @@ impl Linked {
     /// for typed functions wasmtime makes a value of its own of every element of a list, bytes too.
     pub(super) fn result_cost(&self) -> usize {
         match self {
-            Self::Plugin(_) => 0,
+            Self::Plugin(_) | Self::Act(_) => 0,
             Self::Typed(_) => size_of::<wasmtime::component::Val>(),
         }
     }
@@ -111,6 +114,7 @@ impl Linked {
     pub(super) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
         match self {
             Self::Plugin(linked) => linked.instantiate(store).await.map(Guest::Plugin),
+            Self::Act(linked) => linked.instantiate(store).await.map(Guest::Act),
             Self::Typed(linked) => linked.instantiate(store).await.map(Guest::Typed),
         }
     }
@@ -124,6 +128,7 @@ impl Guest {
     ) -> wasmtime::Result<Result<Vec<Untold>, LoadError>> {
         match self {
             Self::Plugin(guest) => guest.list(store).await.map(Ok),
+            Self::Act(guest) => guest.list(store).await,
             Self::Typed(_) => Ok(Ok(Vec::new())),
         }
     }
@@ -136,6 +141,7 @@ impl Guest {
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         match self {
             Self::Plugin(guest) => guest.call(store, request).await,
+            Self::Act(guest) => guest.call(store, request).await,
             Self::Typed(guest) => guest.call(store, request).await,
         }
     }

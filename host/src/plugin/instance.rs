@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
 use super::answer::Output;
-use super::contract::{Guest, Linked, Request};
+use super::contract::{Contract, Guest, Linked, Request};
 use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
+use super::files::Relative;
 use super::http::{Http, Injections};
 use super::leftover;
 use super::listing::Untold;
@@ -60,6 +61,7 @@ impl Instance {
         let seals = engine.seals(&grant);
         let mut store = Store::new(engine.wasmtime(), State::new(grant, seals, limits, run, http));
         store.data_mut().writable = writable;
+        store.data_mut().relative = Relative::needed(component.contract() != Contract::Plugin);
         store.limiter(|state| &mut state.budget);
         let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
         let result = result.saturating_mul(1 + component.result_cost());
@@ -103,7 +105,8 @@ impl Instance {
     /// nothing is open that was not before.
     pub(super) fn is_tidy(&mut self) -> bool {
         let state = self.store.data_mut();
-        let directories = state.grant.preopens().len();
+        // One more stands for the others.
+        let directories = state.grant.preopens().len() + 1;
         state.budget.met.is_none()
             && !state.run.cancel.is_cancelled()
             && leftover::is_clean(&mut state.table, directories)
@@ -130,6 +133,7 @@ impl Instance {
         let bound = Bound::of(&run);
         let state = self.store.data_mut();
         (state.run, state.writable) = (run, Some(writable));
+        state.relative.hear(&request.arguments);
         self.calls += 1;
         self.store.as_context_mut().set_epoch_deadline(1);
         let called = bound.hold(self.guest.call(&mut self.store, request)).await;

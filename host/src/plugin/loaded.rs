@@ -54,6 +54,9 @@ impl Plugin {
         limits: &Limits,
     ) -> Result<Self, LoadError> {
         let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
+        if !source.admits(&digest) {
+            return Err(LoadError::Pinned);
+        }
         let words = source.words();
         let record = digest.with(words.as_deref());
         if let Some(known) = engine.cache().and_then(|cache| cache.known(&record)) {

@@ -37,7 +37,8 @@ pub(super) async fn meet(
     let listing = match listing {
         Some(listing) => listing,
         None => ask(engine, name, &linked, limits).await?,
-    };
+    }
+    .bounded()?;
     if let Some(code) = code {
         let (own, own_record, own_listing) = (engine.clone(), record.clone(), listing.clone());
         let learn = move || own.cache().map(|cache| cache.learn(&own_record, code, &own_listing));
@@ -130,10 +131,7 @@ pub(super) fn recompile(
 }
 
 pub(super) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
-    let path = match source {
-        Source::Embedded(_) => "built in".to_owned(),
-        Source::File(path) => path.display().to_string(),
-    };
+    let path = source.path().map_or_else(|| "built in".to_owned(), |path| path.display().to_string());
     LoadError::Read { path, error }
 }
 

@@ -27,6 +27,8 @@ pub enum Source {
     Embedded(&'static [u8]),
     /// A file.
     File(PathBuf),
+    /// A file that must be one component and no other: SHA-256, in hexadecimal.
+    Pinned(PathBuf, String),
 }
 
 /// SHA-256 of a component, in hexadecimal.
@@ -45,11 +47,27 @@ pub(super) struct Stamp {
 }
 
 impl Source {
+    /// The file, if there is one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::File(path) | Self::Pinned(path, _) => Some(path),
+        }
+    }
+
+    /// Whether a component of this digest may be used as this one.
+    pub(super) fn admits(&self, digest: &Digest) -> bool {
+        match self {
+            Self::Embedded(_) | Self::File(_) => true,
+            Self::Pinned(_, pinned) => digest.as_str() == pinned,
+        }
+    }
+
     /// The component's bytes.
     pub(super) fn read(&self) -> io::Result<Cow<'static, [u8]>> {
         match self {
             Self::Embedded(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::File(path) => read_bounded(path, MAX_COMPONENT).map(Cow::Owned),
+            Self::File(path) | Self::Pinned(path, _) => read_bounded(path, MAX_COMPONENT).map(Cow::Owned),
         }
     }
 
@@ -57,12 +75,14 @@ impl Source {
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) => bytes.len() as u64,
-            Self::File(path) => std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            Self::File(path) | Self::Pinned(path, _) => {
+                std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+            }
         }
     }
 
     /// What is written about the component in the file `NAME.wit` beside it, where there is one that
-    /// can be read.
+    /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
     pub(super) fn words(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let path = path.with_extension("wit");
@@ -80,7 +100,7 @@ impl Source {
     /// The state the file is in; `None` for what has no file or was changed just now.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         use std::os::unix::fs::MetadataExt;
-        let Self::File(path) = self else { return None };
+        let path = self.path()?;
         let metadata = std::fs::metadata(path).ok()?;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(metadata.ctime().try_into().ok()?);
         if changed.elapsed().ok()? < SETTLED {

@@ -33,6 +33,8 @@ pub enum GrantPlace {
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
+    /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
+    Package(String),
     /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
     FetchAllow,
     /// The tool comes with haft and reaches the host of `[builtins] search_url`.

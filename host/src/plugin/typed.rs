@@ -30,6 +30,7 @@ mod exports;
 mod listed;
 mod model;
 mod names;
+mod nesting;
 mod paragraphs;
 mod schema;
 
@@ -70,6 +71,7 @@ struct Place {
 
 /// One instance of a component.
 pub(super) struct Guest {
+    component: Component,
     instance: Instance,
     functions: Arc<HashMap<String, Function>>,
 }
@@ -84,7 +86,8 @@ impl Linked {
 
     pub(super) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
         let instance = self.component.instantiate_async(&mut *store).await?;
-        Ok(Guest { instance, functions: self.functions.clone() })
+        let component = self.component.component().clone();
+        Ok(Guest { component, instance, functions: self.functions.clone() })
     }
 }
 
@@ -95,8 +98,7 @@ impl Guest {
         store: &mut Store<State>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let component = self.instance.instance_pre(&*store).component().clone();
-        let place = self.functions.get(&request.tool).and_then(|function| function.place(&component));
+        let place = self.functions.get(&request.tool).and_then(|function| function.place(&self.component));
         let found = place.and_then(|place| Some((place, self.instance.get_func(&mut *store, place.index)?)));
         let Some((place, function)) = found else {
             return Err(wasmtime::Error::msg(format!("no function `{}` any more", request.tool)));
@@ -129,3 +131,6 @@ impl Function {
         self.place.get_or_init(find).as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests;

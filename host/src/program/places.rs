@@ -26,6 +26,8 @@ pub struct Places {
     pub state: PathBuf,
     /// What a person sets up for all programs: `$XDG_CONFIG_HOME/haft`.
     pub config: PathBuf,
+    /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
+    pub store: PathBuf,
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
 }
@@ -46,6 +48,7 @@ impl Places {
             cache: base.cache_dir().join("haft"),
             state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
             config: base.config_dir().join("haft"),
+            store: base.data_dir().join("haft/store"),
             home,
             own: OnceLock::new(),
         })
@@ -69,13 +72,25 @@ impl Places {
         }
         let mut own = Vec::new();
         for directory in [&self.cache, &self.state, &self.config] {
-            match create_private(directory) {
-                Ok(()) => own.push(Root::resolve(Path::new("/"), directory)?),
-                Err(error) if is_forbidden(&error) => {}
-                Err(error) => return Err(error),
+            if let Some(directory) = made(directory)? {
+                own.push(Root::resolve(Path::new("/"), directory)?);
             }
         }
         Ok(self.own.get_or_init(|| own))
+    }
+
+    /// What tools may read and never write: what was installed. Made for the same reason.
+    pub fn kept(&self) -> io::Result<Option<&Path>> {
+        made(&self.store)
+    }
+}
+
+/// A directory that is there now; `None` for one that haft may not make.
+fn made(directory: &Path) -> io::Result<Option<&Path>> {
+    match create_private(directory) {
+        Ok(()) => Ok(Some(directory)),
+        Err(error) if is_forbidden(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -77,9 +77,11 @@ fn kind(bytes: &[u8]) -> &'static str {
     known.map_or("application/octet-stream", |(_, kind)| kind)
 }
 
-/// What is text already, without the quotes of JSON.
+/// What is text already, without the quotes of JSON: large numbers are quoted for programs alone.
 fn plain(ty: &Type, value: &Val) -> Option<String> {
     match (ty, value) {
+        (_, Val::S64(number)) => Some(number.to_string()),
+        (_, Val::U64(number)) => Some(number.to_string()),
         (_, Val::String(text) | Val::Enum(text)) => Some(text.clone()),
         (_, Val::Char(character)) => Some(character.to_string()),
         (Type::Option(inner), Val::Option(Some(value))) if !inner.is_nullable() => plain(inner, value),

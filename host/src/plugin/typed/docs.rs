@@ -10,6 +10,7 @@ use wit_parser::{
     UnresolvedPackageGroup, World, WorldItem, WorldKey,
 };
 
+use super::nesting::is_too_deep;
 use super::paragraphs::Paragraphs;
 use crate::plugin::failure::one_line;
 
@@ -72,6 +73,9 @@ impl Docs {
 
     /// Reads a WIT package as people write it. Packages it refers to need not be there.
     pub(in crate::plugin) fn parse(text: &str) -> Result<Self, String> {
+        if is_too_deep(text) {
+            return Err("it nests too deep".into());
+        }
         let parsed = quietly(|| UnresolvedPackageGroup::parse("the WIT", text));
         let group =
             parsed.ok_or("its parser failed")?.map_err(|(map, error)| one_line(&error.render(&map)))?;
@@ -321,3 +325,6 @@ fn tidied(text: &str) -> Option<String> {
     let text: String = text.trim().chars().take(MAX_TEXT).collect();
     (!text.is_empty()).then_some(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,14 +33,15 @@ pub(super) struct Exported {
 /// Whether an export is no tool's: a standard interface that hosts of other kinds call, what a
 /// toolchain needs for itself, or a method of a resource.
 pub(in crate::plugin) fn is_hidden(name: &str) -> bool {
-    // componentize-py exports an interface `exports`, by which it starts its interpreter.
-    name == "exports" || ["wasi:", "cabi_", "_", "["].iter().any(|beginning| name.starts_with(beginning))
+    ["wasi:", "cabi_", "_", "["].iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Whether a function of the world itself is the one by which componentize-qjs starts its interpreter:
-/// it takes nothing, gives nothing back and is called like that. As a tool it would be of no use.
+/// The interface by which componentize-py starts its interpreter.
+const PYTHON: &str = "exports";
+
+/// Whether a function of the world itself is the one by which componentize-qjs starts its interpreter.
 fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
-    name == "init" && ty.params().len() == 0 && ty.results().len() == 0
+    name == "init" && ty.params().map(|(name, _)| name).take(2).eq(["shim", "script"])
 }
 
 impl Exports {
@@ -53,7 +54,7 @@ impl Exports {
                 ComponentItem::ComponentFunc(ty) if !starts_interpreter(name, &ty) => {
                     found.function(None, name, ty);
                 }
-                ComponentItem::ComponentInstance(instance) => {
+                ComponentItem::ComponentInstance(instance) if name != PYTHON => {
                     let items = instance.exports(engine).map(|(own, item)| (own.to_owned(), item.ty));
                     found.interface(name, items.collect());
                 }
@@ -80,7 +81,7 @@ impl Exports {
                 ComponentItem::Resource(_) if methods(name) > 0 => self.resources.push(Uncallable {
                     name: name.clone(),
                     reason: format!(
-                        "a resource of `{interface}`: its {} functions need one that outlives a call, and nothing in a plugin does",
+                        "is a resource of `{interface}`: its {} functions need one that outlives a call, and nothing in a plugin does",
                         methods(name)
                     ),
                 }),

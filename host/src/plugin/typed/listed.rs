@@ -40,7 +40,7 @@ pub(in crate::plugin) fn listing(exports: &Exports, docs: &Docs) -> Result<Listi
     let beyond = uncallable.len().saturating_sub(MAX_UNCALLABLE);
     uncallable.truncate(MAX_UNCALLABLE);
     if beyond > 0 {
-        uncallable.push(Uncallable { name: "…".into(), reason: format!("{beyond} more") });
+        uncallable.push(Uncallable { name: "…".into(), reason: format!("stands for {beyond} more") });
     }
     Ok(Listing { contract: Contract::Typed, tools, uncallable })
 }

@@ -13,6 +13,9 @@ const MAX_DEPTH: usize = 14;
 /// and used by ten fields is in a schema ten times.
 const MAX_TYPES: usize = 2000;
 
+/// Characters of a parameter's or field's name. One vendor refuses a whole prompt for a longer one.
+const MAX_NAME: usize = 64;
+
 /// A WIT type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Type {
@@ -125,6 +128,7 @@ impl Signature {
         let mut params = Vec::new();
         for (name, ty) in function.params() {
             let about = docs.map_or(Words::none(), |docs| docs.parameter(name));
+            short(name).map_err(|what| format!("takes {what}"))?;
             let ty = builder.build(&ty, about, 0).map_err(|what| format!("takes {what}"))?;
             params.push(Field { name: name.to_owned(), docs: about.text(), ty });
         }
@@ -204,6 +208,7 @@ impl Builder {
     fn record(&mut self, record: &types::Record, words: Words<'_>, depth: usize) -> Built<Type> {
         let field = |field: types::Field<'_>| {
             let about = words.part(field.name);
+            short(field.name)?;
             let ty = self.build(&field.ty, about, depth)?;
             Ok(Field { name: field.name.to_owned(), docs: about.text(), ty })
         };
@@ -217,6 +222,13 @@ impl Builder {
             Ok(Case { name: case.name.to_owned(), docs: about.own_text(), ty })
         };
         variant.cases().map(case).collect::<Built<_>>().map(Type::Variant)
+    }
+}
+
+fn short(name: &str) -> Built<()> {
+    match name.len() {
+        0..=MAX_NAME => Ok(()),
+        _ => Err(format!("a field whose name has more than {MAX_NAME} characters")),
     }
 }
 
