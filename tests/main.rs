@@ -29,6 +29,7 @@ mod files;
 mod guest;
 mod hostile;
 mod http;
+mod inspect;
 mod journal;
 mod manifest;
 mod many;

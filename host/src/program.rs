@@ -143,15 +143,6 @@ impl Program {
         })
     }
 
-    /// An engine for looking at components that belong to no program yet, with the compiled code
-    /// that programs share.
-    pub fn engine(options: &Options) -> anyhow::Result<Engine> {
-        let (places, manifest) = (Places::of_this_machine()?, Manifest::default());
-        let confiner = options.confiner.clone().unwrap_or_default();
-        let grant = grants::sandbox(&manifest, &places, &options.allow, &mut Vec::new())?;
-        engine(options, &places, &confiner, std::iter::once(&grant))
-    }
-
     /// A session whose calls are journalled and whose answers and events hold no secret.
     pub fn session(&self, events: Events) -> Session {
         let (redactor, journal) = (self.redactor.clone(), self.journal.clone());

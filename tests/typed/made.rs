@@ -17,7 +17,7 @@ pub(crate) fn component(wit: &str, module: &str) -> Vec<u8> {
 pub(crate) fn package(wit: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_source("made.wit", wit).unwrap();
-    wit_component::encode(&resolve, package).unwrap()
+    wit_component::encode(&resolve, package, false).unwrap()
 }
 
 /// The component with one more section at its end.

@@ -9,10 +9,7 @@ use crate::manifest::GrantTable;
 use crate::plugin::inspect::Look;
 use crate::plugin::{Contract, LoadError, Plugin};
 use crate::report::Problem;
-use crate::tool::exposed_name;
-
-/// Bytes of JSON a token, roughly, for every vendor's tokenizer.
-const BYTES_PER_TOKEN: usize = 4;
+use crate::tool::{self, exposed_name};
 
 /// Tokens of one tool: ten times what most have.
 const MANY_FOR_A_TOOL: usize = 1500;
@@ -72,7 +69,7 @@ pub fn examine(subject: &Subject<'_>) -> Findings {
 
 /// What the definition of a tool adds to a prompt, roughly.
 pub fn tokens(def: &ToolDef) -> usize {
-    serde_json::to_string(def).map_or(0, |text| text.len()).div_ceil(BYTES_PER_TOKEN)
+    tool::tokens(tool::bytes(def))
 }
 
 /// The first sentence of a description, as far as it takes a line.
@@ -107,7 +104,7 @@ impl Findings {
             let hint = format!("`haft build` adds it, and so does `haft pack {path} --wit DIR`");
             self.warn("no documentation in the component: models see names and types only".into(), &[hint]);
         }
-        if subject.look.program.is_none() && subject.asked.is_none() {
+        if subject.look.program.is_none() && subject.asked.is_none() && subject.look.act.is_none() {
             let hint = "`haft build` and `haft pack --program program.toml` add it".to_owned();
             self.warn("nothing says what it asks for: whoever installs it has to find out".into(), &[hint]);
         }

@@ -12,7 +12,7 @@ use self::component::Checked;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::backend::lookup::find_on_path;
-use crate::program::{FILE_NAME, Options, Program};
+use crate::program::{Bench, FILE_NAME, Options, Program};
 use crate::report::Problem;
 use crate::tool::{bytes, tokens};
 
@@ -41,7 +41,10 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let (missing, crowded) = (missing(&program), crowded(&program));
     program.problems.extend(missing.into_iter().chain(crowded));
     let components = match program.manifest.build {
-        Some(_) => component::of_program(&program.manifest, &Program::engine(options)?).await,
+        Some(_) => {
+            let bench = Bench::new(options, &program.manifest)?;
+            component::of_program(&program.manifest, bench.engine()?).await
+        }
         None => Vec::new(),
     };
     let report = program.report();

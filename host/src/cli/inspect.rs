@@ -17,7 +17,7 @@ use super::terminal::{Hinted, Terminal, rounded};
 use super::{Common, Exit};
 use crate::limit::Limits;
 use crate::package::signature::Verdict;
-use crate::package::{Content, Fetched, Kind, Offered, PackageSource, Pin, Request};
+use crate::package::{Content, Digest, Fetched, Kind, Offered, PackageSource, Pin, Request};
 use crate::program::{builtin, builtin_names};
 use crate::report::nearest;
 
@@ -47,6 +47,8 @@ struct Found {
     name: String,
     version: Option<String>,
     description: Option<String>,
+    /// What was fetched or is pinned, which a component need not repeat.
+    digest: Option<Digest>,
     /// Names and texts, for people.
     facts: Vec<(&'static str, String)>,
     /// What it asks for; `None` where nothing can be said.
@@ -181,13 +183,16 @@ impl Inspect {
         match Offered::new(&fetched.content, &fetched.kept, None, &stem) {
             Ok(offered) => self.offered(work, &mut found, offered).await?,
             Err(error) => {
-                found.problems.push(error.to_string());
                 if let Content::Component(file) = &fetched.content {
                     let (title, bytes) = (stem, Bytes::File(file.clone()));
                     let subject = Subject { name: None, title, bytes, limits: Limits::default() };
                     found
                         .components
                         .push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
+                }
+                // What is wrong with a component itself it says.
+                if found.components.iter().all(Component::is_sound) {
+                    found.problems.push(error.to_string());
                 }
             }
         }
@@ -226,6 +231,7 @@ impl Found {
             name: name.to_owned(),
             version: None,
             description: None,
+            digest: None,
             facts: Vec::new(),
             asked: None,
             granted: None,
@@ -239,9 +245,10 @@ impl Found {
     /// What program.lock says.
     fn pinned(&mut self, work: &Work, pin: &Pin) {
         self.facts.extend(pin.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
-        let signer = pin.signer.as_ref().map(crate::package::signature::Signer::describe);
-        self.facts.push(("signed", signer.unwrap_or_else(|| "by nobody that was checked".to_owned())));
+        let by = pin.signer.as_ref().map(|signer| format!("signed with {}", signer.describe()));
+        self.facts.push(("signature", by.unwrap_or_else(|| "none was checked".to_owned())));
         self.facts.push(("pinned", pin.digest.to_string()));
+        self.digest = Some(pin.digest.clone());
         if let Err(why) = work.check(pin) {
             self.problems.push(why);
         }
@@ -253,6 +260,7 @@ impl Found {
         self.facts.extend(fetched.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
         self.facts.push(("fetched", format!("{} ({})", fetched.digest, rounded(fetched.size))));
         self.facts.push(("signature", fetched.verdict.describe()));
+        self.digest = Some(fetched.digest.clone());
         let (signer, claims) = match &fetched.verdict {
             Verdict::Unsigned => (None, Vec::new()),
             Verdict::Signed(signer) => (Some(signer.to_string()), Vec::new()),
@@ -289,7 +297,7 @@ impl Found {
 }
 
 fn of_file(file: &Path, name: &str) -> Result<Offered, String> {
-    let digest = crate::package::Digest::of_file(file, crate::package::MAX_SIZE);
+    let digest = Digest::of_file(file, crate::package::MAX_SIZE);
     let (digest, _) = digest.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
     let content = Content::Component(file.to_owned());
     Offered::new(&content, &digest, name.parse().ok(), name).map_err(|error| error.to_string())

@@ -17,7 +17,7 @@ use crate::author::pack;
 use crate::manifest::{self, Manifest};
 use crate::package::oci::{Content, OciError, Publication, Pushed, Reference, push};
 use crate::plugin::inspect::Look;
-use crate::program::{FILE_NAME, Places, Program};
+use crate::program::{Bench, FILE_NAME, Places};
 use crate::report::Report;
 
 /// What the annotations of registries begin with.
@@ -32,7 +32,7 @@ Examples:
   haft publish oci://ghcr.io/owner/words:1.0.0 words.wasm
   haft publish oci://ghcr.io/owner/github:2.1.0 ./github")]
 pub(super) struct Publish {
-    /// Where to: oci://REGISTRY/REPOSITORY:TAG
+    /// Where to: `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(value_name = "REFERENCE")]
     reference: String,
     /// A component, or a folder with a program.toml
@@ -56,11 +56,12 @@ struct Ready {
 impl Publish {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let reference = self.reference()?;
-        let engine = Program::engine(&common.options(terminal, false)?)?;
+        let bench = Bench::new(&common.options(terminal, false)?, &Manifest::default())?;
+        let engine = bench.engine()?;
         let ready = if self.what.is_dir() {
-            self.package(&engine, terminal).await?
+            self.package(engine, terminal).await?
         } else {
-            self.component(&engine, terminal).await?
+            self.component(engine, terminal).await?
         };
         let Some(ready) = ready else { return Ok(Exit::Program) };
         let size = std::fs::metadata(&ready.publication.file).map_or(0, |metadata| metadata.len());
@@ -95,7 +96,7 @@ impl Publish {
         terminal: Terminal,
     ) -> anyhow::Result<Option<Ready>> {
         let checked = component::check(&self.what, None, engine).await?;
-        if !is_right(&checked, terminal)? {
+        if !is_right(&checked, terminal) {
             return Ok(None);
         }
         let look = checked.look();
@@ -125,7 +126,7 @@ impl Publish {
     ) -> anyhow::Result<Option<Ready>> {
         let manifest = Manifest::load(&self.what.join(FILE_NAME))?;
         for checked in component::of_program(&manifest, engine).await {
-            if !is_right(&checked, terminal)? {
+            if !is_right(&checked, terminal) {
                 return Ok(None);
             }
         }
@@ -145,15 +146,15 @@ impl Publish {
 }
 
 /// Tells what is wrong; warnings keep nobody from publishing.
-fn is_right(checked: &Checked, terminal: Terminal) -> anyhow::Result<bool> {
+fn is_right(checked: &Checked, terminal: Terminal) -> bool {
     let findings = &checked.findings;
     terminal.warn(&Report::new(findings.warnings.clone()));
     if findings.errors.is_empty() {
-        return Ok(true);
+        return true;
     }
     terminal.say(Report::new(findings.errors.clone()).styled());
     terminal.hint("nothing was published; `haft check` says the same");
-    Ok(false)
+    false
 }
 
 /// What registries show: what program.toml says, else what the component says of itself.

@@ -71,7 +71,7 @@ impl FromStr for PackageSource {
             Some(("git+https" | "git+http" | "git+file", _)) => git(text.get(4..).unwrap_or_default()),
             Some(("https" | "http", rest)) => {
                 check_url(text)?;
-                if rest.split(['?', '@']).next().is_some_and(|path| path.ends_with(".git")) {
+                if rest.split(['?', '@']).next().is_some_and(|path| path.strip_suffix(".git").is_some()) {
                     return git(text);
                 }
                 Ok(Self::Url(text.to_owned()))

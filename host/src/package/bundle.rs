@@ -189,11 +189,11 @@ impl Bundle {
         all.extend(servers.map(request::of_server));
         all.extend(self.skill.as_ref().map(|_| Request::Instructions));
         let mut different: Vec<Request> = Vec::new();
-        all.into_iter().for_each(|request| {
+        for request in all {
             if !different.contains(&request) {
                 different.push(request);
             }
-        });
+        }
         different
     }
 

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(digest.to_string(), format!("sha256:{EMPTY}"));
         assert_eq!(digest.to_string().parse(), Ok(digest.clone()));
         assert_eq!(EMPTY.to_uppercase().parse(), Ok(digest.clone()));
-        assert_eq!(digest.short(), &EMPTY[..12]);
+        assert_eq!(digest.short(), "e3b0c44298fc");
         for wrong in ["", "sha256:", "sha256:00", "md5:00", &format!("sha256:{}", "g".repeat(64))] {
             assert_eq!(wrong.parse::<Digest>(), Err(DigestError), "{wrong}");
         }
@@ -120,9 +120,10 @@ mod tests {
     #[test]
     fn a_file_is_read_up_to_its_bound() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), [7; 100_000]).unwrap();
+        let bytes = vec![7; 100_000];
+        std::fs::write(file.path(), &bytes).unwrap();
         let (digest, size) = Digest::of_file(file.path(), 100_000).unwrap();
-        assert_eq!((digest, size), (Digest::of(&[7; 100_000]), 100_000));
+        assert_eq!((digest, size), (Digest::of(&bytes), 100_000));
         let error = Digest::of_file(file.path(), 99_999).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     }

@@ -306,9 +306,13 @@ fn address(url: &Url) -> Option<IpAddr> {
     url.host_str()?.trim_matches(['[', ']']).parse().ok()
 }
 
-/// A URL without what may be a secret in it.
+/// A URL for messages: without what may be a secret in it.
 fn shown(url: &Url) -> String {
-    shown_text(url.as_str())
+    let mut bare = url.clone();
+    // These fail for URLs that have no place for them, which then hold none.
+    let _ = bare.set_username("");
+    let _ = bare.set_password(None);
+    shown_text(bare.as_str())
 }
 
 fn shown_text(url: &str) -> String {

@@ -238,7 +238,8 @@ mod tests {
         let (listing, size) = Listing::of(root).unwrap();
         assert_eq!((size, listing.paths().collect::<Vec<_>>()), (2, vec!["bin/run", "program.toml"]));
         assert!(listing.check(root).is_ok());
-        let changes: [(&str, fn(&Path), fn(&Path)); 4] = [
+        type Act = fn(&Path);
+        let changes: [(&str, Act, Act); 4] = [
             (
                 "`bin/run` was changed",
                 |p| fs::write(p.join("bin/run"), "z").unwrap(),

@@ -13,6 +13,13 @@ pub enum Step<'a> {
         /// Bytes in all.
         total: Option<u64>,
     },
+    /// Something is sent, of which no more is told than that it has begun and is over.
+    Sending {
+        /// Where to, for people.
+        what: &'a str,
+        /// Bytes in all.
+        total: u64,
+    },
     /// Bytes so far, of what began last.
     Received {
         /// Not only those since the last time.

@@ -269,7 +269,7 @@ mod tests {
             (memory("b", 128), false),
             (memory("b", 512), true),
             (memory("a", 128), true),
-            (Request::Limit(Some("a".into()), Limit::Time(Duration::from_secs(60))), false),
+            (Request::Limit(Some("a".into()), Limit::Time(Duration::from_mins(1))), false),
             (Request::Command("c".into(), words("gh pr")), false),
             (Request::Command("c".into(), words("gh repo delete")), true),
             (Request::Instructions, true),

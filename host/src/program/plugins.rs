@@ -48,6 +48,11 @@ impl Wanted<'_> {
             && self.package.is_none_or(|package| packages::offers(package, exposed))
     }
 
+    /// Whether it is a file of its author's, which nothing but they can put right.
+    fn is_own_file(&self) -> bool {
+        self.declared.is_some_and(|plugin| matches!(plugin.component.value, Component::File(_)))
+    }
+
     /// Where it stands in the program's file.
     fn span(&self) -> Option<Span> {
         let own = self.declared.map(|plugin| plugin.component.span);
@@ -212,10 +217,10 @@ fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {
         None => problem,
     };
     match (error, wanted.package) {
-        (LoadError::Pinned, None) => {
+        (LoadError::Pinned, None) if wanted.is_own_file() => {
             problem.hint(format!("`haft update {}` shows what it is now and asks again", wanted.name))
         }
-        (LoadError::Pinned, Some(_)) => {
+        (LoadError::Pinned, _) => {
             problem.hint("`haft add` fetches it again; `haft verify` checks everything")
         }
         _ => problem,

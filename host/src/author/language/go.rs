@@ -313,7 +313,6 @@ mod tests {
         let exports = text(&made, "exports/wit_exports/wit_exports.go");
         assert!(exports.contains("\nexport_local_words_text_tools \"local/words/texttools\"\n"), "{exports}");
         assert!(exports.contains("\nexport_wit_world \"local/words\"\n"), "{exports}");
-        assert!(exports.contains("\"local/words/bindings/imports/local_words_text_tools\""), "{exports}");
         assert!(made.files.iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains(PLACE)));
     }
 

@@ -296,3 +296,46 @@ const TEMPLATE: &[File] = &[
     File { path: "README.md", text: include_str!("../templates/js/README.md") },
     File { path: ".gitignore", text: include_str!("../templates/js/gitignore") },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(wit: &str) -> Entry {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("world.wit");
+        std::fs::write(&path, wit).unwrap();
+        Entry::of(&Wit::read(&path, None).unwrap(), "src/plugin.js").unwrap()
+    }
+
+    /// componentize-qjs makes a component of a module in which functions are missing; calls of them trap.
+    #[test]
+    fn every_exported_function_is_looked_for() {
+        let made = entry(
+            "package local:words;
+             interface text-tools { top-words: func(); resource thing { get: func(); } }
+             world tools { export text-tools; export say-hello: func(); }",
+        );
+        assert_eq!((made.world.as_str(), made.has_prelude, made.is_async), ("haft-build", true, false));
+        let lines: Vec<_> = made.module.lines().filter(|line| line.starts_with("if (")).collect();
+        assert_eq!(lines.len(), 2, "{}", made.module);
+        let all = lines.join("\n");
+        assert!(all.contains("if (typeof plugin.textTools?.topWords !== 'function') throw"), "{all}");
+        assert!(all.contains("src/plugin.js exports no function sayHello, which the WIT declares"), "{all}");
+        assert!(
+            made.module.contains("import './prelude.js';\nimport * as plugin from \"../../src/plugin.js\";")
+        );
+    }
+
+    #[test]
+    fn an_asynchronous_world_is_known() {
+        assert!(entry("package local:words; world tools { export f: async func(); }").is_async);
+    }
+
+    #[test]
+    fn names_are_in_camel_case() {
+        for (name, expected) in [("top-words", "topWords"), ("text", "text"), ("get-HTTP-2d", "getHttp2d")] {
+            assert_eq!(camel(name), expected);
+        }
+    }
+}

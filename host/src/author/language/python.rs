@@ -179,3 +179,16 @@ const TEMPLATE: &[File] = &[
     File { path: "README.md", text: include_str!("../templates/python/README.md") },
     File { path: ".gitignore", text: include_str!("../templates/python/gitignore") },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_loads_what_the_library_would_load_later() {
+        let text = entry();
+        assert!(text.contains("\nimport _strptime\nimport copy\n") && !text.contains("LATER"), "{text}");
+        let place = |words: &str| text.find(words).unwrap();
+        assert!(place("import weakref\n") < place("import app\n"));
+    }
+}

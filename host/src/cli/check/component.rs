@@ -15,7 +15,7 @@ use crate::limit::Limits;
 use crate::manifest::{Component, GrantTable, Manifest, Plugin as Declared};
 use crate::plugin::inspect::{Look, look};
 use crate::plugin::{Engine, LoadError, Plugin, Source};
-use crate::program::{FILE_NAME, Program};
+use crate::program::{Bench, FILE_NAME};
 use crate::report::{Problem, Report};
 
 /// A component that was looked at.
@@ -31,8 +31,8 @@ pub(in crate::cli) struct Checked {
 
 /// Checks one component's file.
 pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-    let engine = Program::engine(&common.options(terminal, false)?)?;
-    let checked = check(path, None, &engine).await?;
+    let bench = Bench::new(&common.options(terminal, false)?, &Manifest::default())?;
+    let checked = check(path, None, bench.engine()?).await?;
     let is_good = checked.findings.errors.is_empty();
     if terminal.json {
         terminal.json(&checked.json())?;

@@ -25,8 +25,12 @@ fn fields(schema: &Value, depth: usize) -> Vec<String> {
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
     let properties = schema.get("properties").and_then(Value::as_object);
     let properties = properties.into_iter().flatten().map(|(name, own)| {
-        let mark = if is_required(name) { "" } else { "?" };
-        format!("{}{mark}: {}", word(name), kind(own, depth))
+        let (name, required, kind) = (word(name), is_required(name), kind(own, depth));
+        match kind.strip_suffix(" | null").filter(|_| !required) {
+            Some(kind) => format!("{name}?: {kind}"),
+            None if required => format!("{name}: {kind}"),
+            None => format!("{name}?: {kind}"),
+        }
     });
     properties.collect()
 }
@@ -119,7 +123,7 @@ mod tests {
         } });
         assert_eq!(
             written(parameters, Some(json!({ "type": "array", "items": { "type": "string" } }))),
-            "count(path: string, unit?: \"lines\" | \"words\", deep?: boolean | null, \
+            "count(path: string, unit?: \"lines\" | \"words\", deep?: boolean, \
              sizes?: (integer | string)[], at?: { x: number }) → string[]"
         );
         assert_eq!(written(json!({ "type": "object" }), None), "count()");

@@ -15,6 +15,8 @@ use crate::report::plain;
 const NAME: usize = 10;
 /// Tools, sections or names that are listed; `--json` has all of them.
 const MAX_LISTED: usize = 40;
+/// Bytes of a line of names.
+const WIDTH: usize = 90;
 /// Characters of one line's text.
 const MAX_TEXT: usize = 160;
 
@@ -27,7 +29,7 @@ pub(super) fn render(found: &Found) -> String {
     }
     page.rights(found);
     for component in &found.components {
-        page.component(component, found.components.len() > 1);
+        page.component(component, found);
     }
     for command in &found.others {
         page.line("command", Style::new(), command);
@@ -88,8 +90,8 @@ impl Page {
         }
     }
 
-    fn component(&mut self, component: &Component, is_one_of_many: bool) {
-        if is_one_of_many {
+    fn component(&mut self, component: &Component, found: &Found) {
+        if found.components.len() > 1 {
             let _ = writeln!(self.0, "\n{HEAD}{}{HEAD:#}", shortened(&component.title));
         }
         let compiled = match component.compiled {
@@ -97,7 +99,9 @@ impl Page {
             None => String::new(),
         };
         self.line("component", Style::new(), &format!("{}{compiled}", rounded(component.size)));
-        self.line("digest", Style::new(), &component.digest.to_string());
+        if found.digest.as_ref() != Some(&component.digest) {
+            self.line("digest", Style::new(), &component.digest.to_string());
+        }
         match (&component.contract, &component.look) {
             (Ok(contract), _) => self.line("contract", Style::new(), contract),
             (Err(why), Ok(_)) => self.line("contract", ERROR, &format!("none: {why}")),
@@ -134,9 +138,10 @@ impl Page {
     fn insides(&mut self, look: &Look) {
         for (index, group) in grouped(&look.imports).iter().enumerate() {
             let head = if index == 0 { "imports" } else { "" };
-            let names = group.names.iter().map(|name| bare(name)).collect::<Vec<_>>().join(" ");
             self.line(head, Style::new(), &format!("{}: {}", group.about, group.means));
-            self.line("", DIM, &format!("  {names}"));
+            for line in wrapped(group.names.iter().map(|name| bare(name))) {
+                self.line("", DIM, &format!("  {line}"));
+            }
         }
         if !look.imports.is_empty() {
             self.line("", DIM, "imports say what it can be linked with, not what it needs or may do");
@@ -174,6 +179,21 @@ impl Page {
 /// `wasi:filesystem/types@0.2.6` without what the group says already.
 fn bare(name: &str) -> &str {
     name.strip_prefix("wasi:").unwrap_or(name)
+}
+
+/// Words on as few lines as they fit on.
+fn wrapped<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn plural(count: usize) -> &'static str {

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -11,6 +12,9 @@ use crate::report::plain;
 
 /// Characters of what is fetched, so that there is room for the bar.
 const MAX_NAME: usize = 60;
+
+/// How often something shows that it goes on.
+const TICK: Duration = Duration::from_millis(120);
 
 /// With a size that is known, and without.
 const BAR: &str = "{msg} {bar:24} {bytes}/{total_bytes} {bytes_per_sec}";
@@ -27,6 +31,11 @@ impl Terminal {
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             match step {
                 Step::Started { what, total } => *bar = Some(started(what, total)),
+                Step::Sending { what, .. } => {
+                    let begun = started(&format!("sending {what}"), None);
+                    begun.enable_steady_tick(TICK);
+                    *bar = Some(begun);
+                }
                 Step::Received { bytes } => bar.iter().for_each(|bar| bar.set_position(bytes)),
                 Step::Finished => bar.take().into_iter().for_each(|bar| bar.finish_and_clear()),
             }
@@ -34,10 +43,13 @@ impl Terminal {
     }
 
     fn line(self, step: Step<'_>) {
-        if let Step::Started { what, total } = step {
-            let size = total.map(|total| format!(" ({})", rounded(total))).unwrap_or_default();
-            self.say(format_args!("{DIM}fetching {}{size}{DIM:#}", plain(what)));
-        }
+        let (verb, what, total) = match step {
+            Step::Started { what, total } => ("fetching", what, total),
+            Step::Sending { what, total } => ("sending", what, Some(total)),
+            Step::Received { .. } | Step::Finished => return,
+        };
+        let size = total.map(|total| format!(" ({})", rounded(total))).unwrap_or_default();
+        self.say(format_args!("{DIM}{verb} {}{size}{DIM:#}", plain(what)));
     }
 }
 

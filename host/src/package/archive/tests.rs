@@ -105,7 +105,7 @@ fn pr07_long_paths_are_understood() {
 /// PR08: every hostile entry is refused with its reason.
 #[test]
 fn pr08_hostile_entries_are_refused() {
-    let long = [b'x'; 70_000];
+    let long = vec![b'x'; 70_000];
     let sized = b"12 size=999\n";
     for (reason, made) in [
         ("`/etc/x` is an absolute path", program().file("/etc/x", b"")),

@@ -82,7 +82,7 @@ pub async fn push(
         }
         _ => {}
     }
-    progress.tell(Step::Started { what: &reference.to_string(), total: Some(layer.size) });
+    progress.tell(Step::Sending { what: &reference.to_string(), total: layer.size });
     let sent = send(&registry, reference, publication, &manifest, config, bytes).await;
     progress.tell(Step::Finished);
     sent.map(|()| pushed)

@@ -132,8 +132,8 @@ impl SignatureError {
         match self {
             Self::Read { .. } => "check that it can be read",
             _ => {
-                "ask whoever publishes it; if they have a new key, `haft add … --key KEY` with the one they \
-                 give you replaces it"
+                "ask whoever publishes it; where they have another key, `--key KEY` with the one that they give \
+                 you takes its place"
             }
         }
     }

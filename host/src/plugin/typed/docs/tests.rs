@@ -8,7 +8,7 @@ const WIT: &str = "package a:b@1.0.0;\n/// I\ninterface c {\n/// R\nrecord r {\n
 fn binary() -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_source("made.wit", WIT).unwrap();
-    wit_component::encode(&resolve, package).unwrap()
+    wit_component::encode(&resolve, package, false).unwrap()
 }
 
 fn told(docs: &Docs) {
