@@ -14,6 +14,9 @@
 
 #[path = "call/table.rs"]
 mod table;
+#[allow(dead_code, reason = "tests need more of it")]
+#[path = "../tiny.rs"]
+mod tiny;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +29,7 @@ use haft::program::{Options, Program};
 use serde_json::json;
 
 use crate::table::Table;
+use crate::tiny::Tiny;
 
 /// How many plugins the two programs have.
 const COUNTS: [usize; 2] = [10, 1000];
@@ -38,9 +42,7 @@ fn main() {
     }
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let folder = directory.path();
-    let hello = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/built/hello.wasm");
-    let hello = std::fs::read(hello).unwrap();
-    COUNTS.iter().for_each(|count| program(&folder.join(count.to_string()), *count, &hello));
+    COUNTS.iter().for_each(|count| program(&folder.join(count.to_string()), *count));
     println!("compiling {} components, once", COUNTS[1]);
     COUNTS.iter().for_each(|count| haft(folder, *count, &["tools"]));
     // Files changed just now are read again.
@@ -49,7 +51,7 @@ fn main() {
     let listing = compare("`haft tools`, a process each", folder, &["tools"]);
     let more = (listing[1] - listing[0]) / 990.0;
     println!("{:.1} ms with 10, and {more:.1} us for each plugin more", listing[0] / 1e3);
-    compare("`haft call` of one tool, a process each", folder, &["call", "p5__hello", "--arg", "name=you"]);
+    compare("`haft call` of one tool, a process each", folder, &["call", "p5__tiny"]);
     let own = std::env::current_exe().unwrap();
     assert!(
         at_home(&mut Command::new(own), folder).env("HAFT_BENCH_MANY", folder).status().unwrap().success()
@@ -65,13 +67,18 @@ fn at_home<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
 }
 
 /// A program of `count` plugins in `folder`, each component with a section that makes it another one.
-fn program(folder: &Path, count: usize, hello: &[u8]) {
+fn program(folder: &Path, count: usize) {
     std::fs::create_dir(folder).unwrap();
+    let description =
+        "Does little, in as many words as an author would use to say what a tool does.".to_owned();
+    let parameters = r#"{"type":"object","properties":{"path":{"type":"string","description":"Where"}}}"#;
+    let tools = vec![("tiny".to_owned(), description, parameters.to_owned(), None)];
+    let tiny = Tiny { tools, ..Tiny::default() }.bytes();
     let mut text = "[program]\nname = \"many\"\nversion = \"1.0.0\"\n".to_owned();
     for number in 0..count {
         let note = format!("\u{4}note{number:04}");
         let length = u8::try_from(note.len()).unwrap();
-        let component = [hello, &[0, length], note.as_bytes()].concat();
+        let component = [&tiny[..], &[0, length], note.as_bytes()].concat();
         std::fs::write(folder.join(format!("p{number}.wasm")), component).unwrap();
         writeln!(text, "[[plugins]]\nname = \"p{number}\"\ncomponent = \"p{number}.wasm\"").unwrap();
     }
@@ -110,8 +117,7 @@ fn dispatch(folder: &Path) {
     for (program, name) in loaded.iter().zip(NAMES) {
         let (runtime, session) = (&runtime, program.session(Events::none()));
         table.row(name, move || {
-            let call =
-                ToolCall { id: "1".into(), tool: "p5__hello".into(), arguments: json!({ "name": "you" }) };
+            let call = ToolCall { id: "1".into(), tool: "p5__tiny".into(), arguments: json!({}) };
             let result = runtime.block_on(program.toolbox.dispatch(call, &session));
             assert!(!result.is_error, "{}", result.content);
         });

@@ -218,9 +218,16 @@ impl Right {
     }
 }
 
-/// Toolchains whose components import everything, used or not, with a whole interpreter inside.
-const INTERPRETERS: &[&str] =
-    &["componentize-py", "componentize-js", "componentizejs", "componentize-qjs", "jco"];
+/// Toolchains whose components import everything, used or not, with a whole interpreter inside. componentize-py
+/// does not name itself, but what it keeps the started interpreter with.
+const INTERPRETERS: &[&str] = &[
+    "component-init-transform",
+    "componentize-js",
+    "componentize-py",
+    "componentize-qjs",
+    "componentizejs",
+    "jco",
+];
 
 fn always_imports(look: &Look) -> bool {
     let names = look.producers.iter().map(|producer| producer.name.to_lowercase());
@@ -278,7 +285,9 @@ mod tests {
         let text = warnings(&look(&[http], "rustc"), Some(&nothing));
         assert_eq!(text, [format!("imports `{http}`, but asks for no `hosts`: it will be refused")]);
         assert!(warnings(&look(&[http], "rustc"), Some(&hosts)).is_empty());
-        assert!(warnings(&look(&[http], "componentize-py"), Some(&nothing)).is_empty());
+        for interpreter in ["componentize-py", "component-init-transform"] {
+            assert!(warnings(&look(&[http], interpreter), Some(&nothing)).is_empty());
+        }
         let text = warnings(&look(&["wasi:filesystem/types@0.2.6"], "rustc"), Some(&hosts));
         assert_eq!(text, ["asks for `hosts`, but imports nothing that could use it"]);
         assert_eq!(warnings(&look(&[], ""), None).len(), 1, "nothing says what it asks for");

@@ -26,7 +26,12 @@ pub(super) fn claim(text: &str) -> String {
 
 /// A key's identifier as minisign prints it.
 pub(super) fn identifier(bytes: &[u8]) -> String {
-    bytes.iter().rev().map(|byte| format!("{byte:02X}")).collect()
+    use std::fmt::Write;
+    bytes.iter().rev().fold(String::new(), |mut text, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
 }
 
 /// Whether `key` signed the file; if not, why not.
@@ -34,9 +39,8 @@ pub(super) fn verify(text: &str, path: &Path, key: &PublicKey) -> Result<Result<
     let Some(verifier) = key.minisign().and_then(|word| Verifier::from_base64(&word).ok()) else {
         return Ok(Err("the key is none of minisign's".to_owned()));
     };
-    let signature = match Signature::decode(text) {
-        Ok(signature) => signature,
-        Err(_) => return Ok(Err("it is not a signature".to_owned())),
+    let Ok(signature) = Signature::decode(text) else {
+        return Ok(Err("it is not a signature".to_owned()));
     };
     let unreadable = |error: io::Error| SignatureError::Read {
         path: path.display().to_string(),
