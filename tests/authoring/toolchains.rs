@@ -1,8 +1,6 @@
 //! What `haft build` says where the tools of a language are not there, or the project is not what its
 //! language takes it for.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 use std::fs;
 
 use crate::cli::{Answer, Home};

@@ -42,12 +42,18 @@ fn main() {
     }
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let folder = directory.path();
-    COUNTS.iter().for_each(|count| program(&folder.join(count.to_string()), *count));
+    for count in COUNTS {
+        program(&folder.join(count.to_string()), count);
+    }
     println!("compiling {} components, once", COUNTS[1]);
-    COUNTS.iter().for_each(|count| haft(folder, *count, &["tools"]));
+    for count in COUNTS {
+        haft(folder, count, &["tools"]);
+    }
     // Files changed just now are read again.
     std::thread::sleep(Duration::from_secs(3));
-    COUNTS.iter().for_each(|count| haft(folder, *count, &["tools"]));
+    for count in COUNTS {
+        haft(folder, count, &["tools"]);
+    }
     let listing = compare("`haft tools`, a process each", folder, &["tools"]);
     let more = (listing[1] - listing[0]) / 990.0;
     println!("{:.1} ms with 10, and {more:.1} us for each plugin more", listing[0] / 1e3);

@@ -65,7 +65,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
     let page = answer.stderr.replace(&place.home().display().to_string(), "HOME");
     let digest = page.find("sha256:").map(|at| page[at..at + 71].to_owned()).unwrap();
     let page = page.replace(&digest, "sha256:DIGEST");
-    let page = page.replace(&page[page.find(" (").unwrap() + 2..page.find("B)").unwrap() + 1], "SIZE");
+    let page = page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE");
     insta::assert_snapshot!(page, @r"
     github 1.2.0: Works with issues
       from      ./github

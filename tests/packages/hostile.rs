@@ -93,6 +93,8 @@ fn pr08_hostile_archives_leave_nothing() {
     }
 }
 
+type Spoil<'a> = &'a dyn Fn();
+
 /// PR08: the same for folders: nothing that is not a file is taken, nothing is followed.
 #[test]
 fn pr08_hostile_folders_leave_nothing() {
@@ -105,7 +107,6 @@ fn pr08_hostile_folders_leave_nothing() {
         fs::write(folder.join("program.toml"), &text).unwrap();
         fs::write(folder.join("w.wasm"), wordcount()).unwrap();
     };
-    type Spoil<'a> = &'a dyn Fn();
     let link_file = || symlink("/etc/passwd", folder.join("passwd")).unwrap();
     let link_folder = || symlink("/etc", folder.join("etc")).unwrap();
     let link_component = || {

@@ -174,8 +174,9 @@ fn write(mut stream: &TcpStream, request: &Request, reply: Reply) -> std::io::Re
         }
         Reply::Endless(head) => {
             write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\n{head}\r\n")?;
+            let much = vec![b'x'; 65_536];
             loop {
-                stream.write_all(&[b'x'; 65_536])?;
+                stream.write_all(&much)?;
             }
         }
         Reply::Broken(head, body) => {
@@ -204,7 +205,7 @@ fn answer(request: &Request, kept: &mut Kept) -> Reply {
     }
     if rest.ends_with("/blobs/uploads/") && request.method == "POST" {
         assert_eq!(request.header("content-length"), Some("0"), "{request:?}");
-        return Reply::Full(202, vec![("location", format!("/v2/{}1?state=x", rest))], Vec::new());
+        return Reply::Full(202, vec![("location", format!("/v2/{rest}1?state=x"))], Vec::new());
     }
     if rest.contains("/blobs/uploads/") && request.method == "PUT" {
         let digest = query.split('&').find_map(|pair| pair.strip_prefix("digest=")).unwrap_or_default();

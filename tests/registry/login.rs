@@ -18,16 +18,19 @@ fn known(fake: &Fake, files: &Place) -> Access {
     Access { credentials: CredentialFiles::at([file]), ..access() }
 }
 
-fn unauthorized(challenge: String) -> Option<Reply> {
-    Some(Reply::Full(401, vec![("www-authenticate", challenge)], Vec::new()))
+fn unauthorized(challenge: String) -> Reply {
+    Reply::Full(401, vec![("www-authenticate", challenge)], Vec::new())
 }
+
+/// What a fake registry says instead of the truth.
+type Lie = Box<dyn Fn(&Request, &Kept) -> Option<Reply> + Send + Sync>;
 
 /// Wants a name and a password with every request.
 fn basic(asked: &Request, _: &Kept) -> Option<Reply> {
     if asked.header("authorization") == Some(BASIC) {
         None
     } else {
-        unauthorized("Basic realm=\"r\"".to_owned())
+        Some(unauthorized("Basic realm=\"r\"".to_owned()))
     }
 }
 
@@ -43,10 +46,10 @@ fn bearer(open: bool) -> impl Fn(&Request, &Kept) -> Option<Reply> + Send + Sync
         }
         match asked.header("authorization") {
             Some("Bearer token-4711") => None,
-            _ => unauthorized(format!(
+            _ => Some(unauthorized(format!(
                 "Bearer realm=\"http://{}/token\",service=\"s\"",
                 asked.header("host").unwrap()
-            )),
+            ))),
         }
     }
 }
@@ -95,8 +98,7 @@ async fn cl04_credentials_do_not_follow_a_redirect() {
     for lie in [true, false] {
         let storage = Fake::lying(|_, _| Some(reply(200, EMPTY)));
         let target = format!("http://{}/storage", storage.address);
-        let truth: Box<dyn Fn(&Request, &Kept) -> Option<Reply> + Send + Sync> =
-            if lie { Box::new(basic) } else { Box::new(bearer(false)) };
+        let truth: Lie = if lie { Box::new(basic) } else { Box::new(bearer(false)) };
         let fake = Fake::lying(move |asked, kept| {
             truth(asked, kept).or_else(|| asked.is("GET", "/blobs/").then(|| redirect(&target)))
         });
@@ -111,7 +113,7 @@ async fn cl04_credentials_do_not_follow_a_redirect() {
 /// CL04: storage that asks for a password gets none.
 #[tokio::test]
 async fn cl04_storage_that_asks_who_one_is_gets_no_answer() {
-    let storage = Fake::lying(|_, _| unauthorized("Basic realm=\"r\"".to_owned()));
+    let storage = Fake::lying(|_, _| Some(unauthorized("Basic realm=\"r\"".to_owned())));
     let target = format!("http://{}/storage", storage.address);
     let fake = Fake::lying(move |asked, _| asked.is("GET", "/blobs/").then(|| redirect(&target)));
     fake.thing("1", COMPONENT, EMPTY);
@@ -127,7 +129,7 @@ async fn cl04_storage_that_asks_who_one_is_gets_no_answer() {
 #[tokio::test]
 async fn cl04_a_realm_on_a_foreign_host_gets_no_password() {
     for realm in ["https://evil.test/token", "http://10.0.0.1/token", "ftp://127.0.0.1/", "x"] {
-        let fake = Fake::lying(move |_, _| unauthorized(format!("Bearer realm=\"{realm}\"")));
+        let fake = Fake::lying(move |_, _| Some(unauthorized(format!("Bearer realm=\"{realm}\""))));
         let (place, files) = (Place::new(), Place::new());
         let error =
             place.pull(&fake.reference("a/b:1"), &known(&fake, &files), &Trust::Nobody).await.unwrap_err();
@@ -139,7 +141,8 @@ async fn cl04_a_realm_on_a_foreign_host_gets_no_password() {
 /// A token that could end the header, an answer without end, and a place that leads elsewhere.
 #[tokio::test]
 async fn hostile_answers_with_tokens_are_refused() {
-    let answers: [(fn() -> Reply, &str); 4] = [
+    type Answer = fn() -> Reply;
+    let answers: [(Answer, &str); 4] = [
         (|| reply(200, r#"{ "token": "a\r\nx: y" }"#), "holds a token that is none"),
         (|| Reply::Endless(String::new()), "the answer with the token is larger than 65536 bytes"),
         (|| reply(200, "<html>"), "the answer with the token is not what it should be"),
@@ -150,7 +153,7 @@ async fn hostile_answers_with_tokens_are_refused() {
             if asked.path.starts_with("/token") {
                 return Some(answer());
             }
-            unauthorized(format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap()))
+            Some(unauthorized(format!("Bearer realm=\"http://{}/token\"", asked.header("host").unwrap())))
         });
         let error = Place::new().pull(&fake.reference("a/b:1"), &access(), &Trust::Nobody).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");

@@ -2,6 +2,7 @@
 //! `HAFT_TEST_REGISTRY_CLOSED` that of another that lets in nobody but `ada` with `lovelace`.
 //! `.ci/registry` starts both.
 
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haft::package::oci::{
@@ -29,7 +30,7 @@ fn reference(address: &str, tag: &str) -> Reference {
 }
 
 fn publication(place: &Place, content: Content, bytes: &[u8]) -> Publication {
-    let (annotations, imports, exports) = (Default::default(), Vec::new(), Vec::new());
+    let (annotations, imports, exports) = (BTreeMap::default(), Vec::new(), Vec::new());
     Publication { content, file: place.file("thing", bytes), annotations, imports, exports }
 }
 

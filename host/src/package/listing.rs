@@ -231,6 +231,8 @@ mod tests {
         directory
     }
 
+    type Act = fn(&Path);
+
     #[test]
     fn a_listing_tells_every_change() {
         let directory = tree();
@@ -238,7 +240,6 @@ mod tests {
         let (listing, size) = Listing::of(root).unwrap();
         assert_eq!((size, listing.paths().collect::<Vec<_>>()), (2, vec!["bin/run", "program.toml"]));
         assert!(listing.check(root).is_ok());
-        type Act = fn(&Path);
         let changes: [(&str, Act, Act); 4] = [
             (
                 "`bin/run` was changed",

@@ -31,7 +31,7 @@ pub(super) async fn meet(
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
     let underway = engine.compilations().begin(engine.threads(), name, source.size()).await;
-    let compiled = engine.threads().own(move || compile(&own, &own_source, words)).await;
+    let compiled = engine.threads().own(move || compile(&own, &own_source, words.as_deref())).await;
     drop(underway);
     let (linked, listing, code) = compiled.map_err(lost)??;
     let listing = match listing {
@@ -51,14 +51,14 @@ pub(super) async fn meet(
 /// where its code is kept.
 type Compiled = (Linked, Option<Listing>, Option<Code>);
 
-fn compile(engine: &Engine, source: &Source, words: Option<String>) -> Result<Compiled, LoadError> {
+fn compile(engine: &Engine, source: &Source, words: Option<&str>) -> Result<Compiled, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     let (component, code) = engine.compile(&bytes)?;
     let linked = Linked::new(engine, &component)?;
     let listing = match linked.contract() {
         Contract::Typed => {
             let exports = typed::Exports::of(engine.wasmtime(), &component);
-            Some(typed::listing(&exports, &docs(&bytes, words.as_deref()))?)
+            Some(typed::listing(&exports, &docs(&bytes, words))?)
         }
         Contract::Plugin | Contract::Act => None,
     };

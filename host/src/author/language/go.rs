@@ -195,7 +195,7 @@ impl Bindings {
             "exports/wit_exports/wit_exports.go" => "//go:build wasip1\n\n",
             _ => "",
         };
-        let mark = if name.ends_with(".go") { GENERATED } else { "" };
+        let mark = if Path::new(name).extension().is_some_and(|kind| kind == "go") { GENERATED } else { "" };
         Ok(format!("{mark}{head}{}\n", lines.join("\n")))
     }
 

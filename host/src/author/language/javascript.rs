@@ -1,5 +1,5 @@
 //! JavaScript: componentize-qjs, from the project's own `node_modules`, puts the project's modules and
-//! QuickJS into a component. There is no Node in it: what only Node has is missing when it is built.
+//! `QuickJS` into a component. There is no Node in it: what only Node has is missing when it is built.
 
 use std::fmt::Write as _;
 
@@ -270,7 +270,7 @@ fn camel(name: &str) -> String {
     })
 }
 
-/// What the prelude stands on and a plugin may import. None of it is a right: QuickJS itself imports it all.
+/// What the prelude stands on and a plugin may import. None of it is a right: `QuickJS` itself imports it all.
 const IMPORTS: &[&str] = &[
     "wasi:cli/environment@0.2.12",
     "wasi:cli/stderr@0.2.12",

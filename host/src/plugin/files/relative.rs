@@ -146,9 +146,10 @@ impl Files<'_> {
     }
 
     fn below(&mut self, directory: &Dir, rest: &str) -> FsResult<Dir> {
-        let flags = match directory.perms.write_not_permitted() {
-            true => DescriptorFlags::READ,
-            false => DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY,
+        let flags = if directory.perms.write_not_permitted() {
+            DescriptorFlags::READ
+        } else {
+            DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
         };
         let wish = Wish::new(OpenFlags::DIRECTORY, flags)?;
         match self.open(directory, rest, Links::Follow, wish)? {

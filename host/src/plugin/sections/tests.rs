@@ -17,7 +17,7 @@ fn section(id: u8, inner: &[u8]) -> Vec<u8> {
 fn leb(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
-        let low = (number & 127) as u8;
+        let low = u8::try_from(number & 127).unwrap();
         number >>= 7;
         bytes.push(if number > 0 { low | 128 } else { low });
         if number == 0 {

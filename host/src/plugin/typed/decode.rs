@@ -37,7 +37,7 @@ impl Wrong {
         Self { path: Vec::new(), what: what.into() }
     }
 
-    fn within(mut self, step: impl ToString) -> Self {
+    fn within(mut self, step: &(impl ToString + ?Sized)) -> Self {
         self.path.push(step.to_string());
         self
     }
@@ -92,7 +92,7 @@ impl Decoder {
             Type::List(element) => {
                 let items = array(value)?.iter().enumerate();
                 let decode =
-                    |(index, item)| self.value(element, item).map_err(|wrong: Wrong| wrong.within(index));
+                    |(index, item)| self.value(element, item).map_err(|wrong: Wrong| wrong.within(&index));
                 items.map(decode).collect::<Result<_, _>>().map(Val::List)
             }
             Type::Map(types) => self.map(&types.0, &types.1, value),
@@ -153,8 +153,8 @@ impl Decoder {
         }
         let entry = |(index, item): (usize, &Value)| {
             let (first, second) = entry(item).ok_or_else(|| expected("{\"key\": …, \"value\": …}", item))?;
-            let first = self.value(key, first).map_err(|wrong| wrong.within("key").within(index))?;
-            let second = self.value(value, second).map_err(|wrong| wrong.within("value").within(index))?;
+            let first = self.value(key, first).map_err(|wrong| wrong.within("key").within(&index))?;
+            let second = self.value(value, second).map_err(|wrong| wrong.within("value").within(&index))?;
             Ok((first, second))
         };
         array(json)?.iter().enumerate().map(entry).collect::<Result<_, Wrong>>().map(Val::Map)
@@ -166,7 +166,7 @@ impl Decoder {
             return Err(Wrong::new(format!("expected {} elements, got {}", types.len(), items.len())));
         }
         let decode = |(index, (ty, item)): (usize, (&Type, &Value))| {
-            self.value(ty, item).map_err(|wrong| wrong.within(index))
+            self.value(ty, item).map_err(|wrong| wrong.within(&index))
         };
         types.iter().zip(items).enumerate().map(decode).collect::<Result<_, _>>().map(Val::Tuple)
     }
@@ -191,7 +191,7 @@ impl Decoder {
         self.count(items.len())?;
         let mut flags: Vec<String> = Vec::new();
         for (index, item) in items.iter().enumerate() {
-            let flag = name(names, item).map_err(|wrong| wrong.within(index))?;
+            let flag = name(names, item).map_err(|wrong| wrong.within(&index))?;
             if !flags.contains(&flag) {
                 flags.push(flag);
             }

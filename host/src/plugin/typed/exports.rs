@@ -56,7 +56,7 @@ impl Exports {
                 }
                 ComponentItem::ComponentInstance(instance) if name != PYTHON => {
                     let items = instance.exports(engine).map(|(own, item)| (own.to_owned(), item.ty));
-                    found.interface(name, items.collect());
+                    found.interface(name, &items.collect::<Vec<_>>());
                 }
                 _ => {}
             }
@@ -65,7 +65,7 @@ impl Exports {
         found
     }
 
-    fn interface(&mut self, interface: &str, items: Vec<(String, ComponentItem)>) {
+    fn interface(&mut self, interface: &str, items: &[(String, ComponentItem)]) {
         let methods = |resource: &str| {
             let of = |name: &str| {
                 let rest = name.strip_prefix('[')?.split_once(']')?.1;
@@ -73,7 +73,7 @@ impl Exports {
             };
             items.iter().filter(|(name, _)| of(name) == Some(true)).count()
         };
-        for (name, item) in &items {
+        for (name, item) in items {
             match item {
                 ComponentItem::ComponentFunc(ty) if !is_hidden(name) => {
                     self.function(Some(interface), name, ty.clone());

@@ -15,7 +15,9 @@ pub(super) fn of(functions: &[(Option<&str>, &str)]) -> Vec<String> {
     for _ in 1..LEVELS {
         let names = named(functions, &levels);
         let mut count: HashMap<&str, usize> = HashMap::new();
-        names.iter().for_each(|name| *count.entry(name).or_default() += 1);
+        for name in &names {
+            *count.entry(name).or_default() += 1;
+        }
         let mut settled = true;
         for ((name, level), (interface, _)) in names.iter().zip(&mut levels).zip(functions) {
             // A function of the world itself has nowhere else to come from.

@@ -1,6 +1,9 @@
 //! A component of the `act:tools` world: tools that answer at once or piece by piece, with text,
 //! data and pictures, and that fail in every way there is.
 
+#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+#![allow(clippy::panic, reason = "one of the ways to fail")]
+
 #[allow(
     clippy::allow_attributes_without_reason,
     clippy::panic,
@@ -76,9 +79,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 /// The file that the arguments `{"path": …}` name; a text of up to 255 bytes.
 fn read(arguments: &[u8]) -> bindings::exports::act::tools::tool_provider::ToolEvent {
     let rest = arguments.strip_prefix(b"\xa1dpath").unwrap_or_default();
-    let text = match rest {
-        [0x78, _, text @ ..] | [0x60..=0x77, text @ ..] => text,
-        _ => return parts::error("std:invalid-args", "no path"),
+    let ([0x78, _, text @ ..] | [0x60..=0x77, text @ ..]) = rest else {
+        return parts::error("std:invalid-args", "no path");
     };
     match std::fs::read_to_string(String::from_utf8_lossy(text).as_ref()) {
         Ok(text) => parts::text(&text),

@@ -1,5 +1,7 @@
 //! Functions of every WIT type, which know nothing of tools.
 
+#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+
 #[allow(
     clippy::allow_attributes_without_reason,
     clippy::panic,

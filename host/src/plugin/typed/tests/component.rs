@@ -122,19 +122,19 @@ fn named(ty: &Type, text: &mut String, counter: &mut usize) -> String {
         },
         Type::Record(fields) => {
             let field = |field: &Field| format!("%{}: {}", field.name, inner(&field.ty));
-            let body = fields.iter().map(field).collect();
-            define("record", body, text, counter)
+            let body: Vec<String> = fields.iter().map(field).collect();
+            define("record", &body, text, counter)
         }
         Type::Variant(cases) => {
             let case = |case: &Case| match &case.ty {
                 Some(ty) => format!("%{}({})", case.name, inner(ty)),
                 None => format!("%{}", case.name),
             };
-            let body = cases.iter().map(case).collect();
-            define("variant", body, text, counter)
+            let body: Vec<String> = cases.iter().map(case).collect();
+            define("variant", &body, text, counter)
         }
-        Type::Enum(names) => define("enum", escaped(names), text, counter),
-        Type::Flags(names) => define("flags", escaped(names), text, counter),
+        Type::Enum(names) => define("enum", &escaped(names), text, counter),
+        Type::Flags(names) => define("flags", &escaped(names), text, counter),
     }
 }
 
@@ -142,7 +142,7 @@ fn escaped(names: &[Name]) -> Vec<String> {
     names.iter().map(|name| format!("%{}", name.name)).collect()
 }
 
-fn define(kind: &str, body: Vec<String>, text: &mut String, counter: &mut usize) -> String {
+fn define(kind: &str, body: &[String], text: &mut String, counter: &mut usize) -> String {
     *counter += 1;
     let name = format!("t{counter}");
     writeln!(text, "{kind} {name} {{ {} }}", body.join(", ")).unwrap();

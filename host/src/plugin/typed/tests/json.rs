@@ -49,7 +49,7 @@ fn integer(schema: &Value) -> BoxedStrategy<Value> {
         Err(_) => Value::from(i64::try_from(number).unwrap()),
     });
     // To JSON Schema `5.0` is a whole number.
-    let low = minimum.max(-100) as f64;
+    let low = f64::from(i32::try_from(minimum.max(-100)).unwrap());
     let written = (0_u8..=100).prop_map(move |step| json!(low + f64::from(step)));
     prop_oneof![4 => whole, 1 => written].boxed()
 }

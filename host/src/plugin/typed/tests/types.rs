@@ -12,7 +12,7 @@ pub(super) fn ty() -> BoxedStrategy<Type> {
     simple()
         .prop_recursive(4, 24, 5, |inner| {
             prop_oneof![
-                inner.clone().prop_map(|ty| list(ty)),
+                inner.clone().prop_map(list),
                 (names(1..6), prop::collection::vec(inner.clone(), 6))
                     .prop_map(|(names, types)| record(names, types)),
                 prop::collection::vec(inner.clone(), 1..5).prop_map(Type::Tuple),
