@@ -7,17 +7,21 @@ mod grants;
 mod places;
 mod plugins;
 mod secrets;
+mod servers;
 mod unsupported;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::places::Places;
+pub use self::servers::Servers;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
 use crate::manifest::Manifest;
+use crate::mcp::client::Person;
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::secret::{Redactor, Secrets};
@@ -38,6 +42,24 @@ pub struct Options {
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
+    /// Which MCP servers to ask what they have.
+    pub ask: Ask,
+    /// Who answers what MCP servers want to know; `None` where nobody is there.
+    pub person: Option<Arc<dyn Person>>,
+}
+
+/// Which MCP servers are started for no other reason than to learn which tools they have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ask {
+    /// Those of which it is not known, or not known any more.
+    #[default]
+    WhereUnknown,
+    /// The one that may have this tool, if it is not known to.
+    For(String),
+    /// All.
+    Always,
+    /// None.
+    Never,
 }
 
 /// A program, ready to run.
@@ -57,6 +79,8 @@ pub struct Program {
     pub redactor: Redactor,
     /// Where calls are noted down.
     pub journal: Journal,
+    /// The MCP servers whose tools are in the toolbox.
+    pub servers: Servers,
     places: Places,
 }
 
@@ -88,10 +112,19 @@ impl Program {
         assembly.native(&confiner, &grant)?;
         assembly.plugins(&engine, &places, &grant, declared, secrets).await?;
         assembly.commands(&confiner, &grant)?;
+        let declared = servers::declared(&manifest, &grant);
+        let servers = assembly.servers(&declared, options, &places, &confiner).await?;
+        drop(declared);
         assembly.unsupported();
         let Assembly { toolbox, problems, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
-        Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, places })
+        Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, servers, places })
+    }
+
+    /// Ends what the program keeps running: its MCP servers, in order and within a few seconds.
+    /// What is only dropped is killed.
+    pub async fn close(&self) {
+        self.servers.close().await;
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::{ToolCall, ToolDef};
+use crate::program::Ask;
 
 /// The largest arguments read from standard input.
 const MAX_INPUT: u64 = 64 << 20;
@@ -34,7 +35,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         // First, since it tells the terminal what to leave out of a complaint about the arguments.
-        let program = common.program(terminal, false).await?;
+        let program = common.program(terminal, false, Ask::For(self.tool.clone())).await?;
         let mut arguments = self.object()?;
         let def = program.toolbox.find(&self.tool).map(crate::tool::Entry::def);
         for (name, text) in self.args {
@@ -52,6 +53,7 @@ impl Call {
                 (answer.await, true)
             }
         };
+        program.close().await;
         match (terminal.json, result.is_error) {
             (true, _) => terminal.json(&result)?,
             (false, true) => terminal.tool_error(&result.content),

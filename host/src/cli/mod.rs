@@ -7,6 +7,7 @@ mod doctor;
 mod exit;
 mod init;
 mod log;
+mod person;
 mod run;
 mod schema;
 mod terminal;
@@ -19,7 +20,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 pub use self::exit::Exit;
 use self::terminal::Terminal;
 use crate::backend::confine::Confiner;
-use crate::program::{Allow, Options, Program};
+use crate::program::{Allow, Ask, Options, Program};
 use crate::report::Report;
 
 /// The handle that an agent's tools are held by.
@@ -102,11 +103,12 @@ impl Cli {
 
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
-    async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
+    async fn program(&self, terminal: Terminal, many_calls: bool, ask: Ask) -> anyhow::Result<Program> {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = Program::load(&self.options(terminal, many_calls)?).await?;
+        let options = Options { ask, ..self.options(terminal, many_calls)? };
+        let program = Program::load(&options).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
@@ -121,6 +123,9 @@ impl Common {
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
+            // Nothing is started only to be looked at, unless a verb says so.
+            ask: Ask::Never,
+            person: person::present(),
         })
     }
 }

@@ -10,7 +10,7 @@ use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::agent::{Agent, AgentSettings, End, History, Outcome};
 use crate::manifest::{self, TextOrSecret, ToolPattern};
-use crate::program::Program;
+use crate::program::{Ask, Program};
 use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
 use crate::secret::{SecretError, Secrets};
 
@@ -41,7 +41,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let program = common.program(terminal, true).await?;
+        let program = common.program(terminal, true, Ask::WhereUnknown).await?;
         let provider = self.provider(&program).await?;
         let agent = Agent::new(provider, self.toolbox(&program), self.settings(&program));
         let session = program.session(terminal.events());
@@ -49,12 +49,14 @@ impl Run {
         let mut history = History::default();
         let mut work = std::pin::pin!(agent.run(&mut history, &self.prompt, &session));
         let outcome = tokio::select! {
-            outcome = &mut work => outcome?,
+            outcome = &mut work => outcome,
             _ = tokio::signal::ctrl_c() => {
                 cancel.cancel();
-                work.await?
+                work.await
             }
         };
+        program.close().await;
+        let outcome = outcome?;
         show(&outcome, terminal)?;
         Ok(exit(&outcome))
     }

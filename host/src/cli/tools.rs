@@ -6,6 +6,7 @@ use serde_json::json;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::ToolDef;
+use crate::program::Ask;
 use crate::tool::Entry;
 
 /// Bytes of JSON a token, roughly, for every vendor's tokenizer.
@@ -15,17 +16,23 @@ const BYTES_PER_TOKEN: usize = 4;
 const MAX_DESCRIPTION: usize = 60;
 
 #[derive(Debug, Args)]
-pub(super) struct Tools {}
+pub(super) struct Tools {
+    /// Ask all MCP servers anew, instead of showing what they had when they were last asked
+    #[arg(long)]
+    refresh: bool,
+}
 
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let program = common.program(terminal, false).await?;
+        let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
+        let program = common.program(terminal, false, ask).await?;
         if terminal.json {
             let tools: Vec<_> = program.toolbox.entries().map(described).collect();
             terminal.json(&tools)?;
         } else {
             terminal.data(&table(program.toolbox.entries()))?;
         }
+        program.close().await;
         Ok(Exit::Success)
     }
 }

@@ -126,7 +126,9 @@ impl Manifest {
 
     /// Whether this program starts processes.
     pub fn has_children(&self) -> bool {
-        self.builtins.shell || !self.tools.is_empty()
+        let is_child = |server: &McpServer| matches!(server.transport, Transport::Stdio { .. });
+        let servers = self.mcp_servers.iter().filter(|server| server.enabled);
+        self.builtins.shell || !self.tools.is_empty() || servers.into_iter().any(is_child)
     }
 
     /// Where the secrets of this program are kept, all of them.

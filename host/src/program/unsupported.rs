@@ -8,20 +8,12 @@ use crate::report::Problem;
 impl Assembly<'_> {
     /// Notes everything that is declared and not done.
     pub(super) fn unsupported(&mut self) {
-        self.servers();
         self.plugin_extras();
         if self.manifest.agent.tool_budget.is_some() {
             self.problems
                 .push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));
         }
         self.required_tools();
-    }
-
-    fn servers(&mut self) {
-        for server in self.manifest.mcp_servers.iter().filter(|server| server.enabled) {
-            let problem = Problem::new("MCP servers are not started yet").at(server.name.span, "this server");
-            self.problems.push(problem.hint("`enabled = false` silences this"));
-        }
     }
 
     fn plugin_extras(&mut self) {

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 pub use self::ask::{Ask, Exchange, Message};
 pub use self::error::{Failure, ProviderError, SettingsError};
 use self::remote::Remote;
+pub(crate) use self::remote::tls;
 pub use self::retry::Retry;
 pub use self::settings::{ProviderSettings, Timeouts};
 pub use self::turn::{Reply, Stop, Turn, Usage, Wanted};
