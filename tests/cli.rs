@@ -43,7 +43,7 @@ impl Home {
     }
 
     /// haft in the folder to work in, with this home and a key in its environment.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         command
             .args(arguments)

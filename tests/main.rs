@@ -28,6 +28,7 @@ mod hostile;
 mod http;
 mod journal;
 mod manifest;
+mod mcp;
 mod plugin;
 mod rights;
 mod search;

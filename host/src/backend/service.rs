@@ -8,6 +8,7 @@
 //! **End:** when its own process has ended; what that left behind is stopped then. A dropped
 //! [`Life`] kills at once, and when haft is gone the process that watches does the same.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -207,7 +208,7 @@ impl Keeper {
                         break;
                     }
                 },
-                () = self.errors.read_on() => {}
+                never = self.errors.read_on() => match never {},
             }
         }
         let ending = ending.unwrap_or_else(|| Ending::Unknown("it was stopped".to_owned()));
@@ -233,7 +234,7 @@ struct Errors {
 
 impl Errors {
     /// Reads for as long as it is polled.
-    async fn read_on(&mut self) {
+    async fn read_on(&mut self) -> Infallible {
         self.read_to_end().await;
         std::future::pending().await
     }
@@ -258,4 +259,3 @@ impl Errors {
         }
     }
 }
-

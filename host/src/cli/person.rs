@@ -63,7 +63,8 @@ impl Dialog {
 
     fn hold(&mut self, question: &Question) -> io::Result<Reply> {
         let server = &question.server;
-        self.terminal.say(format_args!("{HEAD}MCP server `{server}` asks:{HEAD:#} {}", clean(&question.message)));
+        self.terminal
+            .say(format_args!("{HEAD}MCP server `{server}` asks:{HEAD:#} {}", clean(&question.message)));
         match &question.asked {
             Asked::Page(url) => {
                 self.terminal.say(format_args!("  {}", clean(url)));

@@ -36,7 +36,8 @@ impl Servers {
     /// Ends all that run, in order, at the same time and within a few seconds.
     pub async fn close(&self) {
         let mut closing = JoinSet::new();
-        for server in self.0.iter().cloned() {
+        for server in &self.0 {
+            let server = server.clone();
             closing.spawn(async move { server.close().await });
         }
         drop(closing.join_all().await);

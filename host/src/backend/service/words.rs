@@ -58,7 +58,8 @@ impl Words {
 /// A line as it may be shown: nothing in it steers a terminal.
 fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
-    let text: String = text.chars().map(|c| if c == '\t' { ' ' } else { c }).filter(|c| !c.is_control()).collect();
+    let text: String =
+        text.chars().map(|c| if c == '\t' { ' ' } else { c }).filter(|c| !c.is_control()).collect();
     text.trim_end().to_owned()
 }
 

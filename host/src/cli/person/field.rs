@@ -114,7 +114,9 @@ impl Kind {
                 Some(number) => Ok(line.parse::<i64>().map_or(Value::Number(number), Value::from)),
                 None => Err("expected a number".to_owned()),
             },
-            Self::Integer => line.parse::<i64>().map(Value::from).map_err(|_| "expected a whole number".into()),
+            Self::Integer => {
+                line.parse::<i64>().map(Value::from).map_err(|_| "expected a whole number".into())
+            }
             Self::Flag => match line.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(true.into()),
                 "n" | "no" | "false" => Ok(false.into()),
@@ -138,8 +140,8 @@ fn chosen(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
 fn choices(property: &Value) -> Vec<(Value, String)> {
     let list = |key: &str| property.get(key).and_then(Value::as_array);
     if let Some(values) = list("enum") {
-        let names = list("enumNames");
-        let name = |at: usize| names.and_then(|names| names.get(at)).and_then(Value::as_str);
+        let given = list("enumNames");
+        let name = |at: usize| given.and_then(|own| own.get(at)).and_then(Value::as_str);
         let named = |(at, value): (usize, &Value)| {
             (value.clone(), name(at).map_or_else(|| shown(value), str::to_owned))
         };
@@ -191,10 +193,12 @@ mod tests {
     fn mc05_a_default_is_taken_by_who_enters_nothing() {
         assert_eq!(field(&json!({ "type": "integer", "default": 30 }), true).read(""), Ok(Some(json!(30))));
         assert_eq!(field(&json!({ "type": "string" }), false).read(""), Ok(None));
-        let described = field(&json!({ "type": "boolean", "title": "Sure?", "default": true }), true).describe();
+        let described =
+            field(&json!({ "type": "boolean", "title": "Sure?", "default": true }), true).describe();
         assert_eq!(described, "field: Sure?, y or n; enter for true");
         let schema = json!({ "properties": { "b": {}, "a": {} }, "required": ["a"] });
-        let names: Vec<_> = Field::all(&schema).into_iter().map(|field| (field.name, field.is_required)).collect();
+        let names: Vec<_> =
+            Field::all(&schema).into_iter().map(|field| (field.name, field.is_required)).collect();
         assert_eq!(names, [("b".to_owned(), false), ("a".to_owned(), true)]);
     }
 }

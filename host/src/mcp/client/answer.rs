@@ -89,9 +89,7 @@ impl Answer {
         let length = data.len();
         if self.attached + length > MAX_ATTACHED {
             let most = MAX_ATTACHED >> 20;
-            self.say(format!(
-                "[{what}, {media_type}, {length} bytes: left out, an answer holds {most} MiB]"
-            ));
+            self.say(format!("[{what}, {media_type}, {length} bytes: left out, an answer holds {most} MiB]"));
         } else {
             self.attached += length;
             self.say(format!("[{what}, {media_type}, {length} bytes]"));
@@ -116,7 +114,8 @@ fn described(resource: &Value) -> String {
     let name = text("title").or(text("name")).map(|name| format!("{name} "));
     let uri = text("uri").unwrap_or("without a URI");
     let mut described = format!("{}<{uri}>", name.unwrap_or_default());
-    for more in [text("mimeType").map(str::to_owned), size(resource), text("description").map(str::to_owned)] {
+    for more in [text("mimeType").map(str::to_owned), size(resource), text("description").map(str::to_owned)]
+    {
         described.extend(more.map(|more| format!(", {more}")));
     }
     shortened(described)
@@ -178,7 +177,10 @@ mod tests {
     #[test]
     fn mc12_an_answer_is_as_long_as_it_may_be() {
         let long = "ж".repeat(5000);
-        let answer = answer(&json!({ "content": [{ "type": "text", "text": long }], "structuredContent": [long] }), 100);
+        let answer = answer(
+            &json!({ "content": [{ "type": "text", "text": long }], "structuredContent": [long] }),
+            100,
+        );
         assert!(answer.content.chars().count() <= 100 && answer.content.contains("truncated"));
         assert_eq!(answer.structured, None);
         let picture = BASE64_STANDARD.encode(vec![0; MAX_ATTACHED / 2 + 1]);

@@ -47,10 +47,10 @@ impl Calls {
         token: impl FnOnce(&T) -> ProgressToken,
     ) -> Result<T, E> {
         let _sending = self.sending.lock().await;
-        let sent = send.await?;
-        let token = token(&sent);
+        let done = send.await?;
+        let token = token(&done);
         self.ongoing().push(Ongoing { token, listener: listener.clone(), done: f64::NEG_INFINITY });
-        Ok(sent)
+        Ok(done)
     }
 
     /// The call is over.

@@ -152,7 +152,11 @@ impl Connection {
             let response = match request {
                 InputRequest::Elicitation(request) => json!(self.handler.elicit(request.params).await),
                 InputRequest::ListRoots(_) => json!(self.handler.roots()),
-                _ => return Err(ServerError::Protocol("it wants a model to answer, and none does".to_owned())),
+                _ => {
+                    return Err(ServerError::Protocol(
+                        "it wants a model to answer, and none does".to_owned(),
+                    ));
+                }
             };
             responses.insert(key, response);
         }
@@ -263,12 +267,11 @@ impl Drop for Connection {
 
 /// How a server ended that closed its output.
 pub(super) async fn ended(life: &Life) -> ServerError {
-    let how = match timeout(DYING, life.ended()).await {
-        Ok(how) => how.to_string(),
-        Err(_) => {
-            life.stop();
-            "it closed its output, and was stopped".to_owned()
-        }
+    let how = if let Ok(how) = timeout(DYING, life.ended()).await {
+        how.to_string()
+    } else {
+        life.stop();
+        "it closed its output, and was stopped".to_owned()
     };
     ServerError::Ended { how, words: life.last_words() }
 }

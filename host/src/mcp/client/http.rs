@@ -145,10 +145,14 @@ mod tests {
 
     #[test]
     fn cl04_plain_http_is_for_this_machine_only() {
-        for url in ["https://mcp.test/mcp", "http://127.0.0.1:1/mcp", "http://[::1]/", "http://localhost:8080/x"] {
+        for url in
+            ["https://mcp.test/mcp", "http://127.0.0.1:1/mcp", "http://[::1]/", "http://localhost:8080/x"]
+        {
             assert!(checked(url).is_ok(), "{url}");
         }
-        for url in ["http://mcp.test/mcp", "http://10.0.0.1/", "http://localhost.test/", "ftp://localhost/", "x"] {
+        for url in
+            ["http://mcp.test/mcp", "http://10.0.0.1/", "http://localhost.test/", "ftp://localhost/", "x"]
+        {
             assert!(matches!(checked(url), Err(ServerError::Url(_))), "{url}");
         }
     }

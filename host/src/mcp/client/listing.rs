@@ -91,7 +91,10 @@ impl Listing {
             return false;
         }
         if self.pages == MAX_PAGES {
-            self.reject(None, format!("the list of tools has more than {MAX_PAGES} pages; the rest is left out"));
+            self.reject(
+                None,
+                format!("the list of tools has more than {MAX_PAGES} pages; the rest is left out"),
+            );
             return false;
         }
         true

@@ -105,7 +105,9 @@ pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> 
     match &config.reach {
         Reach::Stdio { command, environment, .. } => {
             add("stdio");
-            command.iter().for_each(|word| add(word));
+            for word in command {
+                add(word);
+            }
             add(&environment.identity());
         }
         Reach::Http { url, headers } => {
@@ -121,7 +123,8 @@ pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> 
             add(&format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()));
         }
     }
-    let name: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let nibbles = digest.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let name: String = nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect();
     folder.join(name).with_extension("json")
 }
 

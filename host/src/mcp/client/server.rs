@@ -30,7 +30,7 @@ use crate::tool::Context;
 
 /// The least time that a server gets to begin, whatever one request may take: some are downloaded
 /// when they are started.
-const BEGIN: Duration = Duration::from_secs(60);
+const BEGIN: Duration = Duration::from_mins(1);
 /// The pause after the second failure in a row; it doubles with every further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause.
