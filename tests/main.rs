@@ -29,6 +29,7 @@ mod http;
 mod journal;
 mod manifest;
 mod mcp;
+mod mcp_real;
 mod plugin;
 mod rights;
 mod search;
