@@ -12,6 +12,7 @@
 )]
 
 mod agent;
+mod authoring;
 mod bash;
 mod cache;
 mod cli;
@@ -28,9 +29,11 @@ mod hostile;
 mod http;
 mod journal;
 mod manifest;
+mod many;
 mod mcp;
 mod mcp_real;
 mod plugin;
+mod registry;
 mod rights;
 mod search;
 mod secrets;

@@ -243,7 +243,10 @@ async fn mc01_a_real_server_over_http() {
     let server = OverHttp::start(&bin);
     let home = Home::new();
     let url = format!("http://127.0.0.1:{}/mcp", server.port);
-    home.write("program.toml", &format!("[sandbox]\nworkspace = \".\"\n[[mcp_servers]]\nname = \"far\"\nurl = \"{url}\"\n"));
+    home.write(
+        "program.toml",
+        &format!("[sandbox]\nworkspace = \".\"\n[[mcp_servers]]\nname = \"far\"\nurl = \"{url}\"\n"),
+    );
     let program = load(&home).await;
     assert!(program.report().is_none(), "{:?}", program.problems);
     let session = program.session(Events::none());

@@ -1,9 +1,11 @@
 //! Assembly: a program.toml, the places of this machine and what the command line adds become a
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
+mod bench;
 mod builtins;
 mod children;
 mod grants;
+mod packages;
 mod places;
 mod plugins;
 mod secrets;
@@ -13,15 +15,20 @@ mod unsupported;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::bench::Bench;
+pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
+pub use self::packages::missing;
+use self::packages::{Installed, Pinned};
 pub use self::places::Places;
 pub use self::servers::Servers;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ToolPattern};
 use crate::mcp::client::Person;
+use crate::package::{Lock, Skill, Store, lock_path};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::secret::{Redactor, Secrets};
@@ -42,6 +49,11 @@ pub struct Options {
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
+    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are
+    /// not looked at, unless nobody has it; nothing is said of them then.
+    pub only: Option<String>,
+    /// Where to tell what takes a while before there is a session.
+    pub events: Events,
     /// Which MCP servers to ask what they have.
     pub ask: Ask,
     /// Who answers what MCP servers want to know; `None` where nobody is there.
@@ -54,8 +66,6 @@ pub enum Ask {
     /// Those of which it is not known, or not known any more.
     #[default]
     WhereUnknown,
-    /// The one that may have this tool, if it is not known to.
-    For(String),
     /// All.
     Always,
     /// None.
@@ -69,6 +79,8 @@ pub struct Program {
     pub manifest: Manifest,
     /// Every tool of the program that could be had.
     pub toolbox: Toolbox,
+    /// What installed packages tell the model.
+    pub skills: Vec<Skill>,
     /// What the built-in tools, `bash` and commands may do.
     pub grant: Grant,
     /// What holds `bash` and commands to it.
@@ -97,11 +109,16 @@ impl Program {
         let secrets = Secrets::new(&manifest, &places.home, &redactor);
         secrets.learn();
         let mut problems = Vec::new();
+        let (lock, store) = (lock(&manifest)?, Store::new(&places.store));
+        let pinned = Pinned { lock: &lock, store: &store };
+        let installed = packages::installed(&manifest, &pinned, &mut problems);
+        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
+        grants::unknown_plugins(&manifest, &options.allow, &names)?;
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
-        if manifest.has_children() {
+        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
                 None if options.many_calls => confiner.keep_ready(&grant),
@@ -110,21 +127,43 @@ impl Program {
         }
         let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
         assembly.native(&confiner, &grant)?;
-        assembly.plugins(&engine, &places, &grant, declared, secrets).await?;
+        let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
+        wanted.extend(assembly.of_packages(&installed, &places, &options.allow, &grant)?);
+        let (now, later) = plugins::apart(wanted, options.only.as_deref());
+        assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;
-        let declared = servers::declared(&manifest, &grant);
-        let servers = assembly.servers(&declared, options, &places, &confiner).await?;
-        drop(declared);
-        assembly.unsupported();
+        assembly.package_commands(&installed, &confiner, &grant)?;
+        let mut declared = servers::declared(&manifest, &grant);
+        declared.extend(servers::of_packages(&installed, &grant)?);
+        let servers = assembly.servers(declared, options, &places, &confiner).await?;
+        match &options.only {
+            // Found; or nobody has it, and whoever asked for it is told the nearest name.
+            Some(only) if assembly.toolbox.find(only).is_none() => {
+                assembly.plugins(&engine, later, secrets).await?;
+            }
+            Some(_) => {}
+            None => assembly.required_tools(),
+        }
+        let skills = packages::skills(&installed);
         let Assembly { toolbox, problems, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
-        Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, servers, places })
+        drop(installed);
+        Ok(Self { manifest, toolbox, skills, grant, confiner, problems, redactor, journal, servers, places })
     }
 
     /// Ends what the program keeps running: its MCP servers, in order and within a few seconds.
     /// What is only dropped is killed.
     pub async fn close(&self) {
         self.servers.close().await;
+    }
+
+    /// An engine for looking at components that belong to no program yet, with the compiled code
+    /// that programs share.
+    pub fn engine(options: &Options) -> anyhow::Result<Engine> {
+        let (places, manifest) = (Places::of_this_machine()?, Manifest::default());
+        let confiner = options.confiner.clone().unwrap_or_default();
+        let grant = grants::sandbox(&manifest, &places, &options.allow, &mut Vec::new())?;
+        engine(options, &places, &confiner, std::iter::once(&grant))
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.
@@ -138,12 +177,18 @@ impl Program {
         Secrets::new(&self.manifest, &self.places.home, &self.redactor)
     }
 
-    /// The tools that `[agent] tools` allows.
-    pub fn agent_tools(&self) -> Toolbox {
-        match &self.manifest.agent.tools {
-            Some(patterns) => self.toolbox.select(patterns, None),
+    /// The tools that `[agent] tools` allows and, where there are any, `patterns` too, told of within
+    /// `[agent] tool_budget`.
+    pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
+        let agent = &self.manifest.agent;
+        let mut tools = match &agent.tools {
+            Some(allowed) => self.toolbox.select(allowed, None),
             None => self.toolbox.clone(),
+        };
+        if !patterns.is_empty() {
+            tools = tools.select(patterns, None);
         }
+        agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget))
     }
 
     /// Everything wrong, as one report; `None` when nothing is.
@@ -168,6 +213,7 @@ fn engine<'g>(
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+        events: options.events.clone(),
     })
 }
 
@@ -178,6 +224,18 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
         None if Path::new(FILE_NAME).exists() => Manifest::load(Path::new(FILE_NAME)),
         None => Ok(Manifest::default()),
     }
+}
+
+/// What is pinned beside the program's file.
+fn lock(manifest: &Manifest) -> anyhow::Result<Lock> {
+    if manifest.path.as_os_str().is_empty() {
+        return Ok(Lock::default());
+    }
+    let lock = Lock::load(&lock_path(&manifest.path)).map_err(|error| {
+        let problem = Problem::new(error.to_string());
+        Report::from(error.hint().into_iter().fold(problem, Problem::hint))
+    })?;
+    Ok(lock.unwrap_or_default())
 }
 
 /// The journal of this machine, with the program's name.

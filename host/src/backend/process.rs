@@ -45,6 +45,8 @@ pub struct Job {
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,
+    /// Variables that it gets besides [`super::start::ENVIRONMENT`] and those of the grant.
+    pub environment: Vec<(OsString, OsString)>,
     /// What it reads from standard input, all of it; nothing when empty.
     pub input: Vec<u8>,
     /// How it may write.
@@ -182,7 +184,7 @@ struct Watched {
 
 impl Running {
     async fn start(confiner: &Confiner, job: &Job, grant: &Grant) -> Result<Self, ProcessError> {
-        let command = command(&job.program, &job.arguments, &[], grant)?;
+        let command = command(&job.program, &job.arguments, &job.environment, grant)?;
         let pipe = || io::pipe().map_err(watch("open a pipe"));
         let (stdout, stdout_writer) = pipe()?;
         let (stderr, stderr_writer) = match job.output {

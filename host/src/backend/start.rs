@@ -44,8 +44,8 @@ pub(super) fn command(
     let open = root.open().map_err(failed)?;
     let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;
     let mut environment = environment(grant);
-    environment.extend(more.iter().cloned());
     environment.insert("PWD".into(), root.path().into());
+    environment.extend(more.iter().cloned());
     Ok(Command {
         program: program.to_owned(),
         arguments: arguments.to_vec(),

@@ -1,34 +1,68 @@
-//! `haft check`: everything that can be found out without calling a tool.
+//! `haft check`: everything that can be found out without calling a tool, of a program or of one
+//! component.
+
+mod component;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 
+use self::component::Checked;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::backend::lookup::find_on_path;
-use crate::program::Program;
+use crate::program::{FILE_NAME, Options, Program};
 use crate::report::Problem;
 
 #[derive(Debug, Args)]
-pub(super) struct Check {}
+pub(super) struct Check {
+    /// A component to check without installing it, or the folder of a program [default: the program]
+    #[arg(value_name = "COMPONENT|FOLDER")]
+    what: Option<PathBuf>,
+}
 
 impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut program = Program::load(&common.options(terminal, false)?).await?;
-        let missing = missing(&program);
-        program.problems.extend(missing);
-        let report = program.report();
-        if terminal.json {
-            let problems: Vec<_> =
-                program.problems.iter().map(|problem| described(&program, problem)).collect();
-            terminal.json(&json!({ "tools": program.toolbox.entries().len(), "problems": problems }))?;
-        } else if let Some(report) = &report {
-            terminal.say(report.styled());
-        } else {
-            terminal.data(&summary(&program))?;
+        let mut options = common.options(terminal, false)?;
+        match self.what {
+            Some(path) if path.is_dir() => options.program = Some(path.join(FILE_NAME)),
+            Some(path) => return component::execute(&path, common, terminal).await,
+            None => {}
         }
-        Ok(if report.is_some() { Exit::Program } else { Exit::Success })
+        program(&options, terminal).await
     }
+}
+
+/// Checks a program; of a plugin project also the components, as whoever ships them should.
+async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> {
+    let mut program = Program::load(options).await?;
+    let missing = missing(&program);
+    program.problems.extend(missing);
+    let components = match program.manifest.build {
+        Some(_) => component::of_program(&program.manifest, &Program::engine(options)?).await,
+        None => Vec::new(),
+    };
+    let report = program.report();
+    let is_good = report.is_none() && components.iter().all(|one| one.findings.errors.is_empty());
+    if terminal.json {
+        let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
+        let components: Vec<_> = components.iter().map(Checked::json).collect();
+        let tools = program.toolbox.entries().len();
+        terminal.json(&json!({ "tools": tools, "problems": problems, "components": components }))?;
+        return Ok(if is_good { Exit::Success } else { Exit::Program });
+    }
+    match &report {
+        Some(report) => terminal.say(report.styled()),
+        None => terminal.data(&summary(&program, components.is_empty()))?,
+    }
+    for component in &components {
+        component.tell(terminal)?;
+    }
+    if is_good && !components.is_empty() {
+        terminal.say("next: `haft call TOOL`, `haft pack` where there is more to ship than the component");
+    }
+    Ok(if is_good { Exit::Success } else { Exit::Program })
 }
 
 /// `[host_requirements]` that are not on PATH. Looked up, never run.
@@ -47,7 +81,8 @@ fn described(program: &Program, problem: &Problem) -> serde_json::Value {
     json!({ "message": problem.message(), "place": place, "hints": problem.hints() })
 }
 
-fn summary(program: &Program) -> String {
+/// `is_all`: whether nothing else is told, which could be a problem.
+fn summary(program: &Program, is_all: bool) -> String {
     let file = match program.manifest.source.name() {
         "" => "no program.toml: the built-in tools only",
         name => name,
@@ -56,8 +91,9 @@ fn summary(program: &Program) -> String {
     let mode = crate::program::mode_name(program.manifest.sandbox.mode);
     let write: Vec<_> =
         program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
+    let verdict = if is_all { "\nno problems found" } else { "" };
     format!(
-        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}\nno problems found",
+        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{verdict}",
         write.join(", ")
     )
 }

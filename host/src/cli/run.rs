@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::agent::{Agent, AgentSettings, End, History, Outcome};
+use crate::agent::{Agent, AgentSettings, End, History, Outcome, with_skills};
 use crate::manifest::{self, TextOrSecret, ToolPattern};
-use crate::program::{Ask, Program};
+use crate::program::Program;
 use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
 use crate::secret::{SecretError, Secrets};
 
@@ -41,9 +41,9 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let program = common.program(terminal, true, Ask::WhereUnknown).await?;
+        let program = common.program(terminal, true).await?;
         let provider = self.provider(&program).await?;
-        let agent = Agent::new(provider, self.toolbox(&program), self.settings(&program));
+        let agent = Agent::new(provider, program.agent_tools(&self.tools), self.settings(&program));
         let session = program.session(terminal.events());
         let cancel = session.cancel.clone();
         let mut history = History::default();
@@ -61,11 +61,6 @@ impl Run {
         Ok(exit(&outcome))
     }
 
-    fn toolbox(&self, program: &Program) -> crate::tool::Toolbox {
-        let tools = program.agent_tools();
-        if self.tools.is_empty() { tools } else { tools.select(&self.tools, None) }
-    }
-
     fn settings(&self, program: &Program) -> AgentSettings {
         let agent = &program.manifest.agent;
         let workspace = program.grant.workspace().map(crate::grant::Root::path);
@@ -73,6 +68,7 @@ impl Run {
         if let Some(system) = &agent.system_prompt {
             settings.system.clone_from(system);
         }
+        settings.system = with_skills(settings.system, &program.skills);
         settings.max_repeats = agent.max_repeats;
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
         settings

@@ -9,10 +9,10 @@ use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
-use super::bindings::PluginPre;
 use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
+use super::compilations::Compilations;
 use super::failure::LoadError;
 use super::files::{KnownSeals, Seals};
 use super::http::Client;
@@ -21,6 +21,7 @@ use super::state::State;
 use super::threads::Threads;
 use super::wall::WallState;
 use super::{descriptors, environment, files, network};
+use crate::event::Events;
 use crate::grant::{Grant, Reach};
 
 /// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
@@ -41,6 +42,8 @@ pub struct EngineOptions {
     /// Instances of each plugin in use that are made ahead of its next calls; at most
     /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
     pub ahead: usize,
+    /// Where to tell of components whose compilation takes a while.
+    pub events: Events,
 }
 
 impl EngineOptions {
@@ -63,6 +66,7 @@ struct Inner {
     cache: Option<Cache>,
     seals: KnownSeals,
     ahead: usize,
+    compilations: Compilations,
 }
 
 impl Engine {
@@ -84,7 +88,9 @@ impl Engine {
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
         let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
-        Ok(Self(Arc::new(Inner { engine, linker, clock, threads, client, cache, seals, ahead })))
+        let compilations = Compilations::new(options.events.clone());
+        let inner = Inner { engine, linker, clock, threads, client, cache, seals, ahead, compilations };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// What the kernel holds of the second wall around guests, should their directories not be all
@@ -120,6 +126,11 @@ impl Engine {
         self.0.ahead
     }
 
+    /// What holds back and tells of compilations.
+    pub(super) fn compilations(&self) -> &Compilations {
+        &self.0.compilations
+    }
+
     pub(super) fn cache(&self) -> Option<&Cache> {
         self.0.cache.as_ref()
     }
@@ -130,6 +141,12 @@ impl Engine {
             Some(cache) => cache.digest(source),
             None => Ok(Digest::of(&source.read()?)),
         }
+    }
+
+    /// Bytes of native code that the component was compiled to, where that was done and kept.
+    pub fn compiled(&self, source: &Source) -> Option<u64> {
+        let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
+        cache.size(&cache.known(&digest)?.code)
     }
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.
@@ -150,32 +167,14 @@ impl Engine {
         }
     }
 
-    /// Links a component, with the places of its exports looked up once and for all.
-    pub(super) fn link(&self, component: &Component) -> Result<PluginPre<State>, LoadError> {
-        check_world(self.wasmtime(), component)?;
-        let linked: wasmtime::Result<InstancePre<State>> = self.0.linker.instantiate_pre(component);
-        linked.and_then(PluginPre::new).map_err(|error| LoadError::link(&error))
+    /// Links a component to everything it may import.
+    pub(super) fn link(&self, component: &Component) -> Result<InstancePre<State>, LoadError> {
+        self.0.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
     }
 }
 
 /// The version field of a core module's preamble; a component's is `0d 00 01 00`.
 const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
-
-/// The version of `wit/` that is spoken here.
-const SUPPORTED: &str = "0.1.0";
-
-/// Finds the one export that matters, among others or alone, or says what stands in its place.
-fn check_world(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
-    let world = component.component_type();
-    let versions = || world.exports(engine).filter_map(|(name, _)| name.strip_prefix("haft:plugin/tools@"));
-    if versions().any(|version| version == SUPPORTED) {
-        return Ok(());
-    }
-    let other = versions()
-        .next()
-        .map(|found| LoadError::WrongVersion { found: found.to_owned(), supported: SUPPORTED });
-    Err(other.unwrap_or(LoadError::WrongWorld))
-}
 
 fn wasmtime_engine(pooling: bool) -> anyhow::Result<wasmtime::Engine> {
     let made = wasmtime::Engine::new(&config(pooling));

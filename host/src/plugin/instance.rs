@@ -1,4 +1,4 @@
-//! One instance of a component, from its making to its single use. Bounded in time and memory
+//! One instance of a component, from its making through its use. Bounded in time and memory
 //! throughout, and stopped within a tick of the clock when it is cancelled.
 
 use std::sync::Arc;
@@ -8,15 +8,18 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
-use super::bindings::exports::haft::plugin::tools;
-use super::bindings::{Plugin as Bindings, PluginPre};
+use super::answer::Output;
+use super::contract::{Guest, Linked, Request};
 use super::engine::Engine;
-use super::failure::{End, Stop, describe};
+use super::failure::{End, LoadError, Stop, describe};
 use super::http::{Http, Injections};
+use super::leftover;
+use super::listing::Untold;
 use super::state::{Run, State};
 use super::writable::Writable;
 use crate::grant::Grant;
 use crate::limit::Limits;
+use crate::tool::ToolError;
 
 /// Bytes that a guest may hand to haft in one call of a host function. Its answer is one too, so
 /// the result limit is added.
@@ -25,20 +28,21 @@ const MAX_TRANSFER: usize = 16 << 20;
 /// Handles of resources that a guest may own; see also `MAX_RESOURCES` in `state`.
 const MAX_HANDLES: usize = 10_000;
 
-/// An instance that has not been used yet.
+/// An instance, between its calls.
 pub(super) struct Instance {
     store: Store<State>,
-    bindings: Bindings,
+    guest: Guest,
     limits: Limits,
     pub(super) made: Instant,
+    calls: u32,
 }
 
 /// What a use of an instance came to.
 pub(super) struct Used<T> {
     /// What the guest returned, or how it ended.
     pub(super) outcome: Result<T, End>,
-    /// The instance's remains, to be dropped when there is time.
-    pub(super) store: Store<State>,
+    /// The instance, of no more use where the guest has ended; to be dropped when there is time.
+    pub(super) instance: Instance,
 }
 
 impl Instance {
@@ -46,7 +50,7 @@ impl Instance {
     /// its directories with `writable`, and none without: no call has begun then.
     pub(super) async fn make(
         engine: &Engine,
-        component: &PluginPre<State>,
+        component: &Linked,
         grant: Arc<Grant>,
         injections: Injections,
         limits: &Limits,
@@ -57,9 +61,9 @@ impl Instance {
         let mut store = Store::new(engine.wasmtime(), State::new(grant, seals, limits, run, http));
         store.data_mut().writable = writable;
         store.limiter(|state| &mut state.budget);
-        store.set_hostcall_fuel(
-            MAX_TRANSFER.saturating_add(usize::try_from(limits.result).unwrap_or(usize::MAX)),
-        );
+        let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
+        let result = result.saturating_mul(1 + component.result_cost());
+        store.set_hostcall_fuel(MAX_TRANSFER.saturating_add(result));
         store.set_max_component_handles(MAX_HANDLES);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut context| {
@@ -67,8 +71,8 @@ impl Instance {
             run.stop().map_or(Ok(UpdateDeadline::Continue(1)), |stop| Err(stop.into()))
         });
         let bound = Bound::of(&store.data().run);
-        match bound.hold(component.instantiate_async(&mut store)).await {
-            Ok(bindings) => Ok(Self { store, bindings, limits: *limits, made: Instant::now() }),
+        match bound.hold(component.instantiate(&mut store)).await {
+            Ok(guest) => Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0 }),
             Err(error) => Err(describe(&error, &store, limits)),
         }
     }
@@ -85,31 +89,56 @@ impl Instance {
         state.wanted.opened || !state.http.decisions().list().is_empty()
     }
 
+    /// What the guest has.
+    pub(super) fn state(&self) -> &State {
+        self.store.data()
+    }
+
+    /// How many calls it has served.
+    pub(super) fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Whether the last call left it as one would wish: it was not cancelled, met no limit, and
+    /// nothing is open that was not before.
+    pub(super) fn is_tidy(&mut self) -> bool {
+        let state = self.store.data_mut();
+        let directories = state.grant.preopens().len();
+        state.budget.met.is_none()
+            && !state.run.cancel.is_cancelled()
+            && leftover::is_clean(&mut state.table, directories)
+    }
+
+    /// Makes it ready for another call of `plugin`.
+    pub(super) fn renew(&mut self, plugin: &Arc<str>) {
+        self.store.data_mut().renew(plugin, &self.limits);
+    }
+
     /// Asks for the list of tools.
-    pub(super) async fn list(mut self) -> Used<Vec<tools::ToolDef>> {
+    pub(super) async fn list(mut self) -> Used<Result<Vec<Untold>, LoadError>> {
         let bound = Bound::of(&self.store.data().run);
-        let listed = bound.hold(self.bindings.haft_plugin_tools().call_list_tools(&mut self.store)).await;
+        let listed = bound.hold(self.guest.list(&mut self.store)).await;
         self.used(listed)
     }
 
     /// Runs a tool.
     pub(super) async fn call(
         mut self,
-        call: &tools::ToolCall,
+        request: &Request,
         (run, writable): (Run, Writable),
-    ) -> Used<Result<tools::ToolOutput, tools::ToolError>> {
+    ) -> Used<Result<Output, ToolError>> {
         let bound = Bound::of(&run);
         let state = self.store.data_mut();
         (state.run, state.writable) = (run, Some(writable));
+        self.calls += 1;
         self.store.as_context_mut().set_epoch_deadline(1);
-        let called =
-            bound.hold(self.bindings.haft_plugin_tools().call_call_tool(&mut self.store, call)).await;
+        let called = bound.hold(self.guest.call(&mut self.store, request)).await;
         self.used(called)
     }
 
     fn used<T>(self, outcome: wasmtime::Result<T>) -> Used<T> {
         let outcome = outcome.map_err(|error| describe(&error, &self.store, &self.limits));
-        Used { outcome, store: self.store }
+        Used { outcome, instance: self }
     }
 }
 

@@ -119,6 +119,19 @@ impl State {
     }
 }
 
+impl State {
+    /// Forgets the call that is over: what it was refused, what it printed, who listened to it and
+    /// where it could write. Its guest's memory and what that has open stay as they are.
+    pub(super) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
+        (self.run, self.writable) = (Run::idle(plugin, limits), None);
+        self.wanted = self.wanted.lasting();
+        self.refused.clear();
+        self.http.renew();
+        self.stdout.clear();
+        self.stderr.clear();
+    }
+}
+
 /// Nothing but the granted environment variables and network addresses, and somewhere to print.
 /// Directories are handed out by `files`.
 fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {

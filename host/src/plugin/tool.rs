@@ -1,66 +1,30 @@
-//! A plugin and its tools. Makes a fresh instance for every call, or takes one that was made
-//! ahead and never used, and turns whatever the guest does into an answer.
+//! A tool of a plugin. Makes a fresh instance for every call, or takes one that was made ahead and
+//! never used, or one that was kept where that is asked for, and turns whatever the guest does into
+//! an answer.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::answer;
-use super::bindings::PluginPre;
-use super::bindings::exports::haft::plugin::tools;
-use super::engine::Engine;
-use super::failure::{End, LoadError};
+use super::contract::Request;
+use super::failure::End;
 use super::hints::Refused;
-use super::http::{Injection, Injections};
-use super::instance::Instance;
+use super::instance::{Instance, Used};
+use super::loaded::{Inner, Plugin};
 use super::noted;
-use super::source::{Digest, Source};
+use super::reuse::{Ground, NoTurn, Reuse, Turn};
 use super::state::{Run, State};
-use super::stock::{IDLE, Stock};
 use super::threads::Lost;
 use super::writable::Writable;
-use super::{meet, wall};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::tool::{Context, Notes, Schema, Tool, ToolError};
-
-/// A component that has been looked at. Clones share everything.
-#[derive(Clone)]
-pub struct Plugin(Arc<Inner>);
-
-struct Inner {
-    name: Arc<str>,
-    engine: Engine,
-    source: Source,
-    digest: Digest,
-    tools: Vec<ToolDef>,
-    linked: OnceLock<Result<PluginPre<State>, String>>,
-    injections: Injections,
-    stock: Stock,
-    calls: AtomicU64,
-    restocking: AtomicBool,
-}
-
-/// How long a plugin is not called before instances are made for its next calls.
-const QUIET: Duration = Duration::from_millis(1);
-
-/// Waits until a plugin has not been called for a moment; nothing when it is gone.
-async fn quiet(plugin: &Weak<Inner>) -> Option<Arc<Inner>> {
-    loop {
-        let before = plugin.upgrade()?.calls.load(Ordering::Relaxed);
-        tokio::time::sleep(QUIET).await;
-        let plugin = plugin.upgrade()?;
-        if plugin.calls.load(Ordering::Relaxed) == before {
-            return Some(plugin);
-        }
-    }
-}
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +33,8 @@ pub enum GrantPlace {
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
+    /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
+    Package(String),
     /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
     FetchAllow,
     /// The tool comes with haft and reaches the host of `[builtins] search_url`.
@@ -88,7 +54,7 @@ pub struct PluginTool {
 
 /// One call on its way to a guest.
 struct Job {
-    call: tools::ToolCall,
+    request: Request,
     output: Option<Arc<Schema>>,
     grant: Arc<Grant>,
     writable: Writable,
@@ -98,71 +64,8 @@ struct Job {
     notes: Notes,
     place: GrantPlace,
     only_reads: bool,
-}
-
-impl Plugin {
-    /// Looks at a component. One that has been seen before is neither compiled nor run for it.
-    pub async fn load(
-        engine: &Engine,
-        name: &str,
-        source: Source,
-        limits: &Limits,
-    ) -> Result<Self, LoadError> {
-        let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
-        if let Some(known) = engine.cache().and_then(|cache| cache.known(&digest)) {
-            let tools = known.tools.into_iter().map(ToolDef::from).collect();
-            return Ok(Self::new(engine, name, source, digest, tools, OnceLock::new()));
-        }
-        let (tools, linked) = meet::meet(engine, name, &source, &digest, limits).await?;
-        Ok(Self::new(engine, name, source, digest, tools, OnceLock::from(Ok(linked))))
-    }
-
-    fn new(
-        engine: &Engine,
-        name: &str,
-        source: Source,
-        digest: Digest,
-        tools: Vec<ToolDef>,
-        linked: OnceLock<Result<PluginPre<State>, String>>,
-    ) -> Self {
-        let (engine, name) = (engine.clone(), Arc::from(name));
-        let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner {
-            name,
-            engine,
-            source,
-            digest,
-            tools,
-            linked,
-            injections,
-            stock,
-            calls,
-            restocking,
-        }))
-    }
-
-    /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
-    /// They grant nothing: a host must be granted as well.
-    #[must_use]
-    pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
-        let own = &*self.0;
-        let (source, digest) = (own.source.clone(), own.digest.clone());
-        let (tools, linked) = (own.tools.clone(), own.linked.clone());
-        let same = Self::new(&own.engine, &own.name, source, digest, tools, linked);
-        let Some(inner) = Arc::into_inner(same.0) else { return self };
-        Self(Arc::new(Inner { injections: injections.into_iter().collect(), ..inner }))
-    }
-
-    /// The tools it lists, by the names it gives them.
-    pub fn tools(&self) -> &[ToolDef] {
-        &self.0.tools
-    }
-
-    /// SHA-256 of the component, in hexadecimal.
-    pub fn digest(&self) -> &str {
-        self.0.digest.as_str()
-    }
+    /// Where the plugin's instances serve several calls.
+    turn: Option<Turn>,
 }
 
 impl PluginTool {
@@ -170,6 +73,17 @@ impl PluginTool {
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
         Self { plugin: plugin.clone(), def, own_name: own.name.clone(), place, output: OnceLock::new() }
+    }
+
+    /// Waits until the plugin may serve one more call.
+    async fn turn(&self, reuse: &Reuse, context: &Context<'_>) -> Result<Turn, ToolError> {
+        let turn = reuse.turn(context.limits, context.cancel).await;
+        turn.map_err(|none| {
+            if matches!(none, NoTurn::Busy { .. }) {
+                context.notes.timed_out();
+            }
+            ToolError::ExecutionFailed(format!("`{}` {none}", self.def.name))
+        })
     }
 
     fn output(&self) -> Option<Arc<Schema>> {
@@ -200,13 +114,17 @@ impl Tool for PluginTool {
         let _stops_with_this_future = cancel.clone().drop_guard();
         let grant = Arc::new(grant);
         let plugin = self.plugin.0.clone();
+        let turn = match &plugin.reuse {
+            Some(reuse) => Some(self.turn(reuse, context).await?),
+            None => None,
+        };
         let ready = plugin.prepare(&grant).await;
         let writable = ready.map_err(|lost| named(&self.def.name, lost_error(&lost)))?;
         let job = Job {
-            call: tools::ToolCall {
+            request: Request {
                 id: call.id.clone(),
                 tool: self.own_name.clone(),
-                arguments: call.arguments.to_string(),
+                arguments: call.arguments.clone(),
             },
             output: self.output(),
             grant,
@@ -217,6 +135,7 @@ impl Tool for PluginTool {
             notes: context.notes.clone(),
             place: self.place.clone(),
             only_reads,
+            turn,
         };
         let own = self.plugin.0.clone();
         let answered = own.engine.threads().run(job.writable.clone(), move |handle, sender| {
@@ -226,6 +145,8 @@ impl Tool for PluginTool {
                 Inner::restock_later(&plugin, job.grant, job.limits);
             }
             drop(remains);
+            // Now the next call may have an instance.
+            drop(job.turn);
         });
         let answer = answered.await.unwrap_or_else(|lost| Err(lost_error(&lost)));
         answer.map_err(|error| named(&self.def.name, error))
@@ -253,28 +174,38 @@ const ENDED: &str = "\u{0}";
 
 impl Inner {
     /// Does one job, and returns what is left to be cleared away when the caller has its answer.
-    async fn answer(&self, job: &Job) -> (Result<ToolResult, ToolError>, Option<wasmtime::Store<State>>) {
-        let instance = match self.instance(job).await {
+    async fn answer(self: &Arc<Self>, job: &Job) -> (Result<ToolResult, ToolError>, Option<Instance>) {
+        let ground = job.turn.as_ref().map(|_| Ground::of(&job.grant, &job.writable));
+        let instance = match self.instance(job, ground.as_ref()).await {
             Ok(instance) => instance,
             Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let used = instance.call(&job.call, (self.run(job), job.writable.clone())).await;
-        let state = used.store.data();
+        let Used { outcome, instance } =
+            instance.call(&job.request, (self.run(job), job.writable.clone())).await;
+        let state = instance.state();
         self.log_output(state);
-        state.http.decisions().tell(&job.call.id, &job.events);
+        state.http.decisions().tell(&job.request.id, &job.events);
         noted::used(&job.notes, state);
-        let answer = match used.outcome {
+        let is_alive = outcome.is_ok();
+        let answer = match outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
             Ok(Err(error)) => Err(self.refusal(error, state, job)),
             Err(end) => Err(self.ended(&end, Some(state), job)),
         };
-        (answer, Some(used.store))
+        match ground.filter(|_| is_alive) {
+            Some(ground) => (answer, Reuse::keep(self, instance, ground)),
+            None => (answer, Some(instance)),
+        }
     }
 
-    async fn instance(&self, job: &Job) -> Result<Instance, End> {
-        if let Some(instance) = self.stock.take(&job.grant, &job.limits) {
+    async fn instance(&self, job: &Job, ground: Option<&Ground>) -> Result<Instance, End> {
+        let kept = match (&self.reuse, ground) {
+            (Some(reuse), Some(ground)) => reuse.take(&job.grant, &job.limits, ground),
+            _ => self.stock.take(&job.grant, &job.limits),
+        };
+        if let Some(instance) = kept {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;
@@ -299,64 +230,13 @@ impl Inner {
     }
 
     fn run(&self, job: &Job) -> Run {
-        Run::new(self.name.clone(), job.call.id.clone(), job.events.clone(), job.cancel.clone(), &job.limits)
-    }
-
-    /// The component, loaded at its first use.
-    fn linked(&self) -> Result<&PluginPre<State>, String> {
-        let load = || self.load().map_err(|error| format!("cannot be loaded: {error}"));
-        self.linked.get_or_init(load).as_ref().map_err(String::clone)
-    }
-
-    fn load(&self) -> Result<PluginPre<State>, LoadError> {
-        let known = self.engine.cache().and_then(|cache| Some((cache, cache.known(&self.digest)?)));
-        let kept = known.and_then(|(cache, known)| cache.load(self.engine.wasmtime(), &known.code));
-        let component = match kept {
-            Some(component) => component,
-            None => meet::recompile(&self.engine, &self.source, &self.digest, &self.tools)?,
-        };
-        self.engine.link(&component)
-    }
-
-    /// Makes instances for the next calls as soon as the plugin is quiet, if it is in use: one
-    /// that is called once in a process, as by `haft call`, is not.
-    fn restock_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
-        let in_use = plugin.engine.ahead() > 0 && plugin.calls.load(Ordering::Relaxed) > 1;
-        if !in_use
-            || !plugin.stock.has_room(&grant, &limits)
-            || plugin.restocking.swap(true, Ordering::Relaxed)
-        {
-            return;
-        }
-        let weak = Arc::downgrade(plugin);
-        plugin.engine.threads().spawn(async move {
-            let Some(plugin) = quiet(&weak).await else { return };
-            let engine = plugin.engine.clone();
-            // Nobody has called: whatever a guest does before, it does without a directory.
-            engine.threads().start(&wall::nowhere(), move |handle| {
-                handle.block_on(plugin.restock(&grant, &limits));
-                plugin.restocking.store(false, Ordering::Relaxed);
-            });
-            tokio::time::sleep(IDLE).await;
-            if let Some(plugin) = weak.upgrade() {
-                plugin.stock.expire();
-            }
-        });
-    }
-
-    async fn restock(&self, grant: &Arc<Grant>, limits: &Limits) {
-        let _ticking = self.engine.clock().run();
-        let Ok(linked) = self.linked() else { return };
-        while self.stock.has_room(grant, limits) {
-            let call = (Run::idle(&self.name, limits), None);
-            let injections = self.injections.clone();
-            match Instance::make(&self.engine, linked, grant.clone(), injections, limits, call).await {
-                Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
-                // It was given no directory, and what it asked of the network was for nobody.
-                Ok(_) => return,
-                Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
-            }
-        }
+        Run::new(
+            self.name.clone(),
+            job.request.id.clone(),
+            job.events.clone(),
+            job.cancel.clone(),
+            &job.limits,
+        )
     }
 
     fn log_output(&self, state: &State) {
@@ -369,10 +249,10 @@ impl Inner {
     }
 
     /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
-    fn refusal(&self, error: tools::ToolError, state: &State, job: &Job) -> ToolError {
+    fn refusal(&self, error: ToolError, state: &State, job: &Job) -> ToolError {
         match error {
-            tools::ToolError::InvalidArguments(message) => ToolError::InvalidArguments(message),
-            tools::ToolError::ExecutionFailed(message) => {
+            ToolError::InvalidArguments(_) => error,
+            ToolError::ExecutionFailed(message) => {
                 let hints = self.refused(job).of_error(state, &message);
                 ToolError::ExecutionFailed(with_hints(message, hints))
             }
@@ -403,13 +283,4 @@ fn with_hints(mut message: String, hints: Vec<String>) -> String {
         let _ = write!(message, "\nhint: {hint}");
     }
     message
-}
-
-impl std::fmt::Debug for Plugin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin")
-            .field("name", &self.0.name)
-            .field("digest", &self.digest())
-            .finish_non_exhaustive()
-    }
 }

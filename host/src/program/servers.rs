@@ -9,14 +9,15 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio::task::JoinSet;
 
+use super::packages::{Installed, offers};
 use super::{Ask, Assembly, Options, Places};
 use crate::backend::confine::Confiner;
-use crate::grant::Grant;
-use crate::manifest::{Manifest, McpServer, TextOrSecret, Transport};
+use crate::grant::{Grant, Root};
+use crate::manifest::{Manifest, McpServer, Package, TextOrSecret, Transport};
 use crate::mcp::client::{
-    self, Config, Host, Listed, MAX_AGE, Reach, Rejected, Server, ServerError, ServerTool, Values,
+    self, Config, Host, Listed, MAX_AGE, Reach, Rejected, RemoteTool, Server, ServerError, ServerTool, Values,
 };
-use crate::report::Problem;
+use crate::report::{Problem, Span};
 use crate::secret::{Redactor, Secrets};
 
 /// How long servers that were never asked what they have are waited for, all together. One that
@@ -51,8 +52,10 @@ pub(super) struct Declared<'a> {
     pub(super) manifest: Arc<Manifest>,
     /// What holds it, where it is a child.
     pub(super) grant: Grant,
-    /// What its tools' names begin with, after `mcp__`.
-    pub(super) name: String,
+    /// Where the program names it, or the package that it comes with.
+    pub(super) span: Span,
+    /// The package that it comes with, if it does.
+    pub(super) package: Option<&'a Package>,
 }
 
 /// The servers that a program.toml declares and has not switched off.
@@ -63,20 +66,40 @@ pub(super) fn declared<'a>(manifest: &'a Manifest, grant: &Grant) -> Vec<Declare
         server,
         manifest: shared.clone(),
         grant: grant.clone(),
-        name: server.name.as_str().to_owned(),
+        span: server.name.span,
+        package: None,
     });
     declared.collect()
+}
+
+/// Those of installed packages: whoever installed one has agreed to each of its servers. They have the
+/// rights of the program's commands, and read what lies beside them.
+pub(super) fn of_packages<'a>(
+    installed: &'a [Installed<'_>],
+    grant: &Grant,
+) -> anyhow::Result<Vec<Declared<'a>>> {
+    let mut all = Vec::new();
+    for Installed { declared: package, bundle } in installed {
+        let folder = Root::resolve(Path::new("/"), &bundle.folder)?;
+        let reads = grant.readable().covers(&folder);
+        let grant = if reads { grant.clone() } else { grant.clone().with_read(folder) };
+        let enabled = declared(&bundle.manifest, &grant);
+        let span = package.name.span;
+        all.extend(enabled.into_iter().map(|server| Declared { span, package: Some(package), ..server }));
+    }
+    Ok(all)
 }
 
 impl Assembly<'_> {
     /// Puts the tools of `declared` into the toolbox.
     pub(super) async fn servers(
         &mut self,
-        declared: &[Declared<'_>],
+        declared: Vec<Declared<'_>>,
         options: &Options,
         places: &Places,
         confiner: &Confiner,
     ) -> anyhow::Result<Servers> {
+        let declared = self.unlike(declared);
         let host = |declared: &Declared<'_>| Host {
             confiner: confiner.clone(),
             grant: declared.grant.clone(),
@@ -86,10 +109,11 @@ impl Assembly<'_> {
         let config = |declared: &Declared<'_>| declared.config(&places.home, &options.redactor);
         let servers: Vec<_> =
             declared.iter().map(|declared| Server::new(config(declared), host(declared))).collect();
-        let lists = lists(&servers, &options.ask).await;
+        let lists = lists(&servers, options).await;
         for ((declared, server), list) in declared.iter().zip(&servers).zip(lists) {
+            let problems = self.problems.len();
             if let Some(problem) = server.config().problem() {
-                self.problems.push(problem.at(declared.server.name.span, "this server"));
+                self.problems.push(problem.at(declared.span, "this server"));
             } else if let Some(Err(error)) = &list {
                 self.problems.push(declared.problem(error));
             }
@@ -101,8 +125,26 @@ impl Assembly<'_> {
             if let Some(listed) = listed {
                 self.server(declared, server, &listed)?;
             }
+            if options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
+                // Nothing is said of what is not used.
+                self.problems.truncate(problems);
+            }
         }
         Ok(Servers(servers))
+    }
+
+    /// Those whose names are their own; of two the first, and the other is a problem.
+    fn unlike<'d>(&mut self, declared: Vec<Declared<'d>>) -> Vec<Declared<'d>> {
+        let mut kept: Vec<Declared<'d>> = Vec::new();
+        for server in declared {
+            if kept.iter().any(|other| other.name() == server.name()) {
+                let text = format!("MCP server `{}` is left out: another one is called so", server.name());
+                self.problems.push(Problem::new(text).at(server.span, "this server"));
+            } else {
+                kept.push(server);
+            }
+        }
+        kept
     }
 
     fn server(
@@ -111,8 +153,13 @@ impl Assembly<'_> {
         server: &Arc<Server>,
         listed: &Listed,
     ) -> anyhow::Result<()> {
-        let place = declared.manifest.source.place(declared.server.name.span);
-        let origin = format!("MCP server `{}` at {place}", declared.name);
+        let place = self.manifest.source.place(declared.span);
+        let origin = match declared.package {
+            None => format!("MCP server `{}` at {place}", declared.name()),
+            Some(package) => {
+                format!("MCP server `{}` of package `{}` at {place}", declared.name(), package.name.as_str())
+            }
+        };
         for tool in listed.tools.iter().filter(|tool| declared.offers(&tool.name)) {
             let tool = ServerTool::new(server, tool);
             let limits = client::limits(server.config());
@@ -125,6 +172,11 @@ impl Assembly<'_> {
 }
 
 impl Declared<'_> {
+    /// What its tools' names begin with, after `mcp__`.
+    fn name(&self) -> &str {
+        self.server.name.as_str()
+    }
+
     fn config(&self, home: &Path, redactor: &Redactor) -> Config {
         let values = |pairs: &[(String, TextOrSecret)]| -> Arc<dyn Values> {
             Arc::new(Written {
@@ -148,7 +200,7 @@ impl Declared<'_> {
             }
         };
         Config {
-            name: self.name.clone(),
+            name: self.name().to_owned(),
             reach,
             timeout: self.server.timeout,
             max_result: self.server.max_result.try_into().unwrap_or(usize::MAX),
@@ -157,22 +209,24 @@ impl Declared<'_> {
 
     fn offers(&self, tool: &str) -> bool {
         let patterns = self.server.tools.as_ref();
-        patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
+        let is_offered = patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)));
+        let exposed = client::exposed(self.name(), tool);
+        is_offered && self.package.is_none_or(|package| offers(package, &exposed))
     }
 
     fn problem(&self, error: &ServerError) -> Problem {
-        let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
-        let problem = problem.at(self.server.name.span, "its tools are left out");
+        let problem = Problem::new(format!("MCP server `{}` {error}", self.name()));
+        let problem = problem.at(self.span, "its tools are left out");
         error.hint().into_iter().fold(problem, Problem::hint)
     }
 
     fn rejection(&self, rejected: &Rejected) -> Problem {
         let Rejected { tool, why } = rejected;
         let what = match tool {
-            Some(tool) => format!("tool `{tool}` of MCP server `{}` is left out: {why}", self.name),
-            None => format!("MCP server `{}`: {why}", self.name),
+            Some(tool) => format!("tool `{tool}` of MCP server `{}` is left out: {why}", self.name()),
+            None => format!("MCP server `{}`: {why}", self.name()),
         };
-        Problem::new(what).at(self.server.name.span, "this server")
+        Problem::new(what).at(self.span, "this server")
     }
 
     /// Patterns of `tools` that no tool has.
@@ -180,8 +234,8 @@ impl Declared<'_> {
         let patterns = self.server.tools.iter().flatten();
         let idle = patterns.filter(|pattern| !listed.tools.iter().any(|tool| pattern.matches(&tool.name)));
         let problem = |pattern: &crate::manifest::ToolPattern| {
-            let text = format!("MCP server `{}` has no tool `{pattern}`", self.name);
-            Problem::new(text).at(self.server.name.span, "`tools` of this server name it")
+            let text = format!("MCP server `{}` has no tool `{pattern}`", self.name());
+            Problem::new(text).at(self.span, "`tools` of this server name it")
         };
         idle.map(problem).collect()
     }
@@ -189,9 +243,9 @@ impl Declared<'_> {
 
 /// What each server has, where it was asked; `None` where what is remembered will do, or nobody
 /// needs to know.
-async fn lists(servers: &[Arc<Server>], ask: &Ask) -> Vec<Option<Result<Arc<Listed>, ServerError>>> {
+async fn lists(servers: &[Arc<Server>], options: &Options) -> Vec<Option<Result<Arc<Listed>, ServerError>>> {
     let mut asking = JoinSet::new();
-    for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, ask)) {
+    for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {
         let server = server.clone();
         asking.spawn(async move {
             let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT };
@@ -207,22 +261,22 @@ async fn lists(servers: &[Arc<Server>], ask: &Ask) -> Vec<Option<Result<Arc<List
     lists
 }
 
-fn must_ask(server: &Server, ask: &Ask) -> bool {
+/// Whether `server` has to be asked what it has. Where only one tool is called, its server is, if it
+/// is not known to have it; a list of any age will do.
+fn must_ask(server: &Server, options: &Options) -> bool {
     if server.config().problem().is_some() {
         return false;
     }
     let remembered = server.remembered();
-    match ask {
-        Ask::Never => false,
-        Ask::Always => true,
-        Ask::WhereUnknown => remembered.is_none_or(|(_, age)| age > MAX_AGE),
-        Ask::For(tool) => {
+    match (&options.ask, &options.only) {
+        (Ask::Never, _) => false,
+        (Ask::Always, _) => true,
+        (Ask::WhereUnknown, None) => remembered.is_none_or(|(_, age)| age > MAX_AGE),
+        (Ask::WhereUnknown, Some(tool)) => {
             let name = &server.config().name;
-            let has = |tool: &str, listed: &Listed| {
-                let exposed = |own: &str| crate::tool::exposed_name(&["mcp", name, own]);
-                listed.tools.iter().any(|own| exposed(&own.name).eq_ignore_ascii_case(tool))
-            };
-            client::owns(name, tool) && remembered.is_none_or(|(listed, _)| !has(tool, &listed))
+            let is_it = |own: &RemoteTool| client::exposed(name, &own.name).eq_ignore_ascii_case(tool);
+            let has = |listed: &Listed| listed.tools.iter().any(is_it);
+            client::owns(name, tool) && remembered.is_none_or(|(listed, _)| !has(&listed))
         }
     }
 }

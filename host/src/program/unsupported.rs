@@ -6,28 +6,8 @@ use crate::manifest::Located;
 use crate::report::Problem;
 
 impl Assembly<'_> {
-    /// Notes everything that is declared and not done.
-    pub(super) fn unsupported(&mut self) {
-        self.plugin_extras();
-        if self.manifest.agent.tool_budget.is_some() {
-            self.problems
-                .push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));
-        }
-        self.required_tools();
-    }
-
-    fn plugin_extras(&mut self) {
-        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
-            if plugin.reuse.is_some() {
-                let problem =
-                    Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
-                self.problems.push(problem.at(plugin.name.span, "this plugin"));
-            }
-        }
-    }
-
     /// `[requires_tools]` that are not there.
-    fn required_tools(&mut self) {
+    pub(super) fn required_tools(&mut self) {
         let missing = |name: &&Located<String>| self.toolbox.find(&name.value).is_none();
         let problem = |name: &Located<String>| {
             Problem::new(format!("the program requires the tool `{}`, which it does not have", name.value))

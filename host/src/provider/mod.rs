@@ -20,6 +20,7 @@ pub use self::error::{Failure, ProviderError, SettingsError};
 use self::remote::Remote;
 pub(crate) use self::remote::tls;
 pub use self::retry::Retry;
+pub(crate) use self::retry::retry_after;
 pub use self::settings::{ProviderSettings, Timeouts};
 pub use self::turn::{Reply, Stop, Turn, Usage, Wanted};
 use crate::event::Events;

@@ -32,4 +32,4 @@ pub use self::listing::{Listed, Rejected, RemoteTool};
 pub use self::memory::MAX_AGE;
 pub use self::person::{Asked, Person, Question, Reply};
 pub use self::server::{Host, Server};
-pub use self::tool::{ServerTool, limits, owns};
+pub use self::tool::{ServerTool, exposed, limits, owns};

@@ -31,7 +31,7 @@ impl ServerTool {
     /// The tool `tool` of `server`.
     pub fn new(server: &Arc<Server>, tool: &RemoteTool) -> Self {
         let def = ToolDef {
-            name: exposed_name(&[FAMILY, &server.config().name, &tool.name]),
+            name: exposed(&server.config().name, &tool.name),
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
             hints: tool.hints,
@@ -50,6 +50,11 @@ impl ServerTool {
 /// resort.
 pub fn limits(config: &Config) -> Limits {
     Limits { time: config.timeout.saturating_add(MARGIN).min(Limits::MAX_TIME), ..Limits::default() }
+}
+
+/// What models call the tool `tool` of the server called `server`.
+pub fn exposed(server: &str, tool: &str) -> String {
+    exposed_name(&[FAMILY, server, tool])
 }
 
 /// Whether `name`, as a caller wrote it, can be a tool of the server called `server`.

@@ -1,0 +1,27 @@
+//! Asks a person. Where nobody is there, nobody is asked, and nothing is taken for an answer.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+
+use super::{HEAD, Terminal};
+
+/// Bytes of an answer; more is none.
+const MAX_ANSWER: u64 = 1024;
+
+impl Terminal {
+    /// Whether somebody reads what is said and can answer.
+    pub(in crate::cli) fn has_person(self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks a question; anything but `y` and `yes` is no.
+    pub(in crate::cli) async fn confirm(self, question: &str) -> io::Result<bool> {
+        let mut out = anstream::stderr();
+        write!(out, "{HEAD}{question}{HEAD:#} [y/N] ").and_then(|()| out.flush())?;
+        let answer = tokio::task::spawn_blocking(|| {
+            let mut answer = String::new();
+            io::stdin().lock().take(MAX_ANSWER).read_line(&mut answer).map(|_| answer)
+        });
+        let answer = answer.await.map_err(io::Error::other)??;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    }
+}
