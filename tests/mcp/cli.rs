@@ -143,3 +143,28 @@ fn mc10_haft_killed_leaves_no_process() {
         std::thread::sleep(SECOND / 20);
     }
 }
+
+/// A server of a package is a server of whoever installed the package, under the same names.
+#[test]
+fn mc02_a_package_brings_its_server() {
+    let home = Home::new();
+    home.write("program.toml", HEAD);
+    let folder = home.work().join("pack");
+    std::fs::create_dir(&folder).unwrap();
+    let program = "[program]\nname = \"pack\"\nversion = \"1.0.0\"\n";
+    std::fs::write(folder.join("program.toml"), format!("{program}{}", fake::toml("own", &json!({}), "")))
+        .unwrap();
+    let added = home.haft(&["add", "./pack", "--yes"]);
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    assert!(added.stderr.contains("MCP server") && added.stderr.contains("with"), "{}", added.stderr);
+    let (names, complaints) = tools(&home, &[]);
+    assert_eq!((names.len(), complaints.as_str()), (16, ""));
+    let answer = home.haft(&["call", "mcp__own__echo", "{\"of\": \"pack\"}"]);
+    assert_eq!((answer.stdout.as_str(), answer.code), ("{\"of\":\"pack\"}\n", 0), "{}", answer.stderr);
+    let mut text = std::fs::read_to_string(home.work().join("program.toml")).unwrap();
+    text.push_str(&fake::toml("own", &json!({}), ""));
+    home.write("program.toml", &text);
+    let (names, complaints) = tools(&home, &[]);
+    assert_eq!(names.len(), 16);
+    assert!(complaints.contains("MCP server `own` is left out: another one is called so"), "{complaints}");
+}
