@@ -193,7 +193,7 @@ fn a_command_of_ones_own_builds_and_haft_finishes_it() {
     let answer = home.haft(&["build"]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     assert!(
-        answer.stderr.contains("built `p.wasm`") && answer.stderr.ends_with("`haft call`\n"),
+        answer.stderr.contains("built `p.wasm`") && answer.stderr.ends_with("`haft call p__TOOL`\n"),
         "{}",
         answer.stderr
     );

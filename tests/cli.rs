@@ -61,7 +61,7 @@ impl Home {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
-    fn call(&self, tool: &str, arguments: &Value) -> Answer {
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Answer {
         self.haft(&["call", tool, &arguments.to_string()])
     }
 }

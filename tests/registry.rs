@@ -5,6 +5,7 @@ pub(crate) mod fake;
 mod hostile;
 mod login;
 mod publish;
+mod real;
 mod signed;
 
 use std::path::{Path, PathBuf};

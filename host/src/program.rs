@@ -117,7 +117,10 @@ impl Program {
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
-        let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
+        let rights = (&grant, options.allow.as_slice());
+        let of_packages = packages::granted(&manifest, &places, rights, &installed, &mut problems)?;
+        let all = std::iter::once(&grant).chain(&declared).chain(of_packages.iter().flatten());
+        let engine = engine(options, &places, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
@@ -128,7 +131,7 @@ impl Program {
         let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
         assembly.native(&confiner, &grant)?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
-        wanted.extend(assembly.of_packages(&installed, &places, &options.allow, &grant)?);
+        wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
         let (now, later) = plugins::apart(wanted, options.only.as_deref());
         assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;

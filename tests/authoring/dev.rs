@@ -44,7 +44,7 @@ impl Session {
     /// Waits for a line with this in it.
     fn expect(&mut self, what: &str) {
         let started = Instant::now();
-        while started.elapsed() < Duration::from_secs(60) {
+        while started.elapsed() < Duration::from_mins(1) {
             if let Ok(line) = self.lines.recv_timeout(Duration::from_millis(100)) {
                 let is_it = line.contains(what);
                 self.heard.push(line);

@@ -152,15 +152,24 @@ fn mc02_a_package_brings_its_server() {
     let folder = home.work().join("pack");
     std::fs::create_dir(&folder).unwrap();
     let program = "[program]\nname = \"pack\"\nversion = \"1.0.0\"\n";
-    std::fs::write(folder.join("program.toml"), format!("{program}{}", fake::toml("own", &json!({}), "")))
-        .unwrap();
-    let added = home.haft(&["add", "./pack", "--yes"]);
+    let secrets = "KEY = { env = \"OPENAI_API_KEY\" }, FILE = { file = \"~/key\" }, OWN";
+    let server = fake::toml("own", &json!({}), "").replace("OWN", secrets);
+    std::fs::write(folder.join("program.toml"), format!("{program}{server}")).unwrap();
+    let added = home.haft(&["add", "./pack", "--no-grant", "--yes"]);
     assert_eq!(added.code, 0, "{}", added.stderr);
-    assert!(added.stderr.contains("MCP server") && added.stderr.contains("with"), "{}", added.stderr);
+    for asked in ["MCP server", "see variable", "OPENAI_API_KEY"] {
+        assert!(added.stderr.contains(asked), "{asked}: {}", added.stderr);
+    }
     let (names, complaints) = tools(&home, &[]);
-    assert_eq!((names.len(), complaints.as_str()), (16, ""));
-    let answer = home.haft(&["call", "mcp__own__echo", "{\"of\": \"pack\"}"]);
-    assert_eq!((answer.stdout.as_str(), answer.code), ("{\"of\":\"pack\"}\n", 0), "{}", answer.stderr);
+    assert_eq!(names.len(), 16);
+    for expected in
+        ["does not get `KEY`", "`env = [\"OPENAI_API_KEY\"]` in `[packages.grant]`", "does not get `FILE`"]
+    {
+        assert!(complaints.contains(expected), "{expected}: {complaints}");
+    }
+    let answer = home.haft(&["call", "mcp__own__env", "{}"]);
+    assert!(answer.code == 0 && answer.stdout.contains("OWN=value"), "{}", answer.stderr);
+    assert!(!answer.stdout.contains("KEY=") && !answer.stdout.contains("FILE="), "{}", answer.stdout);
     let mut text = std::fs::read_to_string(home.work().join("program.toml")).unwrap();
     text.push_str(&fake::toml("own", &json!({}), ""));
     home.write("program.toml", &text);

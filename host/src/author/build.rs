@@ -9,9 +9,10 @@ use anyhow::Context;
 
 use super::bindings::{self, Generator};
 use super::component::{self, Kind};
+use super::pack;
 use super::project::Project;
 use super::toolchain::{Need, Runner, Talk, Tool};
-use super::{pack, wit};
+use super::wit::Wit;
 use crate::backend::confine::Confiner;
 use crate::backend::lookup::{find_on_path, is_executable};
 use crate::event::Event;
@@ -54,12 +55,14 @@ impl Workshop {
         let started = Instant::now();
         let runner = Runner::new(self.confiner.clone(), &project.folder, self.talk.clone())
             .with_context(|| format!("cannot work in `{}`", project.folder.display()))?;
+        // Before any tool complains of it in its own words.
+        let wit = project.wit()?;
         let build = Build { project, runner, tools: Mutex::default() };
         let made = match project.command() {
             Some(words) => build.command(words).await?,
             None => project.language()?.build(&build).await?,
         };
-        let finished = build.finish(made)?;
+        let finished = build.finish(made, wit.as_ref())?;
         pack::write(&project.component, &finished)?;
         let tools = build.tools.into_inner().unwrap_or_else(PoisonError::into_inner);
         let (component, bytes) = (project.component.clone(), finished.len() as u64);
@@ -141,16 +144,15 @@ impl Build<'_> {
     }
 
     /// From what a toolchain made to what is shipped.
-    fn finish(&self, made: Vec<u8>) -> anyhow::Result<Vec<u8>> {
-        let wit = self.project.wit()?;
-        let component = match (Kind::of(&made), &wit) {
+    fn finish(&self, made: Vec<u8>, wit: Option<&Wit>) -> anyhow::Result<Vec<u8>> {
+        let component = match (Kind::of(&made), wit) {
             (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
                 component::from_plain_module(made, wit)?
             }
             (Kind::Module, _) => component::from_module(&made)?,
             _ => made,
         };
-        let docs = wit.as_ref().map(wit::Wit::encode).transpose()?;
+        let docs = wit.map(Wit::encode).transpose()?;
         pack::finish(&component, docs.as_deref(), Some(&self.project.program()?))
     }
 }

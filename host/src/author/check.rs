@@ -29,6 +29,9 @@ const LARGE: u64 = 64 << 20;
 /// Findings of one kind; who has more repairs these first.
 const MAX_ALIKE: usize = 10;
 
+/// Characters of the first sentence of a description that are shown in a list.
+const MAX_GIST: usize = 90;
+
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Findings {
@@ -70,6 +73,16 @@ pub fn examine(subject: &Subject<'_>) -> Findings {
 /// What the definition of a tool adds to a prompt, roughly.
 pub fn tokens(def: &ToolDef) -> usize {
     serde_json::to_string(def).map_or(0, |text| text.len()).div_ceil(BYTES_PER_TOKEN)
+}
+
+/// The first sentence of a description, as far as it takes a line.
+pub fn gist(description: &str) -> String {
+    let paragraph = description.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default().trim();
+    match sentence.char_indices().nth(MAX_GIST) {
+        Some((end, _)) => format!("{}…", sentence.get(..end).unwrap_or_default().trim_end()),
+        None => sentence.to_owned(),
+    }
 }
 
 impl Findings {
@@ -272,6 +285,13 @@ mod tests {
         let text = warnings(&look(&["wasi:filesystem/types@0.2.6"], "rustc"), Some(&hosts));
         assert_eq!(text, ["asks for `hosts`, but imports nothing that could use it"]);
         assert_eq!(warnings(&look(&[], ""), None).len(), 1, "nothing says what it asks for");
+    }
+
+    #[test]
+    fn a_gist_is_a_sentence_that_takes_a_line() {
+        assert_eq!(gist("One thing\nand another. More."), "One thing and another.");
+        assert_eq!(gist("First\n\nsecond"), "First");
+        assert!(gist(&"ä".repeat(200)).chars().count() == MAX_GIST + 1);
     }
 
     #[test]

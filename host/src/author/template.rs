@@ -211,10 +211,8 @@ pub fn files(language: &dyn Language, style: Style, name: &ProjectName) -> Optio
     let common = (style == Style::Typed).then_some(WORLD);
     let mut files = vec![("program.toml".into(), name.fill(&program))];
     // The sdk is a library of its own; nothing in it is called like the project.
-    let text = |file: &File| match file.path.starts_with("sdk/") {
-        true => file.text.to_owned(),
-        false => name.fill(file.text),
-    };
+    let is_own = |file: &File| !file.path.starts_with("sdk/");
+    let text = |file: &File| if is_own(file) { name.fill(file.text) } else { file.text.to_owned() };
     files.extend(common.iter().chain(own).map(|file| (name.fill(file.path).into(), text(file))));
     Some(files)
 }

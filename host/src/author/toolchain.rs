@@ -23,6 +23,9 @@ const BOUND: Duration = Duration::from_hours(1);
 /// Characters of a tool's output that are kept for haft to read; all of it is told.
 const KEPT: usize = 4 << 20;
 
+/// Characters of a command line in a message.
+const MAX_SHOWN: usize = 60;
+
 /// The person pressed Ctrl-C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
@@ -90,12 +93,16 @@ impl Tool {
         self
     }
 
-    /// What a person would type: the program's name and its arguments.
+    /// What a person would type: the program's name and its arguments, as far as they matter.
     fn shown(&self) -> String {
         let name = self.program.file_name().unwrap_or(self.program.as_os_str());
         let words = std::iter::once(name).chain(self.arguments.iter().map(OsString::as_os_str));
         let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        shell_words::join(words)
+        let line = shell_words::join(words);
+        match line.char_indices().nth(MAX_SHOWN) {
+            Some((end, _)) => format!("{} …", line.get(..end).unwrap_or_default().trim_end()),
+            None => line,
+        }
     }
 }
 

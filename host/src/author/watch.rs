@@ -47,7 +47,7 @@ pub struct Watch {
     folder: PathBuf,
     ignored: Vec<PathBuf>,
     watcher: Option<RecommendedWatcher>,
-    watched: BTreeSet<PathBuf>,
+    folders: BTreeSet<PathBuf>,
     woken: Receiver<()>,
     known: BTreeMap<PathBuf, Stamp>,
 }
@@ -65,8 +65,8 @@ impl Watch {
             }
         });
         let watcher = made.inspect_err(|error| tracing::debug!(%error, "no events of files")).ok();
-        let (watched, known) = (BTreeSet::new(), BTreeMap::new());
-        let mut watch = Self { folder: folder.to_owned(), ignored, watcher, watched, woken, known };
+        let (folders, known) = (BTreeSet::new(), BTreeMap::new());
+        let mut watch = Self { folder: folder.to_owned(), ignored, watcher, folders, woken, known };
         watch.look();
         watch
     }
@@ -102,14 +102,14 @@ impl Watch {
         let mut found = Found { known: &self.known, folders: BTreeSet::new(), files: BTreeMap::new() };
         found.walk(self, &self.folder);
         let Found { folders, files, .. } = found;
-        for folder in folders.difference(&self.watched) {
+        for folder in folders.difference(&self.folders) {
             let Some(watcher) = &mut self.watcher else { break };
             if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
                 tracing::debug!(%error, "looking every second instead of waiting for events");
                 self.watcher = None;
             }
         }
-        self.watched = folders;
+        self.folders = folders;
         let was = std::mem::replace(&mut self.known, files);
         let gone = was.keys().filter(|path| !self.known.contains_key(*path));
         let is_other = |was: &Stamp, is: &Stamp| was.content.is_none() || was.content != is.content;
@@ -122,7 +122,8 @@ impl Watch {
     fn is_source(&self, path: &Path, name: &str, is_folder: bool) -> bool {
         let is_temporary = name.starts_with('.') || name.ends_with('~') || name == "4913";
         let is_output = self.ignored.iter().any(|ignored| path == ignored);
-        !is_temporary && !is_output && !(is_folder && IGNORED.contains(&name))
+        let is_ignored = is_folder && IGNORED.contains(&name);
+        !(is_temporary || is_output || is_ignored)
     }
 }
 

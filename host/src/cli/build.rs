@@ -33,7 +33,12 @@ impl Build {
         }
         say(terminal, &project, &built);
         let component = shown(&built.component);
-        terminal.say(format_args!("next: `haft check {component}`, `haft tools`, `haft call`"));
+        let is_here = std::env::current_dir().is_ok_and(|here| here == project.folder);
+        let go = if is_here { String::new() } else { format!("`cd {}`, ", shown(&project.folder)) };
+        let plugin = &project.plugin;
+        terminal.say(format_args!(
+            "next: `haft check {component}`; {go}`haft tools`, `haft call {plugin}__TOOL`"
+        ));
         Ok(Exit::Success)
     }
 }
@@ -50,7 +55,8 @@ pub(super) fn say(terminal: Terminal, project: &Project, built: &Built) {
 /// A path as a person here would write it.
 pub(super) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
+    let path = path.strip_prefix(here).unwrap_or(path);
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
 /// Lets `work` use the author's tools, and ends them at Ctrl-C.

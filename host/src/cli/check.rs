@@ -1,7 +1,7 @@
 //! `haft check`: everything that can be found out without calling a tool, of a program or of one
 //! component.
 
-mod component;
+pub(super) mod component;
 
 use std::path::PathBuf;
 

@@ -7,7 +7,9 @@ use anstyle::Style;
 
 use super::packages::{Arrival, Brought};
 use super::terminal::{DIM, ERROR, GOOD, HEAD, WARNING, rounded};
-use crate::grant::{Grant, Reach};
+use crate::grant::{Grant, Reach, Root};
+use crate::limit::Limits;
+use crate::manifest::units::{format_duration, format_size};
 use crate::package::signature::Signer;
 use crate::package::{Pin, Request};
 use crate::report::plain;
@@ -123,6 +125,7 @@ impl Page<'_> {
         for extra in self.granted.iter().filter(|granted| !is_asked(requests, granted)) {
             line(page, "granted", Style::new(), &format!("{} (without being asked for)", self.shown(extra)));
         }
+        self.limits(page);
         if requests.iter().any(|request| matches!(request, Request::Command(..))) {
             let rights = commands_may(self.sandbox);
             line(
@@ -131,6 +134,17 @@ impl Page<'_> {
                 WARNING,
                 &format!("run as processes of yours, confined as `bash` is: {rights}"),
             );
+        }
+    }
+
+    /// What every call may use where nothing else is asked for.
+    fn limits(&self, page: &mut String) {
+        let Limits { memory, time, result } = Limits::default();
+        let (memory, time, result) = (format_size(memory), format_duration(time), format_size(result));
+        if !self.arrival.offered.plugins.is_empty() {
+            let text =
+                format!("{memory} of memory, {time} and {result} of answer for each, unless said above");
+            line(page, "calls get", Style::new(), &text);
         }
     }
 
@@ -189,8 +203,9 @@ fn commands_may(grant: &Grant) -> String {
     let places = |reach: &Reach| match reach {
         Reach::Anywhere => "everything".to_owned(),
         Reach::Roots(roots) => {
-            let roots: Vec<_> = roots.iter().map(|root| root.path().display().to_string()).collect();
-            roots.join(", ")
+            let is_inner = |root: &Root| roots.iter().any(|other| other != root && other.contains(root));
+            let outer = roots.iter().filter(|root| !is_inner(root));
+            outer.map(|root| root.path().display().to_string()).collect::<Vec<_>>().join(", ")
         }
     };
     let (read, write) = (places(&grant.readable()), places(grant.writable()));

@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::terminal::{DIM, GOOD, Terminal};
 use super::{Common, Exit, build, call};
+use crate::author::check::gist;
 use crate::author::watch::Watch;
-use crate::author::{Interrupted, Project, Talk, Workshop};
+use crate::author::{Interrupted, Language, Project, Talk, Workshop};
 use crate::backend::confine::Confiner;
 use crate::call::{ToolCall, ToolDef};
 use crate::program::{FILE_NAME, Options, Program};
@@ -77,7 +78,7 @@ impl Dev {
 
 /// Watches all of a project but what building it writes.
 fn watch(project: &Project) -> Watch {
-    let outputs = project.language().map(|language| language.outputs()).unwrap_or_default();
+    let outputs = project.language().map(Language::outputs).unwrap_or_default();
     let mut ignored: Vec<PathBuf> = outputs.iter().map(|path| project.folder.join(path)).collect();
     ignored.push(project.component.clone());
     Watch::new(&project.folder, ignored)
@@ -145,7 +146,7 @@ impl Session<'_> {
     fn tell(&self, good: &Good) {
         for def in good.tools() {
             let name = good.short(&def.name);
-            let line = def.description.lines().next().unwrap_or_default();
+            let line = gist(&def.description);
             self.terminal.say(format_args!("{GOOD}{name}{GOOD:#}{}  {DIM}{line}{DIM:#}", parameters(def)));
         }
         let example = good.tools().next().map(|def| format!("{} {}", good.short(&def.name), example(def)));

@@ -37,7 +37,7 @@ impl Disable {
 
 fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
     let work = Work::open(common, terminal)?;
-    let word = if on { "enabled" } else { "disabled" };
+    let state = if on { "enabled" } else { "disabled" };
     let entries = names.iter().map(|name| Ok((work.entry(name)?, name.as_str())));
     let entries: Vec<_> = entries.collect::<anyhow::Result<_>>()?;
     let done = Project::change(&work.project.path, &work.bench.store, |project| {
@@ -52,11 +52,11 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
     });
     done.map_err(told_project)?;
     if terminal.json {
-        terminal.json(&json!({ word: names }))?;
+        terminal.json(&json!({ state: names }))?;
     }
     for name in names {
         let already = if is_on(&work.project, name) == on { " already" } else { "" };
-        terminal.say(format_args!("`{name}` is {word}{already}"));
+        terminal.say(format_args!("`{name}` is {state}{already}"));
     }
     Ok(Exit::Success)
 }

@@ -147,7 +147,9 @@ fn seen_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
         return Ok(path.to_owned());
     }
     let folder = std::path::absolute(folder)?;
-    if folder == here || folder.canonicalize().ok() == here.canonicalize().ok() {
+    let is_same =
+        folder.canonicalize().is_ok_and(|folder| here.canonicalize().is_ok_and(|here| folder == here));
+    if folder == here || is_same {
         return Ok(path.to_owned());
     }
     let whole = normalise(&here.join(path));

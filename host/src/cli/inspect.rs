@@ -129,7 +129,7 @@ impl Inspect {
             bytes: Bytes::Embedded(bytes),
             limits: Limits::default(),
         };
-        let component = Component::of(subject, &work.bench.engine, self.only_look).await?;
+        let component = Component::of(subject, work.bench.engine()?, self.only_look).await?;
         Ok(Found {
             facts: vec![("from", "haft itself: it follows `[sandbox]` and `[builtins]`".to_owned())],
             components: vec![component],
@@ -185,7 +185,9 @@ impl Inspect {
                 if let Content::Component(file) = &fetched.content {
                     let (title, bytes) = (stem, Bytes::File(file.clone()));
                     let subject = Subject { name: None, title, bytes, limits: Limits::default() };
-                    found.components.push(Component::of(subject, &work.bench.engine, self.only_look).await?);
+                    found
+                        .components
+                        .push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
                 }
             }
         }
@@ -212,7 +214,7 @@ impl Inspect {
                 bytes: Bytes::File(plugin.file),
                 limits: plugin.limits,
             };
-            found.components.push(Component::of(subject, &work.bench.engine, self.only_look).await?);
+            found.components.push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ mod new;
 mod pack;
 mod packages;
 mod person;
+mod publish;
 mod remove;
 mod run;
 mod schema;
@@ -117,6 +118,8 @@ enum Verb {
     Dev(dev::Dev),
     /// Add documentation and program.toml to a component, or make one file of a package's folder
     Pack(pack::Pack),
+    /// Push a component or a package to a registry
+    Publish(publish::Publish),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -150,6 +153,7 @@ impl Cli {
             Verb::Build(verb) => verb.execute(terminal).await,
             Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
+            Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {

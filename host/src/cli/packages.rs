@@ -147,7 +147,7 @@ impl Work {
             time: offered.limits.time.min(usual.time),
             ..offered.limits
         };
-        let plugin = Plugin::load(&self.bench.engine, &offered.name, source, &limits).await;
+        let plugin = Plugin::load(self.bench.engine()?, &offered.name, source, &limits).await;
         let plugin = plugin.with_context(|| format!("`{}` cannot be loaded", offered.name))?;
         let brought = plugin.tools().iter().map(|def| Brought {
             name: exposed_name(&[&offered.name, &def.name]),

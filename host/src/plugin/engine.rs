@@ -146,7 +146,7 @@ impl Engine {
     /// Bytes of native code that the component was compiled to, where that was done and kept.
     pub fn compiled(&self, source: &Source) -> Option<u64> {
         let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
-        cache.size(&cache.known(&digest)?.code)
+        cache.size(&cache.known(&digest.with(source.words().as_deref()))?.code)
     }
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.

@@ -16,7 +16,7 @@ use crate::limit::Limits;
 const MAX_HINTS: usize = 4;
 
 /// What libraries say of a path below no granted directory, without asking haft.
-const MISSING: &[&str] = &["no such file", "no-entry"];
+const MISSING: &[&str] = &["no such file", "no-entry", "bad file number"];
 
 /// What a message says that is about files: Go and Python look for their directories at their start,
 /// whatever the tool is about.

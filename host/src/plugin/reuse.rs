@@ -102,16 +102,16 @@ impl Reuse {
     /// Takes an instance that was kept for exactly these rights. Where there is none, the oldest give
     /// way to one that is to be made. Whoever calls has a turn.
     pub(super) fn take(&self, grant: &Grant, limits: &Limits, ground: &Ground) -> Option<Instance> {
-        let mut shelf = self.lock();
+        let mut kept = self.lock();
         let fits = |idle: &Idle| {
             idle.ground == *ground && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
         };
-        if let Some(place) = shelf.idle.iter().rposition(fits) {
-            return Some(shelf.idle.remove(place).instance);
+        if let Some(place) = kept.idle.iter().rposition(fits) {
+            return Some(kept.idle.remove(place).instance);
         }
-        let surplus = shelf.idle.len().saturating_sub(self.permits.available_permits());
-        let surplus: Vec<Idle> = shelf.idle.drain(..surplus).collect();
-        drop(shelf);
+        let surplus = kept.idle.len().saturating_sub(self.permits.available_permits());
+        let surplus: Vec<Idle> = kept.idle.drain(..surplus).collect();
+        drop(kept);
         // Unmapping memory takes a while; nobody should wait for the lock meanwhile.
         drop(surplus);
         None
@@ -126,9 +126,9 @@ impl Reuse {
             return Some(instance);
         }
         instance.renew(&plugin.name);
-        let mut shelf = reuse.lock();
-        shelf.idle.push(Idle { instance, ground, since: Instant::now() });
-        if !std::mem::replace(&mut shelf.watched, true) {
+        let mut kept = reuse.lock();
+        kept.idle.push(Idle { instance, ground, since: Instant::now() });
+        if !std::mem::replace(&mut kept.watched, true) {
             plugin.engine.threads().spawn(watch(Arc::downgrade(plugin), reuse.settings.max_idle));
         }
         None
@@ -140,11 +140,11 @@ impl Reuse {
 
     /// Drops what was idle for too long; says when to look again, or that nothing is left.
     fn expire(&self) -> Option<Duration> {
-        let mut shelf = self.lock();
-        let stale: Vec<Idle> = shelf.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
-        let oldest = shelf.idle.iter().map(|idle| idle.since).min();
-        shelf.watched = oldest.is_some();
-        drop(shelf);
+        let mut kept = self.lock();
+        let stale: Vec<Idle> = kept.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
+        let oldest = kept.idle.iter().map(|idle| idle.since).min();
+        kept.watched = oldest.is_some();
+        drop(kept);
         drop(stale);
         oldest.map(|since| self.settings.max_idle.saturating_sub(since.elapsed()))
     }

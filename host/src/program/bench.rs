@@ -1,6 +1,8 @@
 //! What installing works with: the places of this machine, an engine that lists a component's tools, and
 //! the rights that commands of the program have. Loads none of the program's tools.
 
+use std::sync::OnceLock;
+
 use super::{Options, Places, engine, grants};
 use crate::backend::confine::Confiner;
 use crate::grant::Grant;
@@ -15,14 +17,15 @@ pub struct Bench {
     pub places: Places,
     /// Where what is installed is kept.
     pub store: Store,
-    /// Runs components to list their tools, with no rights.
-    pub engine: Engine,
     /// What `bash` and commands of the program may do.
     pub sandbox: Grant,
     /// What `git` may do while it fetches.
     pub errand: Grant,
     /// What holds both to it.
     pub confiner: Confiner,
+    options: Options,
+    declared: Vec<Grant>,
+    engine: OnceLock<Engine>,
 }
 
 impl Bench {
@@ -32,9 +35,20 @@ impl Bench {
         let mut problems = Vec::new();
         let sandbox = grants::sandbox(manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(manifest, &places, &[], &sandbox, &mut problems)?;
-        let confiner = options.confiner.clone().unwrap_or_default();
-        let engine = engine(options, &places, &confiner, std::iter::once(&sandbox).chain(&declared))?;
         let (errand, store) = (grants::errand(&places)?, Store::new(&places.store));
-        Ok(Self { places, store, engine, sandbox, errand, confiner })
+        let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
+        let options = options.clone();
+        Ok(Self { places, store, sandbox, errand, confiner, options, declared, engine })
+    }
+
+    /// Runs components to list their tools, with no rights. Made at its first use: most of what is done
+    /// to packages runs nothing.
+    pub fn engine(&self) -> anyhow::Result<&Engine> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let grants = std::iter::once(&self.sandbox).chain(&self.declared);
+        let made = engine(&self.options, &self.places, &self.confiner, grants)?;
+        Ok(self.engine.get_or_init(|| made))
     }
 }

@@ -123,8 +123,7 @@ pub(super) fn errand(places: &Places) -> anyhow::Result<Grant> {
 pub(super) fn package(
     manifest: &Manifest,
     places: &Places,
-    allow: &[Allow],
-    sandbox: &Grant,
+    (sandbox, allow): (&Grant, &[Allow]),
     package: (&Package, &Bundle),
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Grant>> {

@@ -131,24 +131,37 @@ pub fn missing(bundle: &Bundle) -> Vec<String> {
     required.filter(|name| find_on_path(name).is_none()).map(|name| format!("`{}`", name.value)).collect()
 }
 
+/// What each plugin of each package may do: within `rights`, which are those of the program's own tools
+/// and those of this run.
+pub(super) fn granted(
+    manifest: &Manifest,
+    places: &Places,
+    rights: (&Grant, &[Allow]),
+    installed: &[Installed<'_>],
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Vec<Grant>>> {
+    let of_one = |package: &Installed<'_>| {
+        let package = (package.declared, &package.bundle);
+        grants::package(manifest, places, rights, package, problems)
+    };
+    installed.iter().map(of_one).collect()
+}
+
 /// What the packages tell the model.
 pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Skill> {
     installed.iter().filter_map(|package| package.bundle.skill.clone()).collect()
 }
 
 impl<'m> Assembly<'m> {
-    /// The plugins of packages, with what each may do.
+    /// The plugins of packages, with what each may do: `granted`, in the same order.
     pub(super) fn of_packages(
         &mut self,
         installed: &'m [Installed<'m>],
         places: &Places,
-        allow: &[Allow],
-        sandbox: &Grant,
+        granted: Vec<Vec<Grant>>,
     ) -> anyhow::Result<Vec<Wanted<'m>>> {
         let mut wanted = Vec::new();
-        for Installed { declared, bundle } in installed {
-            let package = (*declared, bundle);
-            let grants = grants::package(self.manifest, places, allow, sandbox, package, &mut self.problems)?;
+        for (Installed { declared, bundle }, grants) in installed.iter().zip(granted) {
             for ((plugin, file, digest), grant) in bundle.components().zip(grants) {
                 wanted.push(Wanted {
                     name: plugin.name.as_str().to_owned(),

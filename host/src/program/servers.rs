@@ -13,7 +13,7 @@ use super::packages::{Installed, offers};
 use super::{Ask, Assembly, Options, Places};
 use crate::backend::confine::Confiner;
 use crate::grant::{Grant, Root};
-use crate::manifest::{Manifest, McpServer, Package, TextOrSecret, Transport};
+use crate::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
 use crate::mcp::client::{
     self, Config, Host, Listed, MAX_AGE, Reach, Rejected, RemoteTool, Server, ServerError, ServerTool, Values,
 };
@@ -107,6 +107,7 @@ impl Assembly<'_> {
             memory: Some(places.cache.join("servers")),
         };
         let config = |declared: &Declared<'_>| declared.config(&places.home, &options.redactor);
+        self.problems.extend(declared.iter().flat_map(Declared::withheld));
         let servers: Vec<_> =
             declared.iter().map(|declared| Server::new(config(declared), host(declared))).collect();
         let lists = lists(&servers, options).await;
@@ -180,7 +181,7 @@ impl Declared<'_> {
     fn config(&self, home: &Path, redactor: &Redactor) -> Config {
         let values = |pairs: &[(String, TextOrSecret)]| -> Arc<dyn Values> {
             Arc::new(Written {
-                pairs: pairs.to_vec(),
+                pairs: pairs.iter().filter(|(_, value)| self.may_have(value)).cloned().collect(),
                 manifest: self.manifest.clone(),
                 home: home.to_owned(),
                 redactor: redactor.clone(),
@@ -205,6 +206,38 @@ impl Declared<'_> {
             timeout: self.server.timeout,
             max_result: self.server.max_result.try_into().unwrap_or(usize::MAX),
         }
+    }
+
+    /// Whether the server may have a value. A package's gets of the host's what it was granted, and its
+    /// own program.toml is no grant.
+    fn may_have(&self, value: &TextOrSecret) -> bool {
+        match (self.package, value) {
+            (None, _) | (_, TextOrSecret::Text(_)) => true,
+            (Some(package), TextOrSecret::Secret(SecretSource::Env(name))) => {
+                package.grant.env.iter().any(|granted| granted == name.as_str())
+            }
+            (Some(_), TextOrSecret::Secret(_)) => false,
+        }
+    }
+
+    /// What it asks for and does not get.
+    fn withheld(&self) -> Vec<Problem> {
+        let values = match &self.server.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } => headers,
+        };
+        let withheld = values.iter().filter(|(_, value)| !self.may_have(value));
+        let problem = |(name, value): &(String, TextOrSecret)| {
+            let text = format!("MCP server `{}` does not get `{name}`", self.name());
+            let problem = Problem::new(text).at(self.span, "not granted to this package");
+            match value {
+                TextOrSecret::Secret(SecretSource::Env(name)) => {
+                    problem.hint(format!("`env = [\"{name}\"]` in `[packages.grant]` allows it"))
+                }
+                _ => problem.hint("a package gets no secrets but from variables"),
+            }
+        };
+        withheld.map(problem).collect()
     }
 
     fn offers(&self, tool: &str) -> bool {

@@ -1,5 +1,6 @@
 // Reads files through WASI, where there is no `node:fs`. To be copied by whoever needs it.
 
+import environment from 'wasi:cli/environment@0.2.12';
 import preopens from 'wasi:filesystem/preopens@0.2.12';
 
 const MAX = 16 * 2 ** 20; // bytes of a file
@@ -11,7 +12,8 @@ const REASONS = {
   'not-permitted': 'it is not granted',
 };
 
-// The text of a file in one of the granted folders; of two that are granted the inner one counts.
+// The text of a file in one of the granted folders; of two that are granted the inner one counts. A
+// relative path begins in the workspace.
 export function readText(path) {
   try {
     const file = open(path);
@@ -23,7 +25,8 @@ export function readText(path) {
 }
 
 function open(path) {
-  const granted = preopens.getDirectories().map(([folder, name]) => ({ folder, below: below(path, name) }));
+  const whole = path.startsWith('/') ? path : `${environment.initialCwd() ?? ''}/${path}`;
+  const granted = preopens.getDirectories().map(([folder, name]) => ({ folder, below: below(whole, name) }));
   const found = granted.filter(({ below }) => below !== null).sort((a, b) => a.below.length - b.below.length)[0];
   if (!found) throw 'no-entry';
   return found.folder.openAt({ symlinkFollow: true }, found.below, {}, { read: true });
@@ -31,7 +34,6 @@ function open(path) {
 
 // A path as seen from a folder, if it is below it.
 function below(path, folder) {
-  if (folder === '.') return path.startsWith('/') ? null : path;
   const start = folder.endsWith('/') ? folder : `${folder}/`;
   return path.startsWith(start) ? path.slice(start.length) : null;
 }

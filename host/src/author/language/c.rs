@@ -68,7 +68,8 @@ impl Language for C {
         let (scratch, bindings) = (build.scratch()?, build.path("build/bindings"));
         let made = build.bindings(GENERATOR)?;
         bindings::write(&bindings, &made)?;
-        let generated = made.iter().map(|(name, _)| name).filter(|name| !name.ends_with(".h"));
+        let is_header = |name: &String| Path::new(name).extension().is_some_and(|ending| ending == "h");
+        let generated = made.iter().map(|(name, _)| name).filter(|name| !is_header(name));
         let mut files = sources(&build.path("src"))?;
         files.extend(generated.map(|name| bindings.join(name)));
         let module = scratch.join("core.wasm");

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use async_trait::async_trait;
 use serde_json::Value;
-use wit_parser::{Function, FunctionKind, Resolve, WorldId, WorldItem, WorldKey};
+use wit_parser::{Function, FunctionKind, WorldItem, WorldKey};
 
+use super::extend::{self, Extended};
 use super::{Language, Style};
 use crate::author::bindings::write_changed;
 use crate::author::template::File;
@@ -28,9 +29,6 @@ const PROGRAM: &str = "node_modules/.bin/componentize-qjs";
 
 /// What is made on the way.
 const SCRATCH: &str = "build/js";
-
-/// The world that has what the prelude needs besides what the project's own has.
-const WORLD: &str = "haft-build";
 
 const NODE: Need = Need {
     program: "node",
@@ -184,13 +182,10 @@ struct Entry {
 impl Entry {
     fn of(wit: &Wit, main: &str) -> anyhow::Result<Self> {
         let exports = Exports::of(wit);
-        let extended = extend(wit);
+        let extended = extend::with(wit, WASI, IMPORTS);
         let has_prelude = extended.is_some();
-        let (wit, world) = match extended {
-            Some(text) => (text, WORLD.to_owned()),
-            // The project brings a part of WASI that ours does not go with.
-            None => (print(wit.parts().0, wit.parts().1)?, wit.world().to_owned()),
-        };
+        // Where the project brings a part of WASI that ours does not go with, there is none.
+        let Extended { text: wit, world } = extended.map_or_else(|| extend::alone(wit), Ok)?;
         let module = exports.module(main, has_prelude)?;
         Ok(Self { world, wit, module, has_prelude, is_async: exports.is_async })
     }
@@ -275,48 +270,14 @@ fn camel(name: &str) -> String {
     })
 }
 
-/// The project's world with the interfaces of WASI that the prelude stands on and a plugin may import. None of
-/// them is a right: QuickJS itself imports them all.
-fn extend(wit: &Wit) -> Option<String> {
-    let (own, world) = wit.parts();
-    let mut resolve = own.clone();
-    let id = resolve.worlds.get(world)?.package?;
-    let package = &resolve.packages.get(id)?.name;
-    let version = package.version.as_ref().map(|version| format!("@{version}")).unwrap_or_default();
-    let included = format!("{}:{}/{}{version}", package.namespace, package.name, wit.world());
-    for (name, text) in WASI {
-        let is_there = resolve.packages.iter().any(|(_, package)| package.name.to_string() == *name);
-        if !is_there {
-            resolve.push_str(name, text).ok()?;
-        }
-    }
-    let text = BUILD_WORLD.replace("INCLUDED", &included);
-    let package = resolve.push_str("build.wit", &text).ok()?;
-    let world = resolve.select_world(&[package], Some(WORLD)).ok()?;
-    print(&resolve, world).ok()
-}
-
-const BUILD_WORLD: &str = "package haft:build;
-
-world haft-build {
-    include INCLUDED;
-    import wasi:cli/environment@0.2.12;
-    import wasi:cli/stderr@0.2.12;
-    import wasi:clocks/wall-clock@0.2.12;
-    import wasi:filesystem/types@0.2.12;
-    import wasi:filesystem/preopens@0.2.12;
-}
-";
-
-/// The package of a world with all that it stands on, in one text.
-fn print(resolve: &Resolve, world: WorldId) -> anyhow::Result<String> {
-    let main =
-        resolve.worlds.get(world).and_then(|world| world.package).context("the world is in no package")?;
-    let others: Vec<_> = resolve.packages.iter().map(|(id, _)| id).filter(|id| *id != main).collect();
-    let mut printer = wit_component::WitPrinter::default();
-    printer.print(resolve, main, &others)?;
-    Ok(printer.output.to_string())
-}
+/// What the prelude stands on and a plugin may import. None of it is a right: QuickJS itself imports it all.
+const IMPORTS: &[&str] = &[
+    "wasi:cli/environment@0.2.12",
+    "wasi:cli/stderr@0.2.12",
+    "wasi:clocks/wall-clock@0.2.12",
+    "wasi:filesystem/types@0.2.12",
+    "wasi:filesystem/preopens@0.2.12",
+];
 
 const PRELUDE: &str = include_str!("../templates/js/build/prelude.js");
 

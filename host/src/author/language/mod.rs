@@ -2,6 +2,7 @@
 //! them. Nothing here knows what a tool is; each only turns a folder of source into a component.
 
 mod c;
+mod extend;
 mod go;
 mod javascript;
 mod python;

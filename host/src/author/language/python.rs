@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 use async_trait::async_trait;
 
-use super::{Language, Style, venv};
+use super::{Language, Style, extend, venv};
 use crate::author::bindings::write_changed;
 use crate::author::template::File;
+use crate::author::wit::Wit;
 use crate::author::{Build, Need, Tool};
 use crate::backend::lookup::find_on_path;
 use crate::report::{Problem, Report};
@@ -69,23 +70,27 @@ impl Language for Python {
     }
 
     async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
-        let world = world(build)?;
+        let wit = wit(build)?;
         let program = componentize(build).await?;
-        let of_world = Tool::new(program).args(["--quiet", "--wit-path"]).args([build.wit_path()?]);
-        let of_world = of_world.args(["--world", &world]).env("VIRTUAL_ENV", build.path(venv::FOLDER));
+        let tool = Tool::new(program).args(["--quiet"]).env("VIRTUAL_ENV", build.path(venv::FOLDER));
         // Its own errors say all; a trace of its insides hides them.
-        let of_world = of_world.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
-        write_bindings(build, &of_world).await?;
-        write_changed(&build.path(ENTRY_FOLDER).join(format!("{ENTRY}.py")), entry().as_bytes())?;
+        let tool = tool.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
+        write_bindings(build, tool.clone().args(["--world", wit.world()])).await?;
+        let folder = build.path(ENTRY_FOLDER);
+        let extended = extend::with(&wit, WASI, IMPORTS).map_or_else(|| extend::alone(&wit), Ok)?;
+        write_changed(&folder.join("world.wit"), extended.text.as_bytes())?;
+        write_changed(&folder.join(format!("{ENTRY}.py")), entry().as_bytes())?;
         let made = build.scratch()?.join("component.wasm");
-        let componentize = of_world.args(["componentize", ENTRY, "-p", ENTRY_FOLDER, "-p", "."]);
+        let tool =
+            tool.args(["--wit-path"]).args([folder.join("world.wit")]).args(["--world", &extended.world]);
+        let componentize = tool.args(["componentize", ENTRY, "-p", ENTRY_FOLDER, "-p", "."]);
         build.run(&componentize.args(["-o"]).args([&made])).await?;
         crate::author::read(&made)
     }
 }
 
-/// The name of the world, which must not be that of a module too.
-fn world(build: &Build<'_>) -> anyhow::Result<String> {
+/// The world, the name of which must not be that of a module too.
+fn wit(build: &Build<'_>) -> anyhow::Result<Wit> {
     build.wit_path()?;
     let wit = build.project.wit()?.context("no WIT")?;
     if !build.path(MODULE).with_extension("py").is_file() {
@@ -97,7 +102,7 @@ fn world(build: &Build<'_>) -> anyhow::Result<String> {
         let problem = Problem::new(format!("the world is called `{MODULE}`, as the module `{MODULE}.py` is"));
         return Err(Report::from(problem.hint("give the world another name, such as `tools`")).into());
     }
-    Ok(wit.world().to_owned())
+    Ok(wit)
 }
 
 /// componentize-py: that of the project, where it names one; else from PATH.
@@ -116,25 +121,31 @@ async fn componentize(build: &Build<'_>) -> anyhow::Result<PathBuf> {
 }
 
 /// The classes of the WIT, made anew: the tool does not write over any.
-async fn write_bindings(build: &Build<'_>, of_world: &Tool) -> anyhow::Result<()> {
+async fn write_bindings(build: &Build<'_>, tool: Tool) -> anyhow::Result<()> {
     build.scratch()?;
     let folder = build.path(BINDINGS);
     if folder.exists() {
         std::fs::remove_dir_all(&folder)
             .with_context(|| format!("cannot remove folder `{}`", folder.display()))?;
     }
-    build.run(&of_world.clone().args(["bindings", BINDINGS])).await
+    build.run(&tool.args(["--wit-path"]).args([build.wit_path()?]).args(["bindings", BINDINGS])).await
 }
+
+/// What the entry asks for the folder to work in, besides what CPython imports itself.
+const WASI: &[(&str, &str)] = &[(
+    "wasi:cli@0.2.9",
+    "package wasi:cli@0.2.9; interface environment { initial-cwd: func() -> option<string>; }",
+)];
+
+/// The interfaces of [`WASI`].
+const IMPORTS: &[&str] = &["wasi:cli/environment@0.2.9"];
 
 /// A module that is `app.py`, with what CPython itself would look for only when it is needed: what is not
 /// loaded while the component is made is not part of it.
 fn entry() -> String {
     let later = LATER.iter().map(|module| format!("import {module}\n")).collect::<String>();
-    format!("{ENTRY_HEAD}\n{later}{ENTRY_REST}")
+    include_str!("../templates/python/build/haft_app.py").replace("import LATER\n", &later)
 }
-
-const ENTRY_HEAD: &str = r#""""`app.py`, as `haft build` gives it to componentize-py. Made anew by every build."""
-"#;
 
 /// The modules of the standard library that others of it import in the middle of a function.
 const LATER: &[&str] = &[
@@ -158,19 +169,6 @@ const LATER: &[&str] = &[
     "typing",
     "weakref",
 ];
-
-const ENTRY_REST: &str = r#"
-import app
-
-
-def __getattr__(name):
-    try:
-        return getattr(app, name)
-    except AttributeError:
-        if name.startswith("_"):
-            raise
-        raise AttributeError(f"app.py defines no `{name}`, which the world of the WIT exports") from None
-"#;
 
 const TEMPLATE: &[File] = &[
     File { path: "app.py", text: include_str!("../templates/python/app.py") },

@@ -186,7 +186,8 @@ fn artifact(messages: &str, manifest: &Path) -> Option<PathBuf> {
 
 /// Cargo resolves links in the paths that it tells.
 fn is_same(one: &Path, other: &Path) -> bool {
-    one == other || one.canonicalize().ok() == other.canonicalize().ok()
+    let real = |path: &Path| path.canonicalize().ok();
+    one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 /// A file of this style that is called the same in the template's folder.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::build::shown;
 use super::super::terminal::Terminal;
 use super::super::{Common, Exit};
-use crate::author::check::{Findings, Subject, examine, tokens};
+use crate::author::check::{Findings, Subject, examine, gist, tokens};
 use crate::author::pack::size;
 use crate::call::ToolDef;
 use crate::limit::Limits;
@@ -19,14 +19,14 @@ use crate::program::{FILE_NAME, Program};
 use crate::report::{Problem, Report};
 
 /// A component that was looked at.
-pub(super) struct Checked {
+pub(in crate::cli) struct Checked {
     path: String,
     name: String,
     bytes: u64,
     look: Look,
     asked: Option<GrantTable>,
     loaded: Result<Plugin, LoadError>,
-    pub(super) findings: Findings,
+    pub(in crate::cli) findings: Findings,
 }
 
 /// Checks one component's file.
@@ -47,7 +47,7 @@ pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) ->
 }
 
 /// The components of a program that are files, each with what program.toml asks for it.
-pub(super) async fn of_program(manifest: &Manifest, engine: &Engine) -> Vec<Checked> {
+pub(in crate::cli) async fn of_program(manifest: &Manifest, engine: &Engine) -> Vec<Checked> {
     let folder = manifest.path.parent().unwrap_or(Path::new(""));
     let mut all = Vec::new();
     for plugin in manifest.plugins.iter().filter(|plugin| plugin.enabled) {
@@ -58,7 +58,12 @@ pub(super) async fn of_program(manifest: &Manifest, engine: &Engine) -> Vec<Chec
     all
 }
 
-async fn check(path: &Path, declared: Option<&Declared>, engine: &Engine) -> anyhow::Result<Checked> {
+/// Looks at one component, which `declared` describes where somebody did.
+pub(in crate::cli) async fn check(
+    path: &Path,
+    declared: Option<&Declared>,
+    engine: &Engine,
+) -> anyhow::Result<Checked> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let look = look(&bytes).map_err(|error| {
         Report::from(Problem::new(format!("`{}` cannot be used: {error}", path.display())))
@@ -105,6 +110,11 @@ fn said(path: &Path, look: &Look) -> anyhow::Result<(String, Option<GrantTable>)
 }
 
 impl Checked {
+    /// What is in the file.
+    pub(in crate::cli) fn look(&self) -> &Look {
+        &self.look
+    }
+
     /// What it is on standard output; what is wrong on standard error.
     pub(super) fn tell(&self, terminal: Terminal) -> std::io::Result<()> {
         terminal.data(&self.summary())?;
@@ -128,8 +138,7 @@ impl Checked {
             // Writing to a `String` cannot fail.
             let _ = write!(text, ", {}, {count}, about {all} tokens", plugin.contract());
             for tool in tools {
-                let line = tool.description.lines().next().unwrap_or_default();
-                let _ = write!(text, "\n  {}__{}  {line}", self.name, tool.name);
+                let _ = write!(text, "\n  {}__{}  {}", self.name, tool.name, gist(&tool.description));
             }
         }
         if let Some(asked) = &self.asked {

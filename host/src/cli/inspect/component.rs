@@ -64,7 +64,7 @@ impl Component {
             Ok(look) => look.contract().map(|one| one.to_string()).map_err(|error| error.to_string()),
             Err(_) => Err("it cannot be looked into".to_owned()),
         };
-        let source = subject.source(&digest);
+        let source = subject.source();
         let tools = match (&contract, only_look) {
             (Ok(_), false) => Some(subject.tools(engine, source.clone()).await),
             _ => None,
@@ -134,10 +134,9 @@ impl Subject {
         Ok(bytes)
     }
 
-    /// The bytes that were looked at and no others.
-    fn source(&self, digest: &Digest) -> Source {
+    fn source(&self) -> Source {
         match &self.bytes {
-            Bytes::File(path) => Source::Pinned(path.clone(), digest.hex().to_owned()),
+            Bytes::File(path) => Source::File(path.clone()),
             Bytes::Embedded(bytes) => Source::Embedded(bytes),
         }
     }

@@ -156,14 +156,12 @@ impl Page {
             ),
         );
         self.line("made with", Style::new(), &made_with(&look.producers));
-        let sections = look.custom.iter().filter(|one| one.depth == 0 || section(&one.name).is_some());
-        let mut sections: Vec<String> = sections
-            .filter(|one| one.depth == 0)
-            .map(|one| match section(&one.name) {
-                Some(meaning) => format!("{} ({}): {meaning}", one.name, rounded(one.size as u64)),
-                None => format!("{} ({})", one.name, rounded(one.size as u64)),
-            })
-            .collect();
+        let own = look.custom.iter().filter(|one| one.depth == 0);
+        let described = own.map(|one| match section(&one.name) {
+            Some(meaning) => format!("{} ({}): {meaning}", one.name, rounded(one.size as u64)),
+            None => format!("{} ({})", one.name, rounded(one.size as u64)),
+        });
+        let mut sections: Vec<String> = described.collect();
         let inner = look.custom.len() - sections.len();
         if inner > 0 {
             sections.push(format!("and {inner} in what is inside it"));

@@ -83,9 +83,9 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
         arguments: vec!["get".into()],
         input: server.as_bytes().to_vec(),
         output: Output::Separate,
+        environment: Vec::new(),
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
-        environment: Vec::new(),
     };
     let context = Context {
         grant: &grant,

@@ -125,8 +125,8 @@ async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload
         Err(OciError { failure: Failure::Missing(_), .. }) => {}
         Err(error) => return Err(error),
     }
-    let begin = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
-    let begun = registry.send(&begin, WITHIN).await?;
+    let opening = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
+    let begun = registry.send(&opening, WITHIN).await?;
     let url = upload(registry, &begun, descriptor).map_err(|failure| registry.failed(failure))?;
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, UPLOAD).await?;
     Ok(())

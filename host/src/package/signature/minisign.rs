@@ -42,8 +42,8 @@ pub(super) fn verify(text: &str, path: &Path, key: &PublicKey) -> Result<Result<
         path: path.display().to_string(),
         error: error.to_string(),
     };
-    let verified = verified(&verifier, &signature, path).map_err(unreadable)?;
-    Ok(verified.map_err(|error| match error {
+    let outcome = verified(&verifier, &signature, path).map_err(unreadable)?;
+    Ok(outcome.map_err(|error| match error {
         Error::UnexpectedKeyId => "it was made with another key".to_owned(),
         _ => "it is not a signature of this file".to_owned(),
     }))

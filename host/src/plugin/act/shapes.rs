@@ -21,6 +21,7 @@ pub(super) enum Localized {
 pub(super) struct Failure {
     pub(super) kind: String,
     pub(super) message: Localized,
+    #[expect(dead_code, reason = "part of the shape")]
     pub(super) metadata: Metadata,
 }
 
@@ -37,6 +38,7 @@ pub(super) struct Definition {
 #[derive(ComponentType, Lift)]
 #[component(record)]
 pub(super) struct Listed {
+    #[expect(dead_code, reason = "part of the shape")]
     pub(super) metadata: Metadata,
     pub(super) tools: Vec<Definition>,
 }
