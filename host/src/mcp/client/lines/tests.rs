@@ -124,3 +124,18 @@ fn results_that_no_type_fits_are_kept_whole() {
     assert!(matches!(response.result, ServerResult::CustomResult(_)));
     assert_eq!(serde_json::to_value(&response.result).unwrap(), list["result"]);
 }
+
+/// A server that was slow to start answers the first way of beginning when it was already asked in the
+/// other: that answer is not taken for the other's.
+#[tokio::test]
+async fn mc01_what_was_asked_before_initialize_is_not_waited_for() {
+    let (mut lines, _input, mut output) = lines();
+    lines.send(ping(0)).await.unwrap();
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "haft", "version": "1" } });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    lines.send(serde_json::from_value(initialize).unwrap()).await.unwrap();
+    let late = "{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":-32601,\"message\":\"late\"}}\n";
+    output.write_all(late.as_bytes()).await.unwrap();
+    output.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"good\":1}}\n").await.unwrap();
+    assert!(next(&mut lines).await.unwrap().contains("good"));
+}
