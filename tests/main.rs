@@ -33,6 +33,8 @@ mod inspect;
 mod journal;
 mod manifest;
 mod many;
+mod mcp;
+mod mcp_real;
 mod packages;
 mod plugin;
 mod registry;

@@ -9,9 +9,11 @@ mod packages;
 mod places;
 mod plugins;
 mod secrets;
+mod servers;
 mod unsupported;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use self::bench::Bench;
 pub use self::builtins::{builtin, builtin_names};
@@ -19,11 +21,13 @@ pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
 pub use self::places::Places;
+pub use self::servers::Servers;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
 use crate::manifest::{Manifest, ToolPattern};
+use crate::mcp::client::Person;
 use crate::package::{Lock, Skill, Store, lock_path};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
@@ -50,6 +54,22 @@ pub struct Options {
     pub only: Option<String>,
     /// Where to tell what takes a while before there is a session.
     pub events: Events,
+    /// Which MCP servers to ask what they have.
+    pub ask: Ask,
+    /// Who answers what MCP servers want to know; `None` where nobody is there.
+    pub person: Option<Arc<dyn Person>>,
+}
+
+/// Which MCP servers are started for no other reason than to learn which tools they have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ask {
+    /// Those of which it is not known, or not known any more.
+    #[default]
+    WhereUnknown,
+    /// All.
+    Always,
+    /// None.
+    Never,
 }
 
 /// A program, ready to run.
@@ -73,6 +93,8 @@ pub struct Program {
     pub redactor: Redactor,
     /// Where calls are noted down.
     pub journal: Journal,
+    /// The MCP servers whose tools are in the toolbox.
+    pub servers: Servers,
     places: Places,
 }
 
@@ -117,13 +139,16 @@ impl Program {
         assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;
         assembly.package_commands(&installed, &confiner, &grant)?;
+        let mut declared = servers::declared(&manifest, &grant);
+        declared.extend(servers::of_packages(&installed, &grant)?);
+        let servers = assembly.servers(declared, options, &places, &confiner).await?;
         match &options.only {
             // Found; or nobody has it, and whoever asked for it is told the nearest name.
             Some(only) if assembly.toolbox.find(only).is_none() => {
                 assembly.plugins(&engine, later, secrets).await?;
             }
             Some(_) => {}
-            None => assembly.unsupported(&installed),
+            None => assembly.required_tools(),
         }
         let skills = packages::skills(&installed);
         let Assembly { toolbox, problems, uncallable, .. } = assembly;
@@ -139,8 +164,15 @@ impl Program {
             uncallable,
             redactor,
             journal,
+            servers,
             places,
         })
+    }
+
+    /// Ends what the program keeps running: its MCP servers, in order and within a few seconds.
+    /// What is only dropped is killed.
+    pub async fn close(&self) {
+        self.servers.close().await;
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.

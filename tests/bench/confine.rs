@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use haft::backend::confine::{Confiner, Layers};
 use haft::backend::lookup::{find_on_path, search_path};
-use haft::backend::process::{ENVIRONMENT, End, Job, Output, run};
+use haft::backend::process::{End, Job, Output, run};
+use haft::backend::start::ENVIRONMENT;
 use haft::event::Events;
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::limit::Limits;

@@ -1,5 +1,5 @@
 //! Runs one program to its end, within bounds, and stops everything that it started. It refuses
-//! to give a child anything that the grant and [`ENVIRONMENT`] do not name.
+//! to give a child anything that the grant and [`super::start::ENVIRONMENT`] do not name.
 //!
 //! **Start:** in the grant's workspace, confined by [`super::confine`], with a cleared
 //! environment and an input that is not the host's.
@@ -8,8 +8,7 @@
 //! the call it was started by.
 //! **Timeout, cancellation:** TERM for all, a grace, KILL for all. A dropped future kills at once.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
@@ -22,14 +21,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::{sleep, timeout};
 
 use super::capture::{Capture, Listener};
-use super::confine::{Command, ConfineError, Confiner, News, Session, Streams};
-use super::lookup::search_path;
+use super::confine::{ConfineError, Confiner, News, Session};
+use super::start::{command, started};
 use crate::grant::Grant;
 use crate::tool::{Clipper, Context};
-
-/// What a child sees of the host's environment without being granted it: who and where the user
-/// is, and how they want text and time. `LC_*` too; nothing here ever holds a secret.
-pub const ENVIRONMENT: &[&str] = &["HOME", "LANG", "LANGUAGE", "LOGNAME", "TMPDIR", "TZ", "USER"];
 
 /// Bytes that one argument may have: what Linux takes (`MAX_ARG_STRLEN`), less the final NUL.
 pub const MAX_ARGUMENT: usize = (128 << 10) - 1;
@@ -50,7 +45,7 @@ pub struct Job {
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,
-    /// Variables that it gets besides [`ENVIRONMENT`] and those of the grant.
+    /// Variables that it gets besides [`super::start::ENVIRONMENT`] and those of the grant.
     pub environment: Vec<(OsString, OsString)>,
     /// What it reads from standard input, all of it; nothing when empty.
     pub input: Vec<u8>,
@@ -189,7 +184,7 @@ struct Watched {
 
 impl Running {
     async fn start(confiner: &Confiner, job: &Job, grant: &Grant) -> Result<Self, ProcessError> {
-        let command = command(job, grant)?;
+        let command = command(&job.program, &job.arguments, &job.environment, grant)?;
         let pipe = || io::pipe().map_err(watch("open a pipe"));
         let (stdout, stdout_writer) = pipe()?;
         let (stderr, stderr_writer) = match job.output {
@@ -263,56 +258,8 @@ impl Watched {
     }
 }
 
-fn watch(action: &'static str) -> impl Fn(io::Error) -> ProcessError {
+pub(super) fn watch(action: &'static str) -> impl Fn(io::Error) -> ProcessError {
     move |source| ProcessError::Watch { action, source }
-}
-
-/// A helper that is becoming `command`. One in waiting may have ended meanwhile; the next has not.
-async fn started(
-    confiner: &Confiner,
-    grant: &Grant,
-    command: &Command,
-    streams: Streams,
-) -> Result<Session, ProcessError> {
-    let session = confiner.session(grant).await?;
-    if session.become_command(command, &streams).is_ok() {
-        return Ok(session);
-    }
-    let session = confiner.session(grant).await?;
-    session.become_command(command, &streams).map_err(watch("hand over the command"))?;
-    Ok(session)
-}
-
-fn command(job: &Job, grant: &Grant) -> Result<Command, ProcessError> {
-    let root = grant.workspace().ok_or(ProcessError::NoWorkspace)?;
-    let failed = |source: io::Error| ProcessError::Workspace { path: root.path().to_owned(), source };
-    let open = root.open().map_err(failed)?;
-    let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;
-    let mut environment = environment(grant);
-    environment.insert("PWD".into(), root.path().into());
-    environment.extend(job.environment.iter().cloned());
-    Ok(Command {
-        program: job.program.clone(),
-        arguments: job.arguments.clone(),
-        environment: environment.into_iter().collect(),
-        directory: root.real().to_owned(),
-        identity: (found.st_dev, found.st_ino),
-    })
-}
-
-/// What a child may see of the host's environment.
-fn environment(grant: &Grant) -> BTreeMap<OsString, OsString> {
-    let is_allowed = |name: &OsStr| {
-        let name = name.to_str();
-        name.is_some_and(|name| {
-            ENVIRONMENT.contains(&name) || name.starts_with("LC_") || grant.env().contains(name)
-        })
-    };
-    let mut environment: BTreeMap<_, _> = std::env::vars_os().filter(|(name, _)| is_allowed(name)).collect();
-    environment.insert("PATH".into(), search_path());
-    // No colours, no cursor movement, no pager that waits for a key.
-    environment.entry("TERM".into()).or_insert("dumb".into());
-    environment
 }
 
 /// A file in memory for what is to be read: unlike a pipe it needs nobody to fill it.

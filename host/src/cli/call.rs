@@ -52,6 +52,7 @@ impl Call {
                 (answer.await, true)
             }
         };
+        program.close().await;
         match (terminal.json, result.is_error) {
             (true, _) => terminal.json(&result)?,
             (false, true) => terminal.tool_error(&result.content),

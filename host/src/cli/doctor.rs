@@ -8,6 +8,7 @@ mod plugins;
 mod program;
 mod providers;
 mod sandbox;
+mod servers;
 mod tools;
 
 use clap::Args;
@@ -20,6 +21,7 @@ use self::plugins::Plugins;
 use self::program::Found;
 use self::providers::Providers;
 use self::sandbox::Sandbox;
+use self::servers::Server;
 use self::tools::Tool;
 use super::terminal::Terminal;
 use super::{Common, Exit};
@@ -39,6 +41,7 @@ struct Diagnosis {
     sandbox: Sandbox,
     plugins: Plugins,
     program: Found,
+    servers: Vec<Server>,
     places: Vec<Place>,
     tools: Vec<Tool>,
     providers: Providers,
@@ -70,6 +73,7 @@ impl Diagnosis {
             tools: tools::look(&confiner, &places, sandbox.is_refused()).await,
             providers: Providers::look(program).await,
             places: places::look(&places),
+            servers: servers::look(program),
             program: Found::new(&loaded),
             plugins: Plugins::look(),
             machine,
@@ -77,11 +81,12 @@ impl Diagnosis {
         })
     }
 
-    fn sections(&self) -> [Section; 6] {
+    fn sections(&self) -> [Section; 7] {
         [
             Section { title: "Sandbox", lines: self.sandbox.lines() },
             Section { title: "Plugins", lines: vec![self.plugins.line()] },
             Section { title: "Program", lines: self.program.lines() },
+            Section { title: "MCP servers", lines: self.servers.iter().map(Server::line).collect() },
             Section { title: "Places", lines: self.places.iter().map(Place::line).collect() },
             Section { title: "Tools", lines: self.tools.iter().map(Tool::line).collect() },
             Section { title: "Providers", lines: self.providers.lines() },

@@ -19,6 +19,7 @@ mod log;
 mod new;
 mod pack;
 mod packages;
+mod person;
 mod publish;
 mod remove;
 mod run;
@@ -36,7 +37,7 @@ pub use self::exit::Exit;
 use self::terminal::Terminal;
 use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
-use crate::program::{Allow, Options, Program};
+use crate::program::{Allow, Ask, Options, Program};
 use crate::report::Report;
 
 /// The handle that an agent's tools are held by.
@@ -168,7 +169,17 @@ impl Cli {
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
     async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
-        self.load(terminal, &self.options(terminal, many_calls)?).await
+        self.program_asking(terminal, many_calls, Ask::WhereUnknown).await
+    }
+
+    /// The same, with a say in which MCP servers are asked what they have.
+    async fn program_asking(
+        &self,
+        terminal: Terminal,
+        many_calls: bool,
+        ask: Ask,
+    ) -> anyhow::Result<Program> {
+        self.load(terminal, &Options { ask, ..self.options(terminal, many_calls)? }).await
     }
 
     /// The same for a single call of `tool`.
@@ -176,7 +187,7 @@ impl Common {
         let options = self.options(terminal, false)?;
         // `program` may mean any other.
         let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
-        self.load(terminal, &Options { only, ..options }).await
+        self.load(terminal, &Options { only, ask: Ask::WhereUnknown, ..options }).await
     }
 
     async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
@@ -200,6 +211,9 @@ impl Common {
             no_journal: self.no_journal || is_journal_off()?,
             only: None,
             events: terminal.loading(),
+            // Nothing is started only to be looked at, unless a verb says so.
+            ask: Ask::Never,
+            person: person::present(),
         })
     }
 }

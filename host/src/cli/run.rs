@@ -49,12 +49,14 @@ impl Run {
         let mut history = History::default();
         let mut work = std::pin::pin!(agent.run(&mut history, &self.prompt, &session));
         let outcome = tokio::select! {
-            outcome = &mut work => outcome?,
+            outcome = &mut work => outcome,
             _ = tokio::signal::ctrl_c() => {
                 cancel.cancel();
-                work.await?
+                work.await
             }
         };
+        program.close().await;
+        let outcome = outcome?;
         show(&outcome, terminal)?;
         Ok(exit(&outcome))
     }

@@ -85,6 +85,13 @@ impl Terminal {
         let _ = writeln!(anstream::stderr().lock(), "{}", REDACTOR.redact(&text.to_string()));
     }
 
+    /// Asks for what is entered after `prompt`, on the same line.
+    pub(super) fn ask(self, prompt: &str) {
+        let mut err = anstream::stderr().lock();
+        // Where standard error is gone there is nobody to ask.
+        let _ = write!(err, "{}", REDACTOR.redact(prompt)).and_then(|()| err.flush());
+    }
+
     /// Says why haft ends.
     pub(super) fn fail(self, error: &anyhow::Error) {
         match error.downcast_ref::<Report>() {
@@ -212,9 +219,10 @@ fn shortened(text: &str) -> String {
 /// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).
 pub(super) fn log(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
-        1 => "haft=info,warn",
-        2 => "haft=debug,info",
+        // What the MCP library complains of, haft tells in its own words.
+        0 => "warn,rmcp=off",
+        1 => "haft=info,warn,rmcp=off",
+        2 => "haft=debug,info,rmcp=warn",
         _ => "trace",
     };
     let filter = EnvFilter::try_from_env("HAFT_LOG").unwrap_or_else(|_| EnvFilter::new(level));

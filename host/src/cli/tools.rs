@@ -6,6 +6,7 @@ use serde_json::json;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::ToolDef;
+use crate::program::Ask;
 use crate::tool::{Toolbox, bytes, tokens};
 
 /// Characters of a description in the table.
@@ -21,13 +22,17 @@ pub(super) struct Tools {
     /// List what the agent's model is told of, by `[agent] tools` and `tool_budget`
     #[arg(long)]
     agent: bool,
+    /// Ask all MCP servers anew, instead of showing what they had when they were last asked
+    #[arg(long)]
+    refresh: bool,
 }
 
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let program = common.program(terminal, false).await?;
+        let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
+        let program = common.program_asking(terminal, false, ask).await?;
         let uncallable = program.uncallable.clone();
-        let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox };
+        let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox.clone() };
         let tools = toolbox.offered();
         if terminal.json {
             terminal.json(&tools.iter().map(|(def, origin)| described(def, origin)).collect::<Vec<_>>())?;
@@ -40,6 +45,7 @@ impl Tools {
                 terminal.say(format!("not callable: {line}"));
             }
         }
+        program.close().await;
         Ok(Exit::Success)
     }
 }

@@ -136,7 +136,13 @@ impl Manifest {
 
     /// Whether this program starts processes.
     pub fn has_children(&self) -> bool {
-        self.builtins.shell || !self.tools.is_empty()
+        self.builtins.shell || self.has_commands()
+    }
+
+    /// Whether it declares processes: command tools, or MCP servers that are children.
+    pub fn has_commands(&self) -> bool {
+        let is_child = |server: &McpServer| matches!(server.transport, Transport::Stdio { .. });
+        !self.tools.is_empty() || self.mcp_servers.iter().any(|server| server.enabled && is_child(server))
     }
 
     /// Where the secrets of this program are kept, all of them.

@@ -186,7 +186,7 @@ impl Bundle {
         }
         all.extend(self.manifest.tools.iter().flat_map(request::of_command));
         let servers = self.manifest.mcp_servers.iter().filter(|server| server.enabled);
-        all.extend(servers.map(request::of_server));
+        all.extend(servers.flat_map(request::of_server));
         all.extend(self.skill.as_ref().map(|_| Request::Instructions));
         let mut different: Vec<Request> = Vec::new();
         for request in all {

@@ -175,19 +175,24 @@ pub(super) fn of_command(tool: &CommandTool) -> Vec<Request> {
     std::iter::once(command).chain(env).collect()
 }
 
-/// A server, with the names of what it is handed.
-pub(super) fn of_server(server: &McpServer) -> Request {
+/// A server, with the names of what it is handed, and the variables whose values it wants to have.
+pub(super) fn of_server(server: &McpServer) -> Vec<Request> {
     let (how, handed) = match &server.transport {
         Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
         Transport::Http { url, headers } => (url.value.clone(), headers),
     };
+    let variables = handed.iter().filter_map(|(_, value)| match value {
+        TextOrSecret::Secret(SecretSource::Env(name)) => Some(Right::Env(name.to_string())),
+        TextOrSecret::Secret(_) | TextOrSecret::Text(_) => None,
+    });
+    let variables = variables.map(|right| Request::Right(None, right));
     let handed = handed.iter().map(|(name, value)| match value {
         TextOrSecret::Text(_) => name.clone(),
         TextOrSecret::Secret(source) => format!("{name} from {}", source_text(source)),
     });
     let handed: Vec<_> = handed.collect();
     let how = if handed.is_empty() { how } else { format!("{how} (with {})", handed.join(", ")) };
-    Request::Server(server.name.as_str().to_owned(), how)
+    std::iter::once(Request::Server(server.name.as_str().to_owned(), how)).chain(variables).collect()
 }
 
 /// What a component of another host asks for, in haft's words.

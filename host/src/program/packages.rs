@@ -31,7 +31,7 @@ impl Installed<'_> {
 
     /// Whether it starts processes.
     pub(super) fn has_commands(&self) -> bool {
-        !self.bundle.manifest.tools.is_empty()
+        self.bundle.manifest.has_commands()
     }
 }
 

@@ -1,0 +1,93 @@
+//! What a service says on standard error: passed on line by line, and the last lines kept. It
+//! refuses to keep more than [`MAX_LINES`] lines of [`MAX_LINE`] bytes.
+
+use std::collections::VecDeque;
+
+/// Lines that are kept: a stack trace and what it was about.
+const MAX_LINES: usize = 20;
+/// Bytes of a line. The rest of a longer one is passed over.
+const MAX_LINE: usize = 500;
+
+/// The last lines of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    lines: VecDeque<String>,
+    /// The line that has not ended yet; at most [`MAX_LINE`] bytes of it.
+    line: Vec<u8>,
+}
+
+impl Words {
+    /// Takes in what was read, and tells `heard` of every line that is whole.
+    pub(super) fn push(&mut self, bytes: &[u8], heard: &(impl Fn(&str) + ?Sized)) {
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = rest.split_at(end);
+            self.extend(line);
+            self.end_line(heard);
+            rest = after.get(1..).unwrap_or_default();
+        }
+        self.extend(rest);
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        let room = MAX_LINE - self.line.len();
+        self.line.extend(bytes.iter().take(room));
+    }
+
+    fn end_line(&mut self, heard: &(impl Fn(&str) + ?Sized)) {
+        let line = shown(&std::mem::take(&mut self.line));
+        if line.is_empty() {
+            return;
+        }
+        heard(&line);
+        if self.lines.len() == MAX_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// The lines that are kept, the one that has not ended included.
+    pub(super) fn last(&self) -> String {
+        let unfinished = shown(&self.line);
+        let unfinished = Some(unfinished.as_str()).filter(|line| !line.is_empty());
+        let lines: Vec<&str> = self.lines.iter().map(String::as_str).chain(unfinished).collect();
+        lines.join("\n")
+    }
+}
+
+/// A line as it may be shown: nothing in it steers a terminal.
+fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let text: String =
+        text.chars().map(|c| if c == '\t' { ' ' } else { c }).filter(|c| !c.is_control()).collect();
+    text.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn mc11_lines_are_told_once_and_the_last_are_kept() {
+        let heard = RefCell::new(Vec::new());
+        let tell = |line: &str| heard.borrow_mut().push(line.to_owned());
+        let mut words = Words::default();
+        words.push(b"one\ntw", &tell);
+        words.push(b"o\r\n\n\x1b[31mred\x1b[0m", &tell);
+        assert_eq!(*heard.borrow(), ["one", "two"]);
+        assert_eq!(words.last(), "one\ntwo\n[31mred[0m");
+    }
+
+    #[test]
+    fn mc11_a_megabyte_is_not_kept() {
+        let mut words = Words::default();
+        for number in 0..1000 {
+            words.push(format!("{number} {}\n", "x".repeat(2000)).as_bytes(), &|_: &str| {});
+        }
+        words.push(&vec![b'y'; 1 << 20], &|_: &str| {});
+        let last = words.last();
+        assert!(last.len() <= (MAX_LINES + 1) * (MAX_LINE + 1) && last.starts_with("980 "), "{last}");
+    }
+}

@@ -1,0 +1,172 @@
+//! What haft answers to a server that asks or tells something. It refuses to let a server use the
+//! program's model, and to answer for a person where there is none to be asked.
+#![expect(deprecated, reason = "servers of all versions ask for roots, sampling and logging")]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
+    CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
+    FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProtocolVersion, Root, RootsCapabilities, UrlElicitationCapability,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, ErrorData, RoleClient};
+use tokio::sync::Notify;
+
+use super::calls::{Calls, shortened};
+use super::person::Asking;
+use super::{Asked, Person, Question, Reply};
+
+/// Answers one server.
+#[derive(Clone, Debug)]
+pub(super) struct Handler {
+    pub(super) server: String,
+    /// The directory that the server works in, where it may know.
+    pub(super) workspace: Option<std::path::PathBuf>,
+    pub(super) person: Option<Arc<dyn Person>>,
+    pub(super) calls: Arc<Calls>,
+    pub(super) asking: Arc<Asking>,
+    /// Notified when the server says that its tools have changed.
+    pub(super) changed: Arc<Notify>,
+}
+
+impl Handler {
+    fn capabilities(&self) -> ClientCapabilities {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = self.workspace.is_some().then(RootsCapabilities::default);
+        capabilities.elicitation = self.person.is_some().then(|| {
+            let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+            both.with_url(UrlElicitationCapability::new())
+        });
+        capabilities
+    }
+
+    /// The one place where it is decided whether a server may use a model: the agent's provider
+    /// would be asked here, if the program allowed it.
+    fn sampling(&self) -> ErrorData {
+        let reason = "this client lets no server use its model; return what the model needs instead";
+        tracing::info!(server = self.server, "asked for a model's answer, and was refused");
+        ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None)
+    }
+
+    pub(super) async fn elicit(&self, asked: ElicitRequestParams) -> ElicitResult {
+        let Some(person) = &self.person else {
+            tracing::info!(server = self.server, "wanted to ask a person, and there is none");
+            return ElicitResult::new(ElicitationAction::Decline);
+        };
+        let (message, asked) = match asked {
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                (message, Asked::Form(serde_json::to_value(requested_schema).unwrap_or_default()))
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, Asked::Page(url)),
+            _ => return ElicitResult::new(ElicitationAction::Decline),
+        };
+        let question = Question { server: self.server.clone(), message: shortened(message), asked };
+        let now = self.asking.begin();
+        let reply = person.ask(&question).await;
+        drop(now);
+        match reply {
+            Reply::Accept(content) => {
+                let mut result = ElicitResult::new(ElicitationAction::Accept);
+                result.content = content;
+                result
+            }
+            Reply::Decline => ElicitResult::new(ElicitationAction::Decline),
+            Reply::Cancel => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+
+    pub(super) fn roots(&self) -> ListRootsResult {
+        let root = |path: &std::path::PathBuf| Root::new(file_uri(path)).with_name("workspace");
+        ListRootsResult::new(self.workspace.iter().map(root).collect())
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(self.capabilities(), own).with_protocol_version(ProtocolVersion::V_2025_11_25)
+    }
+
+    async fn create_message(
+        &self,
+        _asked: CreateMessageRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        Err(self.sampling())
+    }
+
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Ok(self.roots())
+    }
+
+    async fn create_elicitation(
+        &self,
+        asked: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tokio::select! {
+            result = self.elicit(asked) => Ok(result),
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        // A form that is not understood is not shown to anybody.
+        if request.method == "elicitation/create" {
+            return Ok(CustomResult::new(serde_json::json!({ "action": "decline" })));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
+    }
+
+    async fn on_progress(
+        &self,
+        progress: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.calls.progress(progress).await;
+    }
+
+    async fn on_logging_message(
+        &self,
+        message: LoggingMessageNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        self.calls.log(&self.server, message);
+    }
+
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
+/// `file:///…`, as RFC 8089 has it.
+fn file_uri(path: &Path) -> String {
+    let mut uri = "file://".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            // Writing to a `String` cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mc05_the_workspace_is_a_root_whatever_its_name() {
+        assert_eq!(file_uri(Path::new("/a b/ö#?%")), "file:///a%20b/%C3%B6%23%3F%25");
+    }
+}

@@ -1,0 +1,141 @@
+use std::time::Duration;
+
+use rmcp::model::{ClientRequest, ServerResult};
+use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::time::timeout;
+
+use super::*;
+
+/// A transport, and the other ends of its pipes.
+fn lines() -> (Lines, Receiver, Sender) {
+    let ((their_input, input), (output, their_output)) = (io::pipe().unwrap(), io::pipe().unwrap());
+    let ours = Lines::new(
+        Sender::from_owned_fd(input.into()).unwrap(),
+        Receiver::from_owned_fd(output.into()).unwrap(),
+    );
+    let input = Receiver::from_owned_fd(their_input.into()).unwrap();
+    (ours, input, Sender::from_owned_fd(their_output.into()).unwrap())
+}
+
+fn ping(id: i64) -> ClientJsonRpcMessage {
+    let request: ClientRequest = serde_json::from_value(json!({ "method": "ping" })).unwrap();
+    ClientJsonRpcMessage::request(request, RequestId::Number(id))
+}
+
+async fn next(lines: &mut Lines) -> Option<String> {
+    let message = timeout(Duration::from_secs(20), lines.receive()).await.unwrap()?;
+    Some(serde_json::to_string(&message).unwrap())
+}
+
+/// MC04: what is no message is passed over, and an answer that is none fails its request.
+#[tokio::test]
+async fn mc04_noise_is_passed_over() {
+    let (mut lines, _input, mut output) = lines();
+    for id in 1..=5 {
+        lines.send(ping(id)).await.unwrap();
+    }
+    let noise = "starting...\n{\"level\":\"info\"}\n42\n\"x\"\n\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n";
+    output.write_all(noise.as_bytes()).await.unwrap();
+    assert!(next(&mut lines).await.unwrap().contains("\"id\":1"));
+    output.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"error\":{\"code\":\"E\"}}\n").await.unwrap();
+    assert!(next(&mut lines).await.unwrap().contains("malformed"));
+    output.write_all(b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":\"3\",\"result\":{\"a\":1}}\n").await.unwrap();
+    assert!(next(&mut lines).await.unwrap().contains("\"a\":1"));
+    let batch =
+        "[{\"jsonrpc\":\"2.0\",\"id\":4,\"result\":{}},{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}]\n";
+    output.write_all(batch.as_bytes()).await.unwrap();
+    assert!(next(&mut lines).await.unwrap().contains("\"id\":4"));
+    assert!(next(&mut lines).await.unwrap().contains("\"id\":5"));
+    drop(output);
+    assert_eq!(next(&mut lines).await, None);
+}
+
+/// MC07: an answer that comes twice, or after it was given up, or to nothing, reaches nobody.
+#[tokio::test]
+async fn mc07_late_answers_are_passed_over() {
+    let (mut lines, _input, mut output) = lines();
+    lines.send(ping(1)).await.unwrap();
+    lines.send(ping(2)).await.unwrap();
+    let cancel =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    lines.send(serde_json::from_value(cancel).unwrap()).await.unwrap();
+    let late = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"late\":1}}\n{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}\n";
+    let good = "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"good\":1}}\n";
+    output.write_all(format!("{late}{good}{good}").as_bytes()).await.unwrap();
+    drop(output);
+    assert!(next(&mut lines).await.unwrap().contains("good"));
+    assert_eq!(next(&mut lines).await, None);
+}
+
+/// MC12: of a line without end nothing is kept, and the request that it answers fails.
+#[tokio::test]
+async fn mc12_a_line_too_long_fails_its_request_and_no_other() {
+    let (mut lines, _input, mut output) = lines();
+    lines.send(ping(1)).await.unwrap();
+    lines.send(ping(2)).await.unwrap();
+    lines.send(ping(3)).await.unwrap();
+    let writing = tokio::spawn(async move {
+        let long = vec![b'x'; line::MAX_LINE + 1000];
+        output.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"").await.unwrap();
+        output.write_all(&long).await.unwrap();
+        output.write_all(b"\"}}\n{\"result\":{\"a\":\"").await.unwrap();
+        output.write_all(&long).await.unwrap();
+        output.write_all(b"\"},\"jsonrpc\":\"2.0\",\"id\":2}\n").await.unwrap();
+        output.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}\n").await.unwrap();
+        output
+    });
+    for id in 1..=2 {
+        let text = next(&mut lines).await.unwrap();
+        assert!(text.contains(&format!("\"id\":{id}")) && text.contains("at most 16 MiB"), "{text}");
+    }
+    assert!(next(&mut lines).await.unwrap().contains("\"id\":3"));
+    drop(writing.await.unwrap());
+}
+
+/// A server that reads nothing gets no more than what waits, and whoever sends is told.
+#[tokio::test]
+async fn mc07_what_is_not_read_does_not_pile_up() {
+    let (mut lines, mut input, _output) = lines();
+    let mut refused = 0;
+    let mut sent = Vec::new();
+    for id in 0..2000 {
+        sent.push(lines.send(ping(id)));
+    }
+    for sending in sent {
+        let sent = timeout(Duration::from_millis(1), sending).await;
+        refused += usize::from(matches!(sent, Ok(Err(_))));
+    }
+    assert!(refused > 1000, "{refused}");
+    lines.close().await.unwrap();
+    let mut read = Vec::new();
+    timeout(Duration::from_secs(20), input.read_to_end(&mut read)).await.unwrap().unwrap();
+    assert!(read.ends_with(b"}\n"));
+}
+
+#[test]
+fn results_that_no_type_fits_are_kept_whole() {
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "result": {
+        "resultType": "complete",
+        "tools": [{ "name": "good", "inputSchema": { "type": "object" } }, { "name": "bad", "inputSchema": 7 }],
+    } });
+    let message: ServerJsonRpcMessage = serde_json::from_value(list.clone()).unwrap();
+    let ServerJsonRpcMessage::Response(response) = &message else { panic!("{message:?}") };
+    assert!(matches!(response.result, ServerResult::CustomResult(_)));
+    assert_eq!(serde_json::to_value(&response.result).unwrap(), list["result"]);
+}
+
+/// A server that was slow to start answers the first way of beginning when it was already asked in the
+/// other: that answer is not taken for the other's.
+#[tokio::test]
+async fn mc01_what_was_asked_before_initialize_is_not_waited_for() {
+    let (mut lines, _input, mut output) = lines();
+    lines.send(ping(0)).await.unwrap();
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "haft", "version": "1" } });
+    let initialize = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    lines.send(serde_json::from_value(initialize).unwrap()).await.unwrap();
+    let late = "{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":-32601,\"message\":\"late\"}}\n";
+    output.write_all(late.as_bytes()).await.unwrap();
+    output.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"good\":1}}\n").await.unwrap();
+    assert!(next(&mut lines).await.unwrap().contains("good"));
+}

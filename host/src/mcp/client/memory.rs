@@ -1,0 +1,147 @@
+//! What servers said last, on disk: a file a server, so that its tools are known without starting
+//! it. It refuses to remember anything that a secret was part of.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{Config, Listed, Reach};
+
+/// How long a list is believed. A server that is called is asked anew in any case; this is for one
+/// that was updated, and is not called because its new tools are not known.
+pub const MAX_AGE: Duration = Duration::from_hours(24);
+
+/// Bytes of a file; a list has at most half as many.
+const MAX_FILE: u64 = 16 << 20;
+/// A file of nobody's any more goes when another one is written.
+const FORGOTTEN: Duration = Duration::from_hours(24 * 30);
+/// Files that are looked at to find those.
+const MAX_FILES: usize = 1000;
+/// Changes when what is written here is read differently.
+const FORMAT: u32 = 1;
+
+/// What to begin with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Era {
+    /// Not known: the stateless one is tried first.
+    #[default]
+    Unknown,
+    /// `initialize`, up to 2025-11-25.
+    Handshake,
+    /// `server/discover`, from 2026-07-28 on.
+    Stateless,
+}
+
+/// What is remembered of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Memory {
+    /// Seconds since 1970.
+    pub(super) at: u64,
+    pub(super) era: Era,
+    pub(super) listed: Listed,
+}
+
+impl Memory {
+    pub(super) fn now(era: Era, listed: Listed) -> Self {
+        Self { at: seconds(), era, listed }
+    }
+
+    /// How old it is; what comes from the future is as old as can be.
+    pub(super) fn age(&self) -> Duration {
+        seconds().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
+    }
+
+    /// What `file` holds, if it holds anything.
+    pub(super) fn read(file: &Path) -> Option<Self> {
+        let mut text = Vec::new();
+        fs::File::open(file).ok()?.take(MAX_FILE).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Writes it to `file`, whole or not at all.
+    pub(super) fn write(&self, file: &Path) -> io::Result<()> {
+        let folder = file.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        forget(folder);
+        let mut new = tempfile::NamedTempFile::new_in(folder)?;
+        serde_json::to_writer(&mut new, self)?;
+        new.flush()?;
+        new.persist(file)?;
+        Ok(())
+    }
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Removes what nobody has asked for in a long time.
+fn forget(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.take(MAX_FILES).flatten() {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|modified| modified.elapsed().ok());
+        if age.is_some_and(|age| age > FORGOTTEN) {
+            // Another haft may have been quicker.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The file in `folder` for the server that `config` describes: another one when anything changes
+/// that may change its tools. `workspace` is where it runs.
+pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> PathBuf {
+    let mut digest = Sha256::new();
+    let mut add = |part: &str| {
+        digest.update(part.len().to_le_bytes());
+        digest.update(part);
+    };
+    add(&FORMAT.to_string());
+    match &config.reach {
+        Reach::Stdio { command, environment, .. } => {
+            add("stdio");
+            for word in command {
+                add(word);
+            }
+            add(&environment.identity());
+        }
+        Reach::Http { url, headers } => {
+            add("http");
+            add(url);
+            add(&headers.identity());
+        }
+    }
+    add(&workspace.map(|workspace| workspace.display().to_string()).unwrap_or_default());
+    for path in config.files(workspace) {
+        add(&path.display().to_string());
+        if let Ok(metadata) = fs::metadata(&path) {
+            add(&format!("{} {} {}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()));
+        }
+    }
+    let nibbles = digest.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    let name: String = nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect();
+    folder.join(name).with_extension("json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_read_again_and_nonsense_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("below/a.json");
+        let memory = Memory::now(Era::Stateless, Listed::default());
+        memory.write(&file).unwrap();
+        assert_eq!(Memory::read(&file), Some(memory.clone()));
+        assert!(memory.age() < MAX_AGE);
+        assert_eq!(Memory { at: seconds() + 100, ..memory }.age(), Duration::MAX);
+        fs::write(&file, "{}").unwrap();
+        assert_eq!(Memory::read(&file), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Whoever can be asked what a server wants to know. Only what is asked and what is answered; it
+//! refuses to answer in anybody's place.
+
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+/// A person that servers may ask.
+#[async_trait]
+pub trait Person: Debug + Send + Sync {
+    /// Asks, one question at a time; waits as long as the person takes.
+    async fn ask(&self, question: &Question) -> Reply;
+}
+
+/// What a server wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Who asks.
+    pub server: String,
+    /// In its own words. Nothing in it is to be trusted, nor to steer a terminal.
+    pub message: String,
+    /// What is to be answered.
+    pub asked: Asked,
+}
+
+/// What is to be answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// A flat object, as this JSON Schema describes it.
+    Form(Value),
+    /// That something was done at this URL, which is the server's choice.
+    Page(String),
+}
+
+/// What a person says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The object that was asked for; `None` where none was.
+    Accept(Option<Value>),
+    /// That the server is not to have it.
+    Decline,
+    /// Nothing.
+    Cancel,
+}
+
+/// How long people have been asked, all questions together: nobody's time runs meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct Asking(Mutex<Open>);
+
+#[derive(Debug, Default)]
+struct Open {
+    questions: u32,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl Asking {
+    /// How long up to now.
+    pub(super) fn total(&self) -> Duration {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.total + open.since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    /// Counts until what is returned is dropped.
+    pub(super) fn begin(&self) -> AskingNow<'_> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.questions += 1;
+        open.since.get_or_insert_with(Instant::now);
+        AskingNow(self)
+    }
+}
+
+/// A question that is being asked.
+pub(super) struct AskingNow<'a>(&'a Asking);
+
+impl Drop for AskingNow<'_> {
+    fn drop(&mut self) {
+        let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.questions -= 1;
+        if open.questions == 0 {
+            let asked = open.since.take().map(|since| since.elapsed());
+            open.total += asked.unwrap_or_default();
+        }
+    }
+}

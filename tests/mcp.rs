@@ -1,0 +1,151 @@
+//! MCP servers as sources of tools: a strict and a faulty one of our own, over pipes and over HTTP.
+
+mod cli;
+mod fake;
+mod faults;
+mod http;
+mod http_fake;
+mod protocol;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use haft::call::ToolResult;
+use haft::mcp::client::{Config, Host, Listed, Person, Reach, Server, ServerError, ServerTool, Values};
+use haft::tool::ToolError;
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::workspace::{Workspace, confiner};
+
+/// Values that are written in the test.
+#[derive(Debug)]
+struct Given(Vec<(String, String)>);
+
+#[async_trait]
+impl Values for Given {
+    fn identity(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
+    async fn read(&self) -> Result<Vec<(String, SecretString)>, String> {
+        Ok(self.0.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect())
+    }
+}
+
+fn given(pairs: &[(&str, &str)]) -> Arc<dyn Values> {
+    let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Arc::new(Given(pairs.collect()))
+}
+
+fn host(workspace: &Workspace) -> Host {
+    Host { confiner: confiner(), grant: workspace.grant.clone(), person: None, memory: None }
+}
+
+/// A server in a workspace.
+struct Ground {
+    workspace: Workspace,
+    server: Arc<Server>,
+}
+
+impl Ground {
+    /// The fake that is like `like`, with so much time for a request.
+    fn new(like: &Value, timeout: Duration) -> Self {
+        Self::with(like, timeout, |host| host)
+    }
+
+    fn with(like: &Value, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
+        let environment = given(&[(fake::LIKE, &like.to_string()), ("OWN", "value")]);
+        Self::of(
+            Reach::Stdio { command: fake::command(), folder: "/".into(), home: "/".into(), environment },
+            timeout,
+            change,
+        )
+    }
+
+    fn of(reach: Reach, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
+        let workspace = Workspace::new();
+        let config = Config { name: "fake".into(), reach, timeout, max_result: 1000 };
+        Self { server: Server::new(config, change(host(&workspace))), workspace }
+    }
+
+    fn host(&self) -> Host {
+        host(&self.workspace)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.workspace.path("")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.workspace.path(name)
+    }
+
+    async fn list(&self) -> Result<Arc<Listed>, ServerError> {
+        self.server.list().await
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Result<ToolResult, ToolError> {
+        let listed = haft::mcp::client::RemoteTool {
+            name: tool.into(),
+            description: String::new(),
+            parameters: serde_json::json!({ "type": "object" }),
+            output: None,
+            hints: haft::call::Hints::default(),
+        };
+        self.workspace.call(&ServerTool::new(&self.server, &listed), arguments).await
+    }
+
+    /// The text of an answer that is none of a failure.
+    async fn text(&self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments).await.unwrap();
+        assert!(!result.is_error, "{}", result.content);
+        result.content
+    }
+
+    async fn error(&self, tool: &str, arguments: Value) -> String {
+        self.call(tool, arguments).await.unwrap_err().to_string()
+    }
+}
+
+/// Whether a process whose command line holds `text` is running.
+fn is_running(text: &str) -> bool {
+    !running(text).is_empty()
+}
+
+/// The processes whose environment or command line names `text`.
+fn running(text: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let names = |pid: &i32| {
+        let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let both = [read("environ"), read("cmdline")].concat();
+        String::from_utf8_lossy(&both).contains(text)
+    };
+    pids.filter(|pid| *pid != i32::try_from(std::process::id()).unwrap()).filter(names).collect()
+}
+
+/// A second, which is long for everything here.
+const SECOND: Duration = Duration::from_secs(1);
+/// Enough for anything on a loaded machine.
+const LONG: Duration = Duration::from_mins(1);
+
+/// Somebody who always says the same.
+#[derive(Debug)]
+struct Sayer(haft::mcp::client::Reply, Duration);
+
+#[async_trait]
+impl Person for Sayer {
+    async fn ask(&self, question: &haft::mcp::client::Question) -> haft::mcp::client::Reply {
+        assert!(question.server == "fake" && question.message.starts_with("Who"));
+        tokio::time::sleep(self.1).await;
+        self.0.clone()
+    }
+}
+
+/// The file that a path names, without what the test run put before it.
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}

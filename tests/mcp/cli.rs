@@ -1,0 +1,179 @@
+//! Servers of a program.toml, as whoever uses haft meets them.
+
+use serde_json::json;
+
+use super::*;
+use crate::cli::Home;
+
+/// The names of the tools that are listed, and what was complained of.
+fn tools(home: &Home, more: &[&str]) -> (Vec<String>, String) {
+    let answer = home.haft(&[&["tools", "--json"], more].concat());
+    let tools: Vec<Value> = serde_json::from_str(&answer.stdout).unwrap();
+    let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned());
+    (names.filter(|name| name.starts_with("mcp__")).collect(), answer.stderr)
+}
+
+/// What a program begins with in these tests.
+const HEAD: &str = "[sandbox]\nworkspace = \".\"\n";
+
+/// MC01, MC02, MC13: two servers with the same tools, both callable; listing starts nobody who was
+/// asked before.
+#[test]
+fn mc02_mc13_two_servers_with_the_same_tool() {
+    let home = Home::new();
+    let both =
+        [fake::toml("one", &json!({}), "tools = [\"echo\", \"f*\"]"), fake::toml("two", &json!({}), "")];
+    home.write("program.toml", &format!("{HEAD}{}", both.concat()));
+    let (names, complaints) = tools(&home, &[]);
+    assert_eq!(names[..4], ["mcp__one__echo", "mcp__one__fail", "mcp__one__fork", "mcp__two__echo"]);
+    assert_eq!((names.len(), complaints.as_str()), (3 + 16, ""));
+    let starts = || fake::methods(&home.work()).iter().filter(|method| *method == "tools/list").count();
+    assert_eq!(starts(), 2);
+    for server in ["one", "two"] {
+        let answer =
+            home.haft(&["call", &format!("mcp__{server}__echo"), &format!("{{\"to\": \"{server}\"}}")]);
+        assert_eq!(
+            (answer.stdout, answer.code),
+            (format!("{{\"to\":\"{server}\"}}\n"), 0),
+            "{}",
+            answer.stderr
+        );
+    }
+    assert_eq!(starts(), 4);
+    assert_eq!(tools(&home, &[]).0, names);
+    assert_eq!(home.haft(&["call", "time"]).code, 0);
+    assert_eq!(home.haft(&["check"]).code, 0);
+    assert_eq!(starts(), 4, "nobody was started for that");
+    assert_eq!(tools(&home, &["--refresh"]).0, names);
+    assert_eq!(starts(), 6);
+}
+
+/// MC08: a server that fails is said, and does not keep the others from working.
+#[test]
+fn mc08_one_bad_server_does_not_spoil_the_others() {
+    let home = Home::new();
+    let servers = [
+        fake::toml("bad", &json!({ "start": "crash" }), ""),
+        fake::toml("good", &json!({}), "tools = [\"echo\", \"nosuch\"]"),
+        "[[mcp_servers]]\nname = \"missing\"\ncommand = \"no-such-server-4711\"\n".to_owned(),
+        "[[mcp_servers]]\nname = \"plain\"\nurl = \"http://mcp.test/mcp\"\n".to_owned(),
+        "[[mcp_servers]]\nname = \"off\"\ncommand = \"no-such-server-4711\"\nenabled = false\n".to_owned(),
+        fake::toml("partly", &json!({ "tools": "bad" }), ""),
+    ];
+    home.write("program.toml", &format!("{HEAD}{}", servers.concat()));
+    let (names, complaints) = tools(&home, &[]);
+    assert_eq!(names, ["mcp__good__echo", "mcp__partly__echo"]);
+    for expected in [
+        "MCP server `bad` has ended (exit code 3); its last words:",
+        "cannot find module `left-pad`",
+        "MCP server `missing` cannot be started: `no-such-server-4711` is not on PATH",
+        "MCP server `plain` cannot be used: `http://mcp.test/mcp` would show what is sent",
+        "MCP server `good` has no tool `nosuch`",
+        "tool `bad` of MCP server `partly` is left out: its `inputSchema` is not an object",
+    ] {
+        assert!(complaints.contains(expected), "{expected}\n{complaints}");
+    }
+    assert!(!complaints.contains("`off`"));
+    let check = home.haft(&["check"]);
+    assert!(check.code == 3 && check.stderr.contains("no-such-server-4711"), "{}", check.stderr);
+    let doctor = home.haft(&["doctor"]);
+    for expected in ["MCP servers", "missing", "not on PATH", "1 tool when it was last asked"] {
+        assert!(doctor.stdout.contains(expected), "{expected}\n{}", doctor.stdout);
+    }
+    assert_eq!(home.haft(&["call", "mcp__good__echo", "{}"]).stdout, "{}\n");
+}
+
+/// Whatever a server calls its tools, vendors accept the names, and the server gets its own.
+#[test]
+fn mc02_odd_names_are_callable() {
+    let home = Home::new();
+    home.write("program.toml", &format!("{HEAD}{}", fake::toml("odd", &json!({ "tools": "odd" }), "")));
+    let (names, _) = tools(&home, &[]);
+    assert_eq!(names.len(), 2);
+    for name in &names {
+        assert!(name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        let answer = home.haft(&["call", name, "{}"]);
+        assert!(answer.stderr.contains("unknown tool (-32602)"), "{}", answer.stderr);
+    }
+    let calls = fake::received(&home.work());
+    let called: Vec<_> = calls.iter().filter_map(|message| message["params"]["name"].as_str()).collect();
+    assert_eq!(called, ["a.b/c d", &"x".repeat(100)]);
+}
+
+/// CL04: a secret of a server reaches that server, and nothing that haft prints.
+#[test]
+fn cl04_a_server_s_secret_is_its_own() {
+    let home = Home::new();
+    home.write("token", "sk-a-secret-of-the-server");
+    let like = toml::Value::String(json!({}).to_string());
+    let server = format!(
+        "{HEAD}[[mcp_servers]]\nname = \"s\"\ncommand = {:?}\n[mcp_servers.env]\n{} = {like}\nMY_TOKEN = {{ file = \"token\" }}\n",
+        fake::command(),
+        fake::LIKE
+    );
+    home.write("program.toml", &server);
+    let answer = home.haft(&["-vv", "call", "mcp__s__env", "{}"]);
+    assert!(answer.stdout.contains("MY_TOKEN=***"), "{}\n{}", answer.stdout, answer.stderr);
+    assert!(!answer.stdout.contains("OPENAI_API_KEY"));
+    assert!(!answer.stderr.contains("secret-of-the-server"));
+    std::fs::remove_file(home.work().join("token")).unwrap();
+    let answer = home.haft(&["call", "mcp__s__env", "{}"]);
+    assert!(answer.code == 1 && answer.stderr.contains("`MY_TOKEN` cannot be had"), "{}", answer.stderr);
+}
+
+/// MC10: haft that is killed leaves no server.
+#[test]
+fn mc10_haft_killed_leaves_no_process() {
+    let home = Home::new();
+    let mark = format!("mc10-killed-{}", std::process::id());
+    let like = json!({ "end": "ignore", "mark": mark });
+    home.write("program.toml", &format!("{HEAD}{}", fake::toml("s", &like, "")));
+    let mut haft = home.command(&["call", "mcp__s__sleep", "{\"ms\": 60000}"]).spawn().unwrap();
+    let begun = std::time::Instant::now();
+    while !fake::methods(&home.work()).contains(&"tools/call".to_owned()) {
+        assert!(begun.elapsed() < LONG);
+        std::thread::sleep(SECOND / 20);
+    }
+    assert!(is_running(&mark));
+    haft.kill().unwrap();
+    haft.wait().unwrap();
+    let begun = std::time::Instant::now();
+    while is_running(&mark) {
+        assert!(begun.elapsed() < SECOND * 10);
+        std::thread::sleep(SECOND / 20);
+    }
+}
+
+/// A server of a package is a server of whoever installed the package, under the same names.
+#[test]
+fn mc02_a_package_brings_its_server() {
+    let home = Home::new();
+    home.write("program.toml", HEAD);
+    let folder = home.work().join("pack");
+    std::fs::create_dir(&folder).unwrap();
+    let program = "[program]\nname = \"pack\"\nversion = \"1.0.0\"\n";
+    let secrets = "KEY = { env = \"OPENAI_API_KEY\" }, FILE = { file = \"~/key\" }, OWN";
+    let server = fake::toml("own", &json!({}), "").replace("OWN", secrets);
+    std::fs::write(folder.join("program.toml"), format!("{program}{server}")).unwrap();
+    let added = home.haft(&["add", "./pack", "--no-grant", "--yes"]);
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    for asked in ["MCP server", "see variable", "OPENAI_API_KEY"] {
+        assert!(added.stderr.contains(asked), "{asked}: {}", added.stderr);
+    }
+    let (names, complaints) = tools(&home, &[]);
+    assert_eq!(names.len(), 16);
+    for expected in
+        ["does not get `KEY`", "`env = [\"OPENAI_API_KEY\"]` in `[packages.grant]`", "does not get `FILE`"]
+    {
+        assert!(complaints.contains(expected), "{expected}: {complaints}");
+    }
+    let answer = home.haft(&["call", "mcp__own__env", "{}"]);
+    assert!(answer.code == 0 && answer.stdout.contains("OWN=value"), "{}", answer.stderr);
+    assert!(!answer.stdout.contains("KEY=") && !answer.stdout.contains("FILE="), "{}", answer.stdout);
+    let mut text = std::fs::read_to_string(home.work().join("program.toml")).unwrap();
+    text.push_str(&fake::toml("own", &json!({}), ""));
+    home.write("program.toml", &text);
+    let (names, complaints) = tools(&home, &[]);
+    assert_eq!(names.len(), 16);
+    assert!(complaints.contains("MCP server `own` is left out: another one is called so"), "{complaints}");
+}

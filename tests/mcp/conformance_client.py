@@ -1,0 +1,106 @@
+"""The client under test of the official MCP conformance suite: haft, by way of a program.toml with
+the suite's server in it, `haft tools` and `haft call`. Only drives it: every byte that reaches the
+server is haft's.
+
+usage: HAFT=/path/to/haft conformance_client.py URL, with MCP_CONFORMANCE_SCENARIO set."""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import subprocess
+import sys
+import tempfile
+
+HAFT = os.environ["HAFT"]
+URL = sys.argv[-1]
+SCENARIO = os.environ["MCP_CONFORMANCE_SCENARIO"]
+CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+# Seconds for one call; the suite gives up after sixty.
+PATIENCE = 45
+
+
+def prepare(folder):
+    """A home and a program with one server."""
+    for name in ("home", "work", "tmp"):
+        (folder / name).mkdir()
+    (folder / "work/program.toml").write_text(
+        "[builtins]\nshell = false\n[[mcp_servers]]\nname = \"server\"\n"
+        f"url = {json.dumps(URL)}\ntimeout = \"20s\"\n"
+    )
+    os.chdir(folder / "work")
+    os.environ.update(HOME=str(folder / "home"), TMPDIR=str(folder / "tmp"))
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        os.environ.pop(name, None)
+
+
+def tools():
+    done = subprocess.run([HAFT, "tools", "--json"], stdout=subprocess.PIPE, timeout=PATIENCE)
+    listed = json.loads(done.stdout)
+    prefix = "mcp__server__"
+    return {tool["name"][len(prefix):]: tool for tool in listed if tool["name"].startswith(prefix)}
+
+
+def call(name, arguments):
+    words = [HAFT, "call", f"mcp__server__{name}", json.dumps(arguments)]
+    done = subprocess.run(words, timeout=PATIENCE)
+    print(f"{name}: exit code {done.returncode}", file=sys.stderr)
+
+
+def call_at_terminal(name, arguments):
+    """The same with a person at a terminal, who agrees and takes every default."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(HAFT, [HAFT, "call", f"mcp__server__{name}", json.dumps(arguments)])
+    shown = b""
+    while select.select([terminal], [], [], PATIENCE)[0]:
+        try:
+            read = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not read:
+            break
+        shown += read
+        sys.stderr.buffer.write(read)
+        if shown.endswith(b"[y/N] "):
+            os.write(terminal, b"y\n")
+            shown = b""
+        elif shown.endswith(b"> "):
+            os.write(terminal, b"\n")
+            shown = b""
+    os.waitpid(child, 0)
+
+
+# Arguments that mean something to the tools of these scenarios.
+ARGUMENTS = {"add_numbers": {"a": 5, "b": 3}}
+
+
+def sample(schema):
+    """Arguments that satisfy a simple schema."""
+    kinds = {"string": "text", "number": 1.5, "integer": 1, "boolean": True, "array": [], "object": {}}
+    properties = schema.get("properties", {})
+    return {name: kinds.get(properties[name].get("type"), "text") for name in schema.get("required", [])}
+
+
+def main():
+    listed = tools()
+    if "toolCalls" in CONTEXT:
+        for wanted in CONTEXT["toolCalls"]:
+            # haft hands on no argument that the tool's schema does not allow, so none that is null.
+            given = {name: value for name, value in wanted["arguments"].items() if value is not None}
+            call(wanted["name"], given)
+    elif SCENARIO == "json-schema-2020-12-preservation":
+        focal = next(tool for name, tool in listed.items() if name != "json_schema_echo")
+        call("json_schema_echo", {"schema": focal["parameters"]})
+    elif SCENARIO.startswith(("elicitation", "sep-2322")):
+        for name, tool in listed.items():
+            call_at_terminal(name, sample(tool["parameters"]))
+    else:
+        for name, tool in listed.items():
+            call(name, ARGUMENTS.get(name) or sample(tool["parameters"]))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    prepare(pathlib.Path(folder))
+    main()

@@ -1,0 +1,203 @@
+//! What becomes of calls, and of the machine, when a server fails.
+
+use std::time::Instant;
+
+use serde_json::json;
+
+use super::*;
+use crate::workspace::eventually;
+
+fn calls_of(folder: &Path) -> usize {
+    fake::methods(folder).iter().filter(|method| *method == "tools/call").count()
+}
+
+/// MC07: the time of one request is what program.toml says; the server is told, and what it says
+/// too late reaches nobody.
+#[tokio::test]
+async fn mc07_a_late_answer_reaches_nobody() {
+    let ground = Ground::new(&json!({}), SECOND);
+    ground.list().await.unwrap();
+    let error = ground.error("sleep", json!({ "ms": 2000 })).await;
+    assert_eq!(error, "Tool error: MCP server `fake` did not answer `tools/call` within 1s");
+    let folder = ground.folder();
+    eventually("the server is told", || {
+        fake::methods(&folder).contains(&"notifications/cancelled".to_owned())
+    })
+    .await;
+    tokio::time::sleep(SECOND * 2).await;
+    assert_eq!(ground.text("echo", json!({ "after": 1 })).await, r#"{"after":1}"#);
+    assert_eq!(calls_of(&folder), 2);
+}
+
+/// MC07: so it is when the caller cancels, or goes.
+#[tokio::test]
+async fn mc07_a_cancelled_call_is_cancelled_at_the_server() {
+    let ground = Ground::new(&json!({}), LONG);
+    ground.list().await.unwrap();
+    let cancel = ground.workspace.cancel.clone();
+    let soon = async {
+        tokio::time::sleep(SECOND / 2).await;
+        cancel.cancel();
+    };
+    let begun = Instant::now();
+    let (error, ()) = tokio::join!(ground.error("sleep", json!({ "ms": 20_000 })), soon);
+    assert!(error.contains("cancelled") && begun.elapsed() < SECOND * 10, "{error}");
+    let folder = ground.folder();
+    let told = || fake::methods(&folder).iter().filter(|m| *m == "notifications/cancelled").count();
+    eventually("the server is told", || told() == 1).await;
+    let ground = Ground::new(&json!({}), LONG);
+    ground.list().await.unwrap();
+    let call = ground.call("sleep", json!({ "ms": 20_000 }));
+    assert!(tokio::time::timeout(SECOND / 2, call).await.is_err());
+    let folder = ground.folder();
+    eventually("the server is told", || {
+        fake::methods(&folder).contains(&"notifications/cancelled".to_owned())
+    })
+    .await;
+}
+
+/// MC07: a server that reads nothing any more does not hold up whoever writes to it.
+#[tokio::test]
+async fn mc07_a_server_that_does_not_read_is_not_waited_for() {
+    let ground = Ground::new(&json!({}), SECOND);
+    ground.list().await.unwrap();
+    let error = ground.error("stuck", json!({ "filler": "x".repeat(1000) })).await;
+    assert!(error.contains("did not answer"), "{error}");
+    let begun = Instant::now();
+    let error = ground.error("echo", json!({ "filler": "x".repeat(1 << 20) })).await;
+    assert!(error.contains("did not answer") && begun.elapsed() < SECOND * 8, "{error}");
+    // It was found out to be stuck, and is started again.
+    let begun = Instant::now();
+    while ground.call("echo", json!({})).await.is_err() {
+        assert!(begun.elapsed() < SECOND * 30);
+    }
+}
+
+/// MC09: the call that is under way fails with the server's last words, and is not made again; the
+/// next one finds a server.
+#[tokio::test]
+async fn mc09_a_crash_fails_one_call() {
+    let ground = Ground::new(&json!({}), LONG);
+    ground.list().await.unwrap();
+    let begun = Instant::now();
+    let error = ground.error("crash", json!({})).await;
+    assert!(
+        error.starts_with("Tool error: MCP server `fake` has ended (exit code 7); its last words:\n")
+            && error.ends_with("panic: something terrible"),
+        "{error}"
+    );
+    assert!(begun.elapsed() < SECOND * 10);
+    assert_eq!(calls_of(&ground.folder()), 1);
+    assert_eq!(ground.text("echo", json!({ "again": true })).await, r#"{"again":true}"#);
+    assert_eq!(calls_of(&ground.folder()), 2);
+}
+
+/// MC09: calls of the same server at the same time fail together, each once.
+#[tokio::test]
+async fn mc09_no_call_is_made_twice() {
+    let ground = Ground::new(&json!({}), LONG);
+    ground.list().await.unwrap();
+    let count = || ground.call("count", json!({ "ms": 1000 }));
+    let crash = async {
+        tokio::time::sleep(SECOND / 2).await;
+        ground.call("crash", json!({})).await
+    };
+    let (one, two, three, crashed) = tokio::join!(count(), count(), count(), crash);
+    for result in [one, two, three, crashed] {
+        assert!(result.unwrap_err().to_string().contains("has ended"));
+    }
+    let counted = std::fs::read_to_string(ground.path("counted")).unwrap();
+    assert_eq!(counted.lines().count(), 3);
+}
+
+/// MC08, MC09: a server that never begins is told of with its last words, and is not started as
+/// often as it is asked for.
+#[tokio::test]
+async fn mc08_a_server_that_cannot_start_says_why() {
+    let ground = Ground::new(&json!({ "start": "crash" }), LONG);
+    let error = ground.list().await.unwrap_err().to_string();
+    assert!(error.contains("exit code 3") && error.ends_with("cannot find module `left-pad`"), "{error}");
+    let begun = Instant::now();
+    for _ in 0..4 {
+        ground.error("echo", json!({})).await;
+    }
+    // 0, 250, 500 and 1000 ms.
+    assert!(begun.elapsed() >= Duration::from_millis(1700), "{:?}", begun.elapsed());
+    let denied = Ground::new(&json!({ "start": "denied" }), LONG);
+    let error = denied.error("echo", json!({})).await;
+    assert!(error.contains("hint: servers are confined as `bash` is"), "{error}");
+    let reach = Reach::Stdio {
+        command: vec!["no-such-server-4711".into()],
+        folder: "/".into(),
+        home: "/".into(),
+        environment: given(&[]),
+    };
+    let missing = Ground::of(reach, LONG, |host| host);
+    let error = missing.error("echo", json!({})).await;
+    assert!(error.contains("`no-such-server-4711` is not on PATH\nhint: install"), "{error}");
+}
+
+/// MC11: a server is told what it was declared to be told, and 1 MiB of noise holds nobody up.
+#[tokio::test]
+async fn mc11_environment_and_noise() {
+    let ground = Ground::new(&json!({ "noise": 1 << 20 }), LONG);
+    let text = ground.text("env", json!({})).await;
+    assert!(text.lines().any(|line| line == "OWN=value"), "{text}");
+    assert!(!text.contains("CARGO"), "{text}");
+}
+
+/// SB10: a server is confined as every child is.
+#[tokio::test]
+async fn sb10_a_server_writes_where_it_may() {
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("outside");
+    let ground = Ground::new(&json!({ "outside": target }), LONG);
+    let text = ground.text("env", json!({})).await;
+    assert!(text.contains("inside: written") && ground.path("inside").exists(), "{text}");
+    assert!(text.contains("outside: ") && !text.contains("outside: written") && !target.exists(), "{text}");
+}
+
+/// MC12
+#[tokio::test]
+async fn mc12_an_answer_is_bounded() {
+    let ground = Ground::new(&json!({}), LONG);
+    let text = ground.text("large", json!({ "characters": 100_000 })).await;
+    assert!(text.chars().count() <= 1000 && text.contains("100000 total chars"), "{text}");
+    let error = ground.error("large", json!({ "characters": 10 << 20 })).await;
+    assert!(error.contains("at most 16 MiB are read"), "{error}");
+    assert_eq!(ground.text("echo", json!({})).await, "{}");
+}
+
+/// MC10: closed in order it ends by itself; one that does not is ended, and so is what it started.
+#[tokio::test]
+async fn mc10_closing_leaves_no_process() {
+    for (end, bound) in [("", SECOND * 6), ("ignore", SECOND * 9)] {
+        let mark = format!("mc10-{end}-{}", std::process::id());
+        let ground = Ground::new(&json!({ "end": end, "mark": mark }), LONG);
+        ground.text("fork", json!({})).await;
+        let forked = ground.path("forked");
+        eventually("it has forked", || forked.exists()).await;
+        assert!(is_running(&mark));
+        let begun = Instant::now();
+        ground.server.close().await;
+        assert!(begun.elapsed() < bound, "{end}: {:?}", begun.elapsed());
+        eventually("nothing is left", || !is_running(&mark)).await;
+        assert!(ground.error("echo", json!({})).await.contains("not used any more"));
+    }
+}
+
+/// MC10: dropped it is killed, with what it started; also when it never came to begin.
+#[tokio::test]
+async fn mc10_dropping_leaves_no_process() {
+    let mark = format!("mc10-dropped-{}", std::process::id());
+    let ground = Ground::new(&json!({ "end": "ignore", "mark": mark }), LONG);
+    ground.text("fork", json!({})).await;
+    drop(ground);
+    eventually("nothing is left", || !is_running(&mark)).await;
+    let mark = format!("mc10-hanging-{}", std::process::id());
+    let ground = Ground::new(&json!({ "start": "hang", "mark": mark }), LONG);
+    assert!(tokio::time::timeout(SECOND * 3, ground.list()).await.is_err());
+    eventually("it is starting", || is_running(&mark)).await;
+    ground.server.close().await;
+    eventually("nothing is left", || !is_running(&mark)).await;
+}
