@@ -49,14 +49,14 @@ async fn wa04_what_is_no_plugin_is_refused() {
             wat("(module)"),
             "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`",
         ),
-        (wat("(component)"), "exports no `haft:plugin/tools`: not built for the `haft:plugin` world"),
+        (wat("(component)"), "exports no function that could be a tool"),
         (
             Tiny { export: "acme:plugin/tools@0.1.0".into(), ..Tiny::default() }.source(),
-            "exports no `haft:plugin/tools`: not built for the `haft:plugin` world",
+            "exports no function that could be a tool, only `acme:plugin/tools@0.1.0`",
         ),
         (
             Tiny { export: "haft:plugin/tools@0.2.0".into(), ..Tiny::default() }.source(),
-            "built for `haft:plugin@0.2.0`, and this haft speaks 0.1.0; rebuild it against this haft's `wit/`",
+            "built for `haft:plugin@0.2.0`, and this haft speaks 0.1.0; rebuild it against that version",
         ),
         (
             wat("(component (instance $i) (export \"haft:plugin/tools@0.1.0\" (instance $i)))"),

@@ -17,7 +17,7 @@ use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ToolPattern};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::secret::{Redactor, Secrets};
@@ -105,12 +105,18 @@ impl Program {
         Secrets::new(&self.manifest, &self.places.home, &self.redactor)
     }
 
-    /// The tools that `[agent] tools` allows.
-    pub fn agent_tools(&self) -> Toolbox {
-        match &self.manifest.agent.tools {
-            Some(patterns) => self.toolbox.select(patterns, None),
+    /// The tools that `[agent] tools` allows and, where there are any, `patterns` too, told of within
+    /// `[agent] tool_budget`.
+    pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
+        let agent = &self.manifest.agent;
+        let mut tools = match &agent.tools {
+            Some(allowed) => self.toolbox.select(allowed, None),
             None => self.toolbox.clone(),
+        };
+        if !patterns.is_empty() {
+            tools = tools.select(patterns, None);
         }
+        agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget))
     }
 
     /// Everything wrong, as one report; `None` when nothing is.

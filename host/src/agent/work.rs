@@ -1,6 +1,8 @@
 //! Runs the calls of a turn, in the order in which the model made them, and gives every one an
 //! answer: also those that cannot be run and those that a cancellation overtakes.
 
+use std::borrow::Cow;
+
 use super::brake::Brake;
 use crate::call::{ToolCall, ToolResult};
 use crate::provider::Wanted;
@@ -24,17 +26,25 @@ impl<'a> Work<'a> {
     pub(super) async fn run(&mut self, calls: &[Wanted]) -> Vec<ToolResult> {
         let mut answers = Vec::with_capacity(calls.len());
         for (index, wanted) in calls.iter().enumerate() {
-            let answer = match self.refuse(index, wanted) {
-                Some(refusal) => self.toolbox.refuse(&wanted.call, refusal, self.session),
-                None => self.dispatch(&wanted.call).await,
+            let call = self.meant(&wanted.call);
+            let answer = match self.refuse(index, wanted, &call) {
+                Some(refusal) => self.toolbox.refuse(&call, refusal, self.session),
+                None => self.dispatch(&call).await,
             };
             answers.push(answer);
         }
         answers
     }
 
+    /// The call of the tool that is to run, where the model wrote it another way.
+    fn meant<'c>(&self, call: &'c ToolCall) -> Cow<'c, ToolCall> {
+        // What is wrong with it is told by the door.
+        let meant = self.toolbox.meant(call).ok().flatten();
+        meant.map_or(Cow::Borrowed(call), Cow::Owned)
+    }
+
     /// The answer to a call that is not to be run.
-    fn refuse(&self, index: usize, wanted: &Wanted) -> Option<ToolResult> {
+    fn refuse(&self, index: usize, wanted: &Wanted, call: &ToolCall) -> Option<ToolResult> {
         if self.session.cancel.is_cancelled() {
             return Some(ToolResult::error("the call was not run: cancelled by the user"));
         }
@@ -44,7 +54,7 @@ impl<'a> Work<'a> {
             return Some(ToolResult::error(text));
         }
         let problem = wanted.problem.as_deref().map(ToolResult::error);
-        problem.or_else(|| self.brake.refuse(&wanted.call))
+        problem.or_else(|| self.brake.refuse(call))
     }
 
     async fn dispatch(&mut self, call: &ToolCall) -> ToolResult {

@@ -43,7 +43,7 @@ impl Run {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let program = common.program(terminal, true).await?;
         let provider = self.provider(&program).await?;
-        let agent = Agent::new(provider, self.toolbox(&program), self.settings(&program));
+        let agent = Agent::new(provider, program.agent_tools(&self.tools), self.settings(&program));
         let session = program.session(terminal.events());
         let cancel = session.cancel.clone();
         let mut history = History::default();
@@ -57,11 +57,6 @@ impl Run {
         };
         show(&outcome, terminal)?;
         Ok(exit(&outcome))
-    }
-
-    fn toolbox(&self, program: &Program) -> crate::tool::Toolbox {
-        let tools = program.agent_tools();
-        if self.tools.is_empty() { tools } else { tools.select(&self.tools, None) }
     }
 
     fn settings(&self, program: &Program) -> AgentSettings {

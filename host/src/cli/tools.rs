@@ -6,32 +6,41 @@ use serde_json::json;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::ToolDef;
-use crate::tool::Entry;
-
-/// Bytes of JSON a token, roughly, for every vendor's tokenizer.
-const BYTES_PER_TOKEN: usize = 4;
+use crate::tool::{Toolbox, bytes, tokens};
 
 /// Characters of a description in the table.
 const MAX_DESCRIPTION: usize = 60;
 
 #[derive(Debug, Args)]
-pub(super) struct Tools {}
+#[command(after_help = "\
+Examples:
+  haft tools
+  haft tools --agent
+  haft tools --json | jq -r '.[].name'")]
+pub(super) struct Tools {
+    /// List what the agent's model is told of, by `[agent] tools` and `tool_budget`
+    #[arg(long)]
+    agent: bool,
+}
 
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let program = common.program(terminal, false).await?;
+        let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox };
+        let tools = toolbox.offered();
         if terminal.json {
-            let tools: Vec<_> = program.toolbox.entries().map(described).collect();
-            terminal.json(&tools)?;
+            terminal.json(&tools.iter().map(|(def, origin)| described(def, origin)).collect::<Vec<_>>())?;
         } else {
-            terminal.data(&table(program.toolbox.entries()))?;
+            terminal.data(&table(&tools))?;
+            if let Some(line) = unlisted(&toolbox) {
+                terminal.data(&line)?;
+            }
         }
         Ok(Exit::Success)
     }
 }
 
-fn described(entry: &Entry) -> serde_json::Value {
-    let def = entry.def();
+fn described(def: &ToolDef, origin: &str) -> serde_json::Value {
     let bytes = bytes(def);
     json!({
         "name": def.name,
@@ -39,37 +48,35 @@ fn described(entry: &Entry) -> serde_json::Value {
         "parameters": def.parameters,
         "output": def.output,
         "hints": def.hints,
-        "origin": entry.origin(),
+        "origin": origin,
         "bytes": bytes,
-        "tokens": bytes.div_ceil(BYTES_PER_TOKEN),
+        "tokens": tokens(bytes),
     })
 }
 
-/// What the definition adds to a prompt.
-fn bytes(def: &ToolDef) -> usize {
-    serde_json::to_string(def).map_or(0, |text| text.len())
-}
-
-fn table<'a>(entries: impl ExactSizeIterator<Item = &'a Entry>) -> String {
+fn table(tools: &[(&ToolDef, &str)]) -> String {
     use std::fmt::Write;
-    let rows: Vec<&Entry> = entries.collect();
-    let width = rows.iter().map(|entry| entry.def().name.len()).max().unwrap_or(0).max("total".len());
+    let names = tools.iter().map(|(def, _)| def.name.len());
+    let width = names.max().unwrap_or(0).max("total".len());
     let mut table = format!("{:width$}  {:>6}  {:>7}  what it does\n", "tool", "bytes", "~tokens");
     let mut total = 0;
-    for entry in rows {
-        let def = entry.def();
+    for (def, _) in tools {
         let (bytes, what) = (bytes(def), first_line(&def.description));
         total += bytes;
         // Writing to a `String` cannot fail.
-        let _ = writeln!(
-            table,
-            "{:width$}  {bytes:>6}  {:>7}  {what}",
-            def.name,
-            bytes.div_ceil(BYTES_PER_TOKEN)
-        );
+        let _ = writeln!(table, "{:width$}  {bytes:>6}  {:>7}  {what}", def.name, tokens(bytes));
     }
-    let _ = writeln!(table, "{:width$}  {total:>6}  {:>7}", "total", total.div_ceil(BYTES_PER_TOKEN));
+    let _ = writeln!(table, "{:width$}  {total:>6}  {:>7}", "total", tokens(total));
     table
+}
+
+/// What models are not told of, where something is left out.
+fn unlisted(toolbox: &Toolbox) -> Option<String> {
+    match toolbox.unlisted() {
+        0 => None,
+        1 => Some("1 more tool is found by `find_tools` and run by `program`".into()),
+        more => Some(format!("{more} more tools are found by `find_tools` and run by `program`")),
+    }
 }
 
 fn first_line(text: &str) -> String {

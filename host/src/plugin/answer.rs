@@ -3,29 +3,54 @@
 
 use serde_json::Value;
 
-use super::bindings::exports::haft::plugin::tools;
 use super::failure::End;
 use super::state::bytes;
 use crate::call::{Attachment, ToolResult};
 use crate::limit::Limits;
 use crate::tool::Schema;
 
+/// What a guest answered, in whatever contract's words.
+pub(super) struct Output {
+    /// The answer for the model, in order.
+    pub(super) pieces: Vec<Piece>,
+    /// The answer as data.
+    pub(super) structured: Option<Structured>,
+}
+
+/// One piece of an answer.
+pub(super) enum Piece {
+    Text(String),
+    Binary(Attachment),
+}
+
+/// An answer as data.
+pub(super) enum Structured {
+    /// JSON text, as the guest wrote it.
+    Text(String),
+    #[expect(dead_code, reason = "for contracts whose answers are not JSON text")]
+    /// Made by haft of what the guest answered; not for a model's eyes, which has it as text.
+    Value(Value),
+}
+
 /// The answer, or why it is of no use. Its data must fit `schema`, where there is one.
-pub(super) fn of(
-    output: tools::ToolOutput,
-    schema: Option<&Schema>,
-    limits: &Limits,
-) -> Result<ToolResult, End> {
-    let structured_size = output.structured.as_ref().map_or(0, String::len);
-    let structured = output.structured.as_deref().map(|text| object(text, schema)).transpose()?;
+pub(super) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Result<ToolResult, End> {
+    let structured_size = match &output.structured {
+        Some(Structured::Text(text)) => text.len(),
+        _ => 0,
+    };
+    let structured = match output.structured {
+        Some(Structured::Text(text)) => Some(object(&text, schema)?),
+        Some(Structured::Value(value)) => Some(value),
+        None => None,
+    };
     let mut result = ToolResult { structured, ..ToolResult::default() };
     let mut texts = Vec::new();
-    for content in output.content {
-        match content {
-            tools::Content::Text(text) => texts.push(text),
-            tools::Content::Binary(tools::Blob { media_type, data }) => {
-                texts.push(format!("[{media_type}, {} bytes]", data.len()));
-                result.attachments.push(Attachment { media_type, data });
+    for piece in output.pieces {
+        match piece {
+            Piece::Text(text) => texts.push(text),
+            Piece::Binary(attachment) => {
+                texts.push(format!("[{}, {} bytes]", attachment.media_type, attachment.data.len()));
+                result.attachments.push(attachment);
             }
         }
     }

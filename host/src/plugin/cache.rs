@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use wasmtime::component::Component;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::listing::Listing;
 use super::source::{Digest, Source, Stamp};
-use crate::call::ToolDef;
 use crate::grant::{Reach, Root};
 
 /// The largest listing that is read back: far above what a plugin may list.
@@ -35,17 +35,8 @@ pub struct Cache {
 /// What is known about one component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Known {
-    pub(super) tools: Vec<Listed>,
+    pub(super) listing: Listing,
     pub(super) code: Code,
-}
-
-/// A tool as it is kept, with what [`ToolDef`] leaves out of a prompt.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Listed {
-    #[serde(rename = "tool")]
-    def: ToolDef,
-    hints: crate::call::Hints,
-    output: Option<serde_json::Value>,
 }
 
 /// A file of compiled code.
@@ -107,9 +98,8 @@ impl Cache {
     }
 
     /// Remembers what a component lists and the code it was compiled to.
-    pub(super) fn learn(&self, digest: &Digest, code: Code, tools: &[ToolDef]) {
-        let tools = tools.iter().cloned().map(Listed::from).collect();
-        self.write_record(&self.record(digest), &Known { tools, code });
+    pub(super) fn learn(&self, digest: &Digest, code: Code, listing: &Listing) {
+        self.write_record(&self.record(digest), &Known { listing: listing.clone(), code });
     }
 
     /// Keeps compiled code.
@@ -168,18 +158,6 @@ impl Cache {
 impl Code {
     fn file(&self) -> String {
         format!("{}.cwasm", self.checksum)
-    }
-}
-
-impl From<ToolDef> for Listed {
-    fn from(mut def: ToolDef) -> Self {
-        Self { hints: def.hints, output: def.output.take(), def }
-    }
-}
-
-impl From<Listed> for ToolDef {
-    fn from(listed: Listed) -> Self {
-        Self { hints: listed.hints, output: listed.output, ..listed.def }
     }
 }
 

@@ -9,7 +9,6 @@ use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
-use super::bindings::PluginPre;
 use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
@@ -150,32 +149,14 @@ impl Engine {
         }
     }
 
-    /// Links a component, with the places of its exports looked up once and for all.
-    pub(super) fn link(&self, component: &Component) -> Result<PluginPre<State>, LoadError> {
-        check_world(self.wasmtime(), component)?;
-        let linked: wasmtime::Result<InstancePre<State>> = self.0.linker.instantiate_pre(component);
-        linked.and_then(PluginPre::new).map_err(|error| LoadError::link(&error))
+    /// Links a component to everything it may import.
+    pub(super) fn link(&self, component: &Component) -> Result<InstancePre<State>, LoadError> {
+        self.0.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
     }
 }
 
 /// The version field of a core module's preamble; a component's is `0d 00 01 00`.
 const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
-
-/// The version of `wit/` that is spoken here.
-const SUPPORTED: &str = "0.1.0";
-
-/// Finds the one export that matters, among others or alone, or says what stands in its place.
-fn check_world(engine: &wasmtime::Engine, component: &Component) -> Result<(), LoadError> {
-    let world = component.component_type();
-    let versions = || world.exports(engine).filter_map(|(name, _)| name.strip_prefix("haft:plugin/tools@"));
-    if versions().any(|version| version == SUPPORTED) {
-        return Ok(());
-    }
-    let other = versions()
-        .next()
-        .map(|found| LoadError::WrongVersion { found: found.to_owned(), supported: SUPPORTED });
-    Err(other.unwrap_or(LoadError::WrongWorld))
-}
 
 fn wasmtime_engine(pooling: bool) -> anyhow::Result<wasmtime::Engine> {
     let made = wasmtime::Engine::new(&config(pooling));

@@ -30,14 +30,14 @@ pub enum LoadError {
         "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
     )]
     CoreModule,
-    /// A component for another world.
-    #[error("exports no `haft:plugin/tools`: not built for the `haft:plugin` world")]
-    WrongWorld,
+    /// A component that offers nothing to call.
+    #[error("exports no function that could be a tool{0}")]
+    Nothing(String),
     /// A component for another version of the world.
-    #[error(
-        "built for `haft:plugin@{found}`, and this haft speaks {supported}; rebuild it against this haft's `wit/`"
-    )]
+    #[error("built for `{world}@{found}`, and this haft speaks {supported}; rebuild it against that version")]
     WrongVersion {
+        /// What it was built for.
+        world: &'static str,
         /// The version it was built for.
         found: String,
         /// The version spoken here.
@@ -73,12 +73,25 @@ impl LoadError {
         })
     }
 
+    /// Of what it exports, nothing can be called.
+    pub(super) fn nothing(exports: &[&str]) -> Self {
+        let shown: Vec<String> = exports.iter().take(MAX_SHOWN).map(|name| format!("`{name}`")).collect();
+        let more = if exports.len() > MAX_SHOWN { ", …" } else { "" };
+        Self::Nothing(match shown.as_slice() {
+            [] => String::new(),
+            shown => format!(", only {}{more}", shown.join(", ")),
+        })
+    }
+
     /// Linking failed. wasmtime has no type for a missing import, and says it with many words.
     pub(super) fn link(error: &wasmtime::Error) -> Self {
         let text = one_line(&format!("{error:#}"));
         missing_import(&text).map_or(Self::Link(text), Self::Import)
     }
 }
+
+/// Exports that an error names.
+const MAX_SHOWN: usize = 5;
 
 /// "`function` of `interface`" where that is what is missing.
 fn missing_import(text: &str) -> Option<String> {

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
-use super::bindings::exports::haft::plugin::tools;
-use super::bindings::{Plugin as Bindings, PluginPre};
+use super::answer::Output;
+use super::contract::{Guest, Linked, Request};
 use super::engine::Engine;
-use super::failure::{End, Stop, describe};
+use super::failure::{End, LoadError, Stop, describe};
 use super::http::{Http, Injections};
+use super::listing::Untold;
 use super::state::{Run, State};
 use super::writable::Writable;
 use crate::grant::Grant;
 use crate::limit::Limits;
+use crate::tool::ToolError;
 
 /// Bytes that a guest may hand to haft in one call of a host function. Its answer is one too, so
 /// the result limit is added.
@@ -28,7 +30,7 @@ const MAX_HANDLES: usize = 10_000;
 /// An instance that has not been used yet.
 pub(super) struct Instance {
     store: Store<State>,
-    bindings: Bindings,
+    guest: Guest,
     limits: Limits,
     pub(super) made: Instant,
 }
@@ -46,7 +48,7 @@ impl Instance {
     /// its directories with `writable`, and none without: no call has begun then.
     pub(super) async fn make(
         engine: &Engine,
-        component: &PluginPre<State>,
+        component: &Linked,
         grant: Arc<Grant>,
         injections: Injections,
         limits: &Limits,
@@ -67,8 +69,8 @@ impl Instance {
             run.stop().map_or(Ok(UpdateDeadline::Continue(1)), |stop| Err(stop.into()))
         });
         let bound = Bound::of(&store.data().run);
-        match bound.hold(component.instantiate_async(&mut store)).await {
-            Ok(bindings) => Ok(Self { store, bindings, limits: *limits, made: Instant::now() }),
+        match bound.hold(component.instantiate(&mut store)).await {
+            Ok(guest) => Ok(Self { store, guest, limits: *limits, made: Instant::now() }),
             Err(error) => Err(describe(&error, &store, limits)),
         }
     }
@@ -86,24 +88,23 @@ impl Instance {
     }
 
     /// Asks for the list of tools.
-    pub(super) async fn list(mut self) -> Used<Vec<tools::ToolDef>> {
+    pub(super) async fn list(mut self) -> Used<Result<Vec<Untold>, LoadError>> {
         let bound = Bound::of(&self.store.data().run);
-        let listed = bound.hold(self.bindings.haft_plugin_tools().call_list_tools(&mut self.store)).await;
+        let listed = bound.hold(self.guest.list(&mut self.store)).await;
         self.used(listed)
     }
 
     /// Runs a tool.
     pub(super) async fn call(
         mut self,
-        call: &tools::ToolCall,
+        request: &Request,
         (run, writable): (Run, Writable),
-    ) -> Used<Result<tools::ToolOutput, tools::ToolError>> {
+    ) -> Used<Result<Output, ToolError>> {
         let bound = Bound::of(&run);
         let state = self.store.data_mut();
         (state.run, state.writable) = (run, Some(writable));
         self.store.as_context_mut().set_epoch_deadline(1);
-        let called =
-            bound.hold(self.bindings.haft_plugin_tools().call_call_tool(&mut self.store, call)).await;
+        let called = bound.hold(self.guest.call(&mut self.store, request)).await;
         self.used(called)
     }
 

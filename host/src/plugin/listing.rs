@@ -1,8 +1,9 @@
 //! What a plugin lists, checked: it comes from somebody else's code and goes to models.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::bindings::exports::haft::plugin::tools;
+use super::contract::Contract;
 use super::failure::LoadError;
 use crate::call::{Hints, ToolDef};
 use crate::tool::{Schema, exposed_name};
@@ -13,24 +14,56 @@ const MAX_TOOLS: usize = 256;
 /// Characters of a description; the longest in use are some thousands.
 const MAX_DESCRIPTION: usize = 16_000;
 
-/// The tools of a plugin, or what is wrong with one of them.
-pub(super) fn check(listed: Vec<tools::ToolDef>) -> Result<Vec<ToolDef>, LoadError> {
+/// What has been found out about a component: all that listing its tools takes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Listing {
+    /// The contract it keeps.
+    pub(super) contract: Contract,
+    /// Its tools, by the names it gives them.
+    #[serde(with = "whole")]
+    pub(super) tools: Vec<ToolDef>,
+    /// What it exports and nobody can call.
+    pub(super) uncallable: Vec<Uncallable>,
+}
+
+/// A function of a component that cannot be a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uncallable {
+    /// The name the tool would have, without the plugin's.
+    pub name: String,
+    /// Why it is none, to go on with after the name: "takes a resource".
+    pub reason: String,
+}
+
+/// A tool as a guest tells of it.
+pub(super) struct Untold {
+    pub(super) name: String,
+    pub(super) description: String,
+    /// JSON Schema, as text.
+    pub(super) parameters: String,
+    /// JSON Schema, as text.
+    pub(super) output: Option<String>,
+    pub(super) hints: Hints,
+}
+
+/// The tools that a guest tells of, or what is wrong with one of them.
+pub(super) fn check(contract: Contract, listed: Vec<Untold>) -> Result<Listing, LoadError> {
     if listed.len() > MAX_TOOLS {
         return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
     }
-    let mut checked: Vec<ToolDef> = Vec::with_capacity(listed.len());
+    let mut tools: Vec<ToolDef> = Vec::with_capacity(listed.len());
     for tool in listed {
         let name = tool.name.clone();
         let tool = check_one(tool).map_err(|problem| LoadError::Tool(format!("`{name}`: {problem}")))?;
-        if checked.iter().any(|other| other.name == tool.name) {
+        if tools.iter().any(|other| other.name == tool.name) {
             return Err(LoadError::Tool(format!("`{name}` is listed twice")));
         }
-        checked.push(tool);
+        tools.push(tool);
     }
-    Ok(checked)
+    Ok(Listing { contract, tools, uncallable: Vec::new() })
 }
 
-fn check_one(tool: tools::ToolDef) -> Result<ToolDef, String> {
+fn check_one(tool: Untold) -> Result<ToolDef, String> {
     if exposed_name(&[&tool.name]) != tool.name {
         return Err("a name has 1 to 64 letters, digits, `_` and `-`".into());
     }
@@ -39,15 +72,46 @@ fn check_one(tool: tools::ToolDef) -> Result<ToolDef, String> {
     }
     let parameters = json(&tool.parameters, "parameters are")?;
     Schema::compile(&parameters).map_err(|error| error.to_string())?;
-    let output = tool.output_schema.map(|schema| json(&schema, "output schema is")).transpose()?;
+    let output = tool.output.map(|schema| json(&schema, "output schema is")).transpose()?;
     if output.as_ref().is_some_and(|schema| Schema::compile(schema).is_err()) {
         return Err("its output schema is no JSON Schema with `\"type\": \"object\"`".into());
     }
-    let tools::Hints { read_only, destructive, idempotent, open_world } = tool.hints;
-    let hints = Hints { read_only, destructive, idempotent, open_world };
-    Ok(ToolDef { name: tool.name, description: tool.description, parameters, hints, output })
+    Ok(ToolDef { name: tool.name, description: tool.description, parameters, hints: tool.hints, output })
 }
 
 fn json(text: &str, what: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("its {what} not JSON: {error}"))
+}
+
+/// Tools with what [`ToolDef`] leaves out of a prompt.
+mod whole {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    use crate::call::{Hints, ToolDef};
+
+    #[derive(Serialize)]
+    struct Borrowed<'a> {
+        tool: &'a ToolDef,
+        hints: Hints,
+        output: Option<&'a Value>,
+    }
+
+    #[derive(Deserialize)]
+    struct Owned {
+        tool: ToolDef,
+        hints: Hints,
+        output: Option<Value>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(tools: &[ToolDef], serializer: S) -> Result<S::Ok, S::Error> {
+        let whole = |tool| Borrowed { tool, hints: tool.hints, output: tool.output.as_ref() };
+        serializer.collect_seq(tools.iter().map(whole))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ToolDef>, D::Error> {
+        let tools = Vec::<Owned>::deserialize(deserializer)?;
+        let def = |Owned { tool, hints, output }| ToolDef { hints, output, ..tool };
+        Ok(tools.into_iter().map(def).collect())
+    }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use wasmtime::component::Component;
 
-use super::bindings::PluginPre;
 use super::cache::Code;
+use super::contract::Linked;
 use super::engine::Engine;
 use super::failure::{End, LoadError};
 use super::http::Injections;
 use super::instance::Instance;
+use super::listing::Listing;
 use super::source::{Digest, Source};
-use super::state::{Run, State};
+use super::state::Run;
 use super::threads::Lost;
 use super::wall;
-use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
 
@@ -26,7 +26,7 @@ pub(super) async fn meet(
     source: &Source,
     digest: &Digest,
     limits: &Limits,
-) -> Result<(Vec<ToolDef>, PluginPre<State>), LoadError> {
+) -> Result<(Listing, Linked), LoadError> {
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
     let compiled = engine.threads().own(move || compile(&own, &own_source)).await;
@@ -39,34 +39,34 @@ pub(super) async fn meet(
         // Nobody waiting any more is no reason to fail.
         let _ = sender.send(listed);
     });
-    let tools = listed.await.map_err(lost)??;
+    let listing = listed.await.map_err(lost)??;
     if let Some(code) = code {
-        let (own, own_digest, own_tools) = (engine.clone(), digest.clone(), tools.clone());
-        let learn = move || own.cache().map(|cache| cache.learn(&own_digest, code, &own_tools));
+        let (own, own_digest, own_listing) = (engine.clone(), digest.clone(), listing.clone());
+        let learn = move || own.cache().map(|cache| cache.learn(&own_digest, code, &own_listing));
         engine.threads().own(learn).await.map_err(lost)?;
     }
-    Ok((tools, linked))
+    Ok((listing, linked))
 }
 
-fn compile(engine: &Engine, source: &Source) -> Result<(PluginPre<State>, Option<Code>), LoadError> {
+fn compile(engine: &Engine, source: &Source) -> Result<(Linked, Option<Code>), LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     let (component, code) = engine.compile(&bytes)?;
-    Ok((engine.link(&component)?, code))
+    Ok((Linked::new(engine, &component)?, code))
 }
 
 async fn list(
     engine: &Engine,
-    linked: &PluginPre<State>,
+    linked: &Linked,
     name: Arc<str>,
     limits: &Limits,
-) -> Result<Vec<ToolDef>, LoadError> {
+) -> Result<Listing, LoadError> {
     let _ticking = engine.clock().run();
     let (grant, run) = (Arc::new(Grant::none()), Run::idle(&name, limits));
     let call = (run, Some(wall::nowhere()));
     let instance = Instance::make(engine, linked, grant, Injections::default(), limits, call)
         .await
         .map_err(not_listed)?;
-    super::listing::check(instance.list().await.outcome.map_err(not_listed)?)
+    super::listing::check(linked.contract(), instance.list().await.outcome.map_err(not_listed)??)
 }
 
 /// Compiles a component again whose compiled code was lost, unless it has become another one.
@@ -74,7 +74,7 @@ pub(super) fn recompile(
     engine: &Engine,
     source: &Source,
     digest: &Digest,
-    tools: &[ToolDef],
+    listing: &Listing,
 ) -> Result<Component, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     if Digest::of(&bytes) != *digest {
@@ -82,7 +82,7 @@ pub(super) fn recompile(
     }
     let (component, code) = engine.compile(&bytes)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.learn(digest, code, tools);
+        cache.learn(digest, code, listing);
     }
     Ok(component)
 }

@@ -8,10 +8,12 @@
 //!
 //! A call gets a fresh instance that nothing else ever uses. It may be made ahead of the call.
 
+mod act;
 mod answer;
 mod bindings;
 mod cache;
 mod clock;
+mod contract;
 mod decisions;
 mod descriptors;
 mod engine;
@@ -21,26 +23,36 @@ mod files;
 mod hints;
 mod host;
 mod http;
+pub mod inspect;
 mod instance;
 mod listing;
+mod loaded;
 mod meet;
 mod network;
 mod noted;
 mod output;
+mod restock;
+mod sections;
 mod source;
 mod state;
 mod stock;
 mod threads;
 mod tool;
+mod typed;
 mod wall;
 mod walls;
 mod wanted;
+mod world;
 mod writable;
 
 pub use self::cache::Cache;
+pub use self::contract::Contract;
 pub use self::engine::{Engine, EngineOptions};
 pub use self::failure::LoadError;
 pub use self::http::{Injection, InjectionError};
+pub use self::listing::Uncallable;
+pub use self::loaded::Plugin;
+pub use self::sections::{ACT_SECTION, PROGRAM_SECTION, WIT_SECTION};
 pub use self::source::Source;
-pub use self::tool::{GrantPlace, Plugin, PluginTool};
+pub use self::tool::{GrantPlace, PluginTool};
 pub use self::wall::WallState;

@@ -1,66 +1,28 @@
-//! A plugin and its tools. Makes a fresh instance for every call, or takes one that was made
-//! ahead and never used, and turns whatever the guest does into an answer.
+//! A tool of a plugin. Makes a fresh instance for every call, or takes one that was made ahead and
+//! never used, and turns whatever the guest does into an answer.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::answer;
-use super::bindings::PluginPre;
-use super::bindings::exports::haft::plugin::tools;
-use super::engine::Engine;
-use super::failure::{End, LoadError};
+use super::contract::Request;
+use super::failure::End;
 use super::hints::Refused;
-use super::http::{Injection, Injections};
 use super::instance::Instance;
+use super::loaded::{Inner, Plugin};
 use super::noted;
-use super::source::{Digest, Source};
 use super::state::{Run, State};
-use super::stock::{IDLE, Stock};
 use super::threads::Lost;
 use super::writable::Writable;
-use super::{meet, wall};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::tool::{Context, Notes, Schema, Tool, ToolError};
-
-/// A component that has been looked at. Clones share everything.
-#[derive(Clone)]
-pub struct Plugin(Arc<Inner>);
-
-struct Inner {
-    name: Arc<str>,
-    engine: Engine,
-    source: Source,
-    digest: Digest,
-    tools: Vec<ToolDef>,
-    linked: OnceLock<Result<PluginPre<State>, String>>,
-    injections: Injections,
-    stock: Stock,
-    calls: AtomicU64,
-    restocking: AtomicBool,
-}
-
-/// How long a plugin is not called before instances are made for its next calls.
-const QUIET: Duration = Duration::from_millis(1);
-
-/// Waits until a plugin has not been called for a moment; nothing when it is gone.
-async fn quiet(plugin: &Weak<Inner>) -> Option<Arc<Inner>> {
-    loop {
-        let before = plugin.upgrade()?.calls.load(Ordering::Relaxed);
-        tokio::time::sleep(QUIET).await;
-        let plugin = plugin.upgrade()?;
-        if plugin.calls.load(Ordering::Relaxed) == before {
-            return Some(plugin);
-        }
-    }
-}
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +50,7 @@ pub struct PluginTool {
 
 /// One call on its way to a guest.
 struct Job {
-    call: tools::ToolCall,
+    request: Request,
     output: Option<Arc<Schema>>,
     grant: Arc<Grant>,
     writable: Writable,
@@ -98,71 +60,6 @@ struct Job {
     notes: Notes,
     place: GrantPlace,
     only_reads: bool,
-}
-
-impl Plugin {
-    /// Looks at a component. One that has been seen before is neither compiled nor run for it.
-    pub async fn load(
-        engine: &Engine,
-        name: &str,
-        source: Source,
-        limits: &Limits,
-    ) -> Result<Self, LoadError> {
-        let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
-        if let Some(known) = engine.cache().and_then(|cache| cache.known(&digest)) {
-            let tools = known.tools.into_iter().map(ToolDef::from).collect();
-            return Ok(Self::new(engine, name, source, digest, tools, OnceLock::new()));
-        }
-        let (tools, linked) = meet::meet(engine, name, &source, &digest, limits).await?;
-        Ok(Self::new(engine, name, source, digest, tools, OnceLock::from(Ok(linked))))
-    }
-
-    fn new(
-        engine: &Engine,
-        name: &str,
-        source: Source,
-        digest: Digest,
-        tools: Vec<ToolDef>,
-        linked: OnceLock<Result<PluginPre<State>, String>>,
-    ) -> Self {
-        let (engine, name) = (engine.clone(), Arc::from(name));
-        let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner {
-            name,
-            engine,
-            source,
-            digest,
-            tools,
-            linked,
-            injections,
-            stock,
-            calls,
-            restocking,
-        }))
-    }
-
-    /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
-    /// They grant nothing: a host must be granted as well.
-    #[must_use]
-    pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
-        let own = &*self.0;
-        let (source, digest) = (own.source.clone(), own.digest.clone());
-        let (tools, linked) = (own.tools.clone(), own.linked.clone());
-        let same = Self::new(&own.engine, &own.name, source, digest, tools, linked);
-        let Some(inner) = Arc::into_inner(same.0) else { return self };
-        Self(Arc::new(Inner { injections: injections.into_iter().collect(), ..inner }))
-    }
-
-    /// The tools it lists, by the names it gives them.
-    pub fn tools(&self) -> &[ToolDef] {
-        &self.0.tools
-    }
-
-    /// SHA-256 of the component, in hexadecimal.
-    pub fn digest(&self) -> &str {
-        self.0.digest.as_str()
-    }
 }
 
 impl PluginTool {
@@ -203,10 +100,10 @@ impl Tool for PluginTool {
         let ready = plugin.prepare(&grant).await;
         let writable = ready.map_err(|lost| named(&self.def.name, lost_error(&lost)))?;
         let job = Job {
-            call: tools::ToolCall {
+            request: Request {
                 id: call.id.clone(),
                 tool: self.own_name.clone(),
-                arguments: call.arguments.to_string(),
+                arguments: call.arguments.clone(),
             },
             output: self.output(),
             grant,
@@ -259,10 +156,10 @@ impl Inner {
             Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let used = instance.call(&job.call, (self.run(job), job.writable.clone())).await;
+        let used = instance.call(&job.request, (self.run(job), job.writable.clone())).await;
         let state = used.store.data();
         self.log_output(state);
-        state.http.decisions().tell(&job.call.id, &job.events);
+        state.http.decisions().tell(&job.request.id, &job.events);
         noted::used(&job.notes, state);
         let answer = match used.outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
@@ -299,64 +196,13 @@ impl Inner {
     }
 
     fn run(&self, job: &Job) -> Run {
-        Run::new(self.name.clone(), job.call.id.clone(), job.events.clone(), job.cancel.clone(), &job.limits)
-    }
-
-    /// The component, loaded at its first use.
-    fn linked(&self) -> Result<&PluginPre<State>, String> {
-        let load = || self.load().map_err(|error| format!("cannot be loaded: {error}"));
-        self.linked.get_or_init(load).as_ref().map_err(String::clone)
-    }
-
-    fn load(&self) -> Result<PluginPre<State>, LoadError> {
-        let known = self.engine.cache().and_then(|cache| Some((cache, cache.known(&self.digest)?)));
-        let kept = known.and_then(|(cache, known)| cache.load(self.engine.wasmtime(), &known.code));
-        let component = match kept {
-            Some(component) => component,
-            None => meet::recompile(&self.engine, &self.source, &self.digest, &self.tools)?,
-        };
-        self.engine.link(&component)
-    }
-
-    /// Makes instances for the next calls as soon as the plugin is quiet, if it is in use: one
-    /// that is called once in a process, as by `haft call`, is not.
-    fn restock_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
-        let in_use = plugin.engine.ahead() > 0 && plugin.calls.load(Ordering::Relaxed) > 1;
-        if !in_use
-            || !plugin.stock.has_room(&grant, &limits)
-            || plugin.restocking.swap(true, Ordering::Relaxed)
-        {
-            return;
-        }
-        let weak = Arc::downgrade(plugin);
-        plugin.engine.threads().spawn(async move {
-            let Some(plugin) = quiet(&weak).await else { return };
-            let engine = plugin.engine.clone();
-            // Nobody has called: whatever a guest does before, it does without a directory.
-            engine.threads().start(&wall::nowhere(), move |handle| {
-                handle.block_on(plugin.restock(&grant, &limits));
-                plugin.restocking.store(false, Ordering::Relaxed);
-            });
-            tokio::time::sleep(IDLE).await;
-            if let Some(plugin) = weak.upgrade() {
-                plugin.stock.expire();
-            }
-        });
-    }
-
-    async fn restock(&self, grant: &Arc<Grant>, limits: &Limits) {
-        let _ticking = self.engine.clock().run();
-        let Ok(linked) = self.linked() else { return };
-        while self.stock.has_room(grant, limits) {
-            let call = (Run::idle(&self.name, limits), None);
-            let injections = self.injections.clone();
-            match Instance::make(&self.engine, linked, grant.clone(), injections, limits, call).await {
-                Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
-                // It was given no directory, and what it asked of the network was for nobody.
-                Ok(_) => return,
-                Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
-            }
-        }
+        Run::new(
+            self.name.clone(),
+            job.request.id.clone(),
+            job.events.clone(),
+            job.cancel.clone(),
+            &job.limits,
+        )
     }
 
     fn log_output(&self, state: &State) {
@@ -369,10 +215,10 @@ impl Inner {
     }
 
     /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
-    fn refusal(&self, error: tools::ToolError, state: &State, job: &Job) -> ToolError {
+    fn refusal(&self, error: ToolError, state: &State, job: &Job) -> ToolError {
         match error {
-            tools::ToolError::InvalidArguments(message) => ToolError::InvalidArguments(message),
-            tools::ToolError::ExecutionFailed(message) => {
+            ToolError::InvalidArguments(_) => error,
+            ToolError::ExecutionFailed(message) => {
                 let hints = self.refused(job).of_error(state, &message);
                 ToolError::ExecutionFailed(with_hints(message, hints))
             }
@@ -403,13 +249,4 @@ fn with_hints(mut message: String, hints: Vec<String>) -> String {
         let _ = write!(message, "\nhint: {hint}");
     }
     message
-}
-
-impl std::fmt::Debug for Plugin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plugin")
-            .field("name", &self.0.name)
-            .field("digest", &self.digest())
-            .finish_non_exhaustive()
-    }
 }

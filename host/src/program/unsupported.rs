@@ -10,10 +10,6 @@ impl Assembly<'_> {
     pub(super) fn unsupported(&mut self) {
         self.servers();
         self.plugin_extras();
-        if self.manifest.agent.tool_budget.is_some() {
-            self.problems
-                .push(Problem::new("`[agent] tool_budget` has no effect yet: every tool is offered"));
-        }
         self.required_tools();
     }
 

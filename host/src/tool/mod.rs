@@ -2,9 +2,12 @@
 //! tools are four sources of the same [`Tool`]; [`Toolbox`] is the only door to any of them.
 
 mod arguments;
+mod budget;
 mod clip;
+mod generic;
 mod name;
 mod notes;
+mod search;
 mod toolbox;
 mod watch;
 
@@ -12,6 +15,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 pub use self::arguments::{ArgumentsError, Schema, SchemaError};
+pub use self::budget::{bytes, tokens};
 pub use self::name::exposed_name;
 pub use self::notes::{Noted, Notes};
 pub use self::toolbox::{DuplicateTool, Entry, Session, Toolbox};

@@ -1,7 +1,7 @@
 //! The box of tools, and the only door to them: [`Toolbox::dispatch`] finds the tool, checks
 //! the arguments, bounds the time and turns whatever happens into an answer. It never fails.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::budget::Offered;
+use super::search;
 use super::watch::Watch;
 use super::{Context, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
@@ -23,9 +25,11 @@ use crate::secret::Redactor;
 /// Tools by name, in the order they were put in.
 #[derive(Clone, Default)]
 pub struct Toolbox {
-    entries: Vec<Arc<Entry>>,
+    pub(super) entries: Vec<Arc<Entry>>,
     /// Every name and alias, to the index of its entry.
     names: HashMap<String, usize>,
+    /// What models are told of where not everything fits.
+    pub(super) offered: Option<Offered>,
 }
 
 /// One tool in the box, with what it may do and use.
@@ -80,7 +84,7 @@ impl Toolbox {
         origin: impl Into<String>,
     ) -> Result<(), DuplicateTool> {
         let name = tool.def().name.clone();
-        let entry = Entry { tool, grant, limits, origin: origin.into(), schema: OnceLock::new() };
+        let entry = Entry::new(tool, grant, limits, origin);
         if let Some(first) = self.names.get(&name).and_then(|index| self.entries.get(*index)) {
             return Err(DuplicateTool { name, first: first.origin.clone(), second: entry.origin });
         }
@@ -96,24 +100,20 @@ impl Toolbox {
         }
     }
 
-    /// The tools that `patterns` name, with their grants
-    /// narrowed to `grant`. No pattern, no tool.
+    /// The tools that `patterns` name, with their grants narrowed to `grant`. No pattern, no tool.
+    /// Models are told of all of them: a budget is set last.
     #[must_use]
     pub fn select(&self, patterns: &[ToolPattern], grant: Option<&Grant>) -> Self {
-        let mut selected = Self::default();
-        for (index, entry) in self.entries.iter().enumerate() {
-            let names: Vec<_> =
-                self.names.iter().filter(|(_, own)| **own == index).map(|(name, _)| name).collect();
-            if !patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name))) {
-                continue;
-            }
-            let own = selected.entries.len();
-            selected.names.extend(names.into_iter().map(|name| (name.clone(), own)));
-            selected
-                .entries
-                .push(grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant))));
-        }
-        selected
+        let is_meant = |name: &str| patterns.iter().any(|pattern| pattern.matches(name));
+        let meant = self.names.iter().filter(|(name, _)| is_meant(name));
+        let chosen: BTreeSet<usize> = meant.map(|(_, index)| *index).collect();
+        let own: HashMap<usize, usize> = chosen.iter().enumerate().map(|(own, index)| (*index, own)).collect();
+        let names = self.names.iter().filter_map(|(name, index)| Some((name.clone(), *own.get(index)?)));
+        let entries = chosen.iter().filter_map(|index| self.entries.get(*index));
+        let narrowed = |entry: &Arc<Entry>| {
+            grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant)))
+        };
+        Self { entries: entries.map(narrowed).collect(), names: names.collect(), offered: None }
     }
 
     /// The tools, in order.
@@ -123,19 +123,27 @@ impl Toolbox {
 
     /// What models are told, in order.
     pub fn defs(&self) -> Vec<&ToolDef> {
-        self.entries().map(Entry::def).collect()
+        self.offered().into_iter().map(|(def, _)| def).collect()
     }
 
     /// The tool that `name` means: exactly, as an alias, or without regard to case.
     pub fn find(&self, name: &str) -> Option<&Entry> {
-        let exact = self.names.get(name).copied();
-        let index = exact
-            .or_else(|| self.entries.iter().position(|entry| entry.def().name.eq_ignore_ascii_case(name)))?;
-        self.entries.get(index).map(Arc::as_ref)
+        let exact = self.names.get(name).and_then(|index| self.entries.get(*index));
+        let is_it = |entry: &&Arc<Entry>| entry.def().name.eq_ignore_ascii_case(name);
+        let search = self.offered.iter().map(|offered| &offered.search);
+        exact.or_else(|| self.entries.iter().chain(search).find(is_it)).map(Arc::as_ref)
     }
 
     /// Runs a call and answers it, whatever happens.
     pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
+        let call = match self.meant(&call) {
+            Ok(meant) => meant.unwrap_or(call),
+            Err(error) => {
+                let refusal = ToolResult::error(error.to_string());
+                let watch = Watch::begin(&call, None, session);
+                return watch.end_without_tool(refusal, Outcome::InvalidArguments);
+            }
+        };
         let entry = self.find(&call.tool);
         let watch = Watch::begin(&call, entry, session);
         match entry {
@@ -158,12 +166,19 @@ impl Toolbox {
         let nearest = self.entries().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
         match nearest.filter(|entry| likeness(entry) >= MIN_LIKENESS) {
             Some(entry) => format!("Unknown tool: {name}; did you mean `{}`?", entry.def().name),
+            None if self.offered.is_some() => {
+                format!("Unknown tool: {name}; `{}` finds those there are", search::NAME)
+            }
             None => format!("Unknown tool: {name}"),
         }
     }
 }
 
 impl Entry {
+    pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: impl Into<String>) -> Self {
+        Self { tool, grant, limits, origin: origin.into(), schema: OnceLock::new() }
+    }
+
     /// What models are told about the tool.
     pub fn def(&self) -> &ToolDef {
         self.tool.def()
@@ -185,13 +200,7 @@ impl Entry {
     }
 
     fn narrowed(&self, grant: &Grant) -> Self {
-        Self {
-            tool: self.tool.clone(),
-            grant: self.grant.meet(grant),
-            limits: self.limits,
-            origin: self.origin.clone(),
-            schema: OnceLock::new(),
-        }
+        Self::new(self.tool.clone(), self.grant.meet(grant), self.limits, self.origin.clone())
     }
 
     /// SHA-256 of what is run, where the tool is a component.

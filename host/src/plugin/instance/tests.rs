@@ -18,7 +18,7 @@ use crate::plugin::{EngineOptions, WallState};
 struct Mistake {
     directory: tempfile::TempDir,
     engine: Engine,
-    linked: PluginPre<State>,
+    linked: Linked,
     runtime: Runtime,
 }
 
@@ -33,7 +33,7 @@ impl Mistake {
         }
         let engine = Engine::new(&EngineOptions::default()).unwrap();
         let component = include_bytes!("../../../../tests/guests/built/hostile.wasm");
-        let linked = engine.link(&engine.compile(component).unwrap().0).unwrap();
+        let linked = Linked::new(&engine, &engine.compile(component).unwrap().0).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { directory, engine, linked, runtime }
     }
@@ -51,7 +51,7 @@ impl Mistake {
         let grant = |root| Grant::none().with_write(root);
         let narrow = Root::resolve(Path::new("/"), &self.path("granted")).unwrap();
         let (own, wide) = (Writable::open(&grant(narrow)), Arc::new(grant(Root::everything())));
-        let call = tools::ToolCall { id: String::new(), tool: tool.into(), arguments: arguments.to_string() };
+        let request = Request { id: String::new(), tool: tool.into(), arguments: arguments.clone() };
         let (engine, linked, limits) = (self.engine.clone(), self.linked.clone(), Limits::default());
         let guest = async move {
             let run = || Run::idle(&"guest".into(), &limits);
@@ -59,7 +59,7 @@ impl Mistake {
             let made =
                 Instance::make(&engine, &linked, wide, Injections::default(), &limits, (run(), None)).await;
             let Ok(instance) = made else { panic!("no instance") };
-            matches!(instance.call(&call, (run(), all)).await.outcome, Ok(Ok(_)))
+            matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
         };
         let done = self.threads().run(own, |handle, sender| sender.send(handle.block_on(guest)).unwrap());
         self.runtime.block_on(done).unwrap()

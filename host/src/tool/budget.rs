@@ -1,0 +1,84 @@
+//! What a list of tools costs in a prompt, and what models are told of where not all of it fits: the
+//! first tools, as many as fit, and two through which the others are found and called. It takes no
+//! tool away: whatever is in the box can be called, told of or not.
+
+use std::sync::Arc;
+
+use super::toolbox::{Entry, Toolbox};
+use super::{generic, search};
+use crate::call::ToolDef;
+
+/// Bytes of JSON a token, roughly, for every vendor's tokenizer.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What models are told of where not everything fits.
+#[derive(Clone)]
+pub(super) struct Offered {
+    /// How many tools, from the first on.
+    first: usize,
+    /// Finds the others.
+    pub(super) search: Arc<Entry>,
+    /// Calls them.
+    generic: ToolDef,
+}
+
+/// Bytes of JSON that a definition adds to a prompt.
+pub fn bytes(def: &ToolDef) -> usize {
+    serde_json::to_string(def).map_or(0, |text| text.len())
+}
+
+/// Rough tokens of so many bytes.
+pub fn tokens(bytes: usize) -> usize {
+    bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
+impl Toolbox {
+    /// The same tools, of which models are told no more than fits `budget`, in rough tokens.
+    ///
+    /// Where not all fit they are told of the first ones, in the order in which they stand, and of
+    /// two more that stand for the rest: `find_tools` and `program`. Those two are told of even where
+    /// the budget is too small for them.
+    #[must_use]
+    pub fn within(&self, budget: u32) -> Self {
+        let room = usize::try_from(budget).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
+        let costs: Vec<usize> = self.entries().map(|entry| bytes(entry.def())).collect();
+        if costs.iter().sum::<usize>() <= room {
+            return self.telling(None);
+        }
+        let (search, generic) = (search::entry(&self.entries), generic::def());
+        let mut taken = bytes(search.def()) + bytes(&generic);
+        let fits = |cost: &&usize| {
+            taken += **cost;
+            taken <= room
+        };
+        let first = costs.iter().take_while(fits).count();
+        self.telling(Some(Offered { first, search: Arc::new(search), generic }))
+    }
+
+    /// The same tools, of which models are told `offered`; of all of them without.
+    fn telling(&self, offered: Option<Offered>) -> Self {
+        let mut same = self.clone();
+        same.offered = offered;
+        same
+    }
+
+    /// What models are told of, in order, each with where it comes from.
+    pub fn offered(&self) -> Vec<(&ToolDef, &str)> {
+        let first = self.offered.as_ref().map_or(usize::MAX, |offered| offered.first);
+        let mut told: Vec<_> =
+            self.entries().take(first).map(|entry| (entry.def(), entry.origin())).collect();
+        if let Some(offered) = &self.offered {
+            told.push((offered.search.def(), offered.search.origin()));
+            told.push((&offered.generic, generic::ORIGIN));
+        }
+        told
+    }
+
+    /// How many tools models are not told of.
+    pub fn unlisted(&self) -> usize {
+        self.offered.as_ref().map_or(0, |offered| self.entries.len() - offered.first)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,161 @@
+//! The tool `find_tools`: finds tools by what they are called and what they do. Knows exactly the
+//! tools of the box that it was made for, and calls none.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use self::index::Index;
+use super::toolbox::Entry;
+use super::{Context, Tool, ToolError, generic};
+use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
+use crate::grant::Grant;
+use crate::limit::Limits;
+
+mod index;
+
+/// What it is called.
+pub(super) const NAME: &str = "find_tools";
+
+/// Tools in one answer unless the call says otherwise: what a model can weigh.
+const USUAL: usize = 5;
+
+/// Tools in one answer at most.
+const MOST: usize = 20;
+
+/// Bytes of an answer: 6,000 tokens. What no longer fits is named; the first is always there, as
+/// it would be in the list of tools.
+const MAX_ANSWER: usize = 24_000;
+
+/// Further names in an answer.
+const MAX_NAMES: usize = 50;
+
+/// Groups of tools in the description.
+const MAX_GROUPS: usize = 10;
+
+/// Finds tools.
+struct FindTools {
+    def: ToolDef,
+    tools: Vec<Arc<Entry>>,
+    /// Made at the first call.
+    index: OnceLock<Index>,
+}
+
+/// The tool that finds `tools`.
+pub(super) fn entry(tools: &[Arc<Entry>]) -> Entry {
+    let tool = FindTools { def: def(tools), tools: tools.to_vec(), index: OnceLock::new() };
+    Entry::new(Arc::new(tool), Grant::none(), Limits::default(), "built in")
+}
+
+fn def(tools: &[Arc<Entry>]) -> ToolDef {
+    let description = format!(
+        "Finds tools that are not listed here, by what they do: {} tools are there in all{}. Answers with the \
+         best matches, each with its parameters; `{}` runs one by its name.",
+        tools.len(),
+        groups(tools),
+        generic::NAME,
+    );
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "What the tool should do, in a few words, or a part of its name",
+            },
+            "limit": {
+                "type": "integer", "minimum": 1, "maximum": MOST,
+                "description": format!("Tools in the answer; {USUAL} unless given"),
+            },
+        },
+        "required": ["query"],
+        "additionalProperties": false,
+    });
+    let hints = Hints { read_only: true, idempotent: true, ..Hints::default() };
+    ToolDef { name: NAME.into(), description, parameters, hints, output: None }
+}
+
+/// The plugins, programs and servers that tools come from, by the beginnings of their names.
+fn groups(tools: &[Arc<Entry>]) -> String {
+    let mut groups: Vec<(&str, usize)> = Vec::new();
+    let mut known = BTreeSet::new();
+    for group in tools.iter().filter_map(|tool| group(&tool.def().name)) {
+        if known.insert(group) {
+            groups.push((group, 0));
+        }
+        if let Some((_, count)) = groups.iter_mut().rev().find(|(name, _)| *name == group) {
+            *count += 1;
+        }
+    }
+    if groups.is_empty() {
+        return String::new();
+    }
+    let named = groups.iter().take(MAX_GROUPS).map(|(name, count)| format!("{name} ({count})"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match groups.len().saturating_sub(MAX_GROUPS) {
+        0 => format!(", from {named}"),
+        more => format!(", from {named} and {more} others"),
+    }
+}
+
+/// `github` of `github__list_issues` and of `mcp__github__list_issues`.
+fn group(name: &str) -> Option<&str> {
+    let (first, rest) = name.split_once("__")?;
+    match first {
+        "mcp" | "program" => rest.split_once("__").map(|(group, _)| group),
+        _ => Some(first),
+    }
+}
+
+#[async_trait]
+impl Tool for FindTools {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    async fn call(&self, call: &ToolCall, _context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let query = call.arguments.get("query").and_then(Value::as_str).unwrap_or_default();
+        let limit = call.arguments.get("limit").and_then(Value::as_u64);
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(USUAL).clamp(1, MOST);
+        let index = self.index.get_or_init(|| Index::of(self.tools.iter().map(|tool| tool.def())));
+        let found: Vec<&ToolDef> =
+            index.find(query).into_iter().filter_map(|place| Some(self.tools.get(place)?.def())).collect();
+        Ok(ToolResult::success(if found.is_empty() { self.none(query) } else { answer(&found, limit) }))
+    }
+}
+
+impl FindTools {
+    /// The answer where nothing matches: what there is to ask for.
+    fn none(&self, query: &str) -> String {
+        let names: Vec<&str> = self.tools.iter().map(|tool| tool.def().name.as_str()).take(MAX_NAMES).collect();
+        let message = match query.trim() {
+            "" => "say what the tool should do".to_owned(),
+            _ => "no tool matches; try other words".to_owned(),
+        };
+        json!({ "tools": [], "message": message, "total": self.tools.len(), "names": names }).to_string()
+    }
+}
+
+/// The best of `found` in full, as many as fit, and the names of those that follow.
+fn answer(found: &[&ToolDef], limit: usize) -> String {
+    let mut tools: Vec<Value> = Vec::new();
+    let mut size = 0;
+    for def in found.iter().take(limit) {
+        let tool = json!({ "name": def.name, "description": def.description, "parameters": def.parameters });
+        size += tool.to_string().len();
+        if size > MAX_ANSWER && !tools.is_empty() {
+            break;
+        }
+        tools.push(tool);
+    }
+    let further = found.iter().skip(tools.len()).take(MAX_NAMES).map(|def| def.name.as_str());
+    let further: Vec<&str> = further.collect();
+    if further.is_empty() {
+        return json!({ "tools": tools }).to_string();
+    }
+    json!({ "tools": tools, "matches": found.len(), "further": further }).to_string()
+}
+
+#[cfg(test)]
+mod tests;

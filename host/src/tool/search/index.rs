@@ -1,0 +1,215 @@
+//! Words of tools, and which tools a query means: those that share its rarest words, most in their
+//! names. A pure function of the tools and the query; it refuses nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use crate::call::ToolDef;
+
+/// Words of a query that count; a model that writes more tells a story.
+const MAX_QUERY: usize = 32;
+
+/// Words of one tool that are kept: a description has at most 16,000 characters.
+const MAX_WORDS: usize = 2000;
+
+/// Levels of a schema in which parameters are looked for.
+const MAX_DEPTH: usize = 6;
+
+/// What a word is worth by where it stands.
+const IN_NAME: f64 = 4.0;
+const IN_DESCRIPTION: f64 = 1.5;
+const IN_PARAMETERS: f64 = 0.5;
+
+/// The least alike two words may be to be taken for one with a slip.
+const MIN_LIKENESS: f64 = 0.9;
+
+/// Letters of the shortest word that may have a slip, or be the beginning of another.
+const MIN_LETTERS: usize = 4;
+
+/// What a word is worth that is only alike.
+const ALIKE: f64 = 0.5;
+
+/// The words of all tools.
+pub(super) struct Index {
+    /// Of each word, the tools that have it and what it is worth there. In order: sums of floats
+    /// depend on it.
+    words: BTreeMap<String, Vec<(usize, f64)>>,
+    names: Vec<String>,
+}
+
+impl Index {
+    pub(super) fn of<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Self {
+        let (mut words, mut names) = (BTreeMap::<String, Vec<(usize, f64)>>::new(), Vec::new());
+        for (place, def) in tools.enumerate() {
+            for (word, worth) in words_of(def) {
+                words.entry(word).or_default().push((place, worth));
+            }
+            names.push(def.name.to_lowercase());
+        }
+        Self { words, names }
+    }
+
+    /// The places of the tools that `query` means, the best first; of equals, the one that stands
+    /// first. Always the same for the same tools.
+    pub(super) fn find(&self, query: &str) -> Vec<usize> {
+        let mut scores: HashMap<usize, f64> = HashMap::new();
+        for word in split(query).take(MAX_QUERY) {
+            for (known, likeness) in self.meant(&word) {
+                let Some(places) = self.words.get(known) else { continue };
+                let rarity = self.rarity(places.len());
+                for (place, worth) in places {
+                    *scores.entry(*place).or_default() += worth * likeness * rarity;
+                }
+            }
+        }
+        let whole = query.trim().to_lowercase();
+        if let Some(place) = self.names.iter().position(|name| *name == whole) {
+            scores.insert(place, f64::MAX);
+        }
+        let mut found: Vec<(usize, f64)> = scores.into_iter().collect();
+        found.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
+        found.into_iter().map(|(place, _)| place).collect()
+    }
+
+    /// The words of tools that a word of a query may mean: itself, else those that begin with it or
+    /// are nearly it.
+    fn meant<'a>(&'a self, word: &'a str) -> Vec<(&'a str, f64)> {
+        if self.words.contains_key(word) {
+            return vec![(word, 1.0)];
+        }
+        if word.len() < MIN_LETTERS {
+            return Vec::new();
+        }
+        let is_alike = |known: &&String| {
+            known.len() >= MIN_LETTERS
+                && (known.starts_with(word)
+                    || word.starts_with(known.as_str())
+                    || strsim::jaro_winkler(known, word) >= MIN_LIKENESS)
+        };
+        self.words.keys().filter(is_alike).map(|known| (known.as_str(), ALIKE)).collect()
+    }
+
+    /// A word that every tool has says nothing.
+    #[expect(clippy::cast_precision_loss, reason = "counts of tools are small")]
+    fn rarity(&self, tools: usize) -> f64 {
+        (1.0 + self.names.len() as f64 / tools.max(1) as f64).ln()
+    }
+}
+
+/// The words of a tool, each once, with what it is worth at its best place.
+fn words_of(def: &ToolDef) -> HashMap<String, f64> {
+    let mut words = HashMap::new();
+    let mut add = |text: &str, worth: f64| {
+        for word in split(text) {
+            if words.len() < MAX_WORDS {
+                let known = words.entry(word).or_insert(worth);
+                *known = known.max(worth);
+            }
+        }
+    };
+    add(&def.name, IN_NAME);
+    add(&def.description, IN_DESCRIPTION);
+    parameters(&def.parameters, MAX_DEPTH, &mut |text| add(text, IN_PARAMETERS));
+    words
+}
+
+/// Tells the names and descriptions of parameters.
+fn parameters(schema: &Value, depth: usize, tell: &mut dyn FnMut(&str)) {
+    let Some(below) = depth.checked_sub(1) else { return };
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        for (name, schema) in properties {
+            tell(name);
+            if let Some(description) = schema.get("description").and_then(Value::as_str) {
+                tell(description);
+            }
+            parameters(schema, below, tell);
+        }
+    }
+    if let Some(items) = schema.get("items") {
+        parameters(items, below, tell);
+    }
+}
+
+/// The words of a text in their plain form: `listIssues` and `list_issues` are `list` and `issue`.
+fn split(text: &str) -> impl Iterator<Item = String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut lower = false;
+    for c in text.chars() {
+        let begins = c.is_uppercase() && lower;
+        if (begins || !c.is_alphanumeric()) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+        lower = c.is_lowercase();
+    }
+    words.push(word);
+    words.into_iter().filter(|word| !word.is_empty()).map(|word| plain(&word).to_owned())
+}
+
+/// English has few endings that matter here.
+fn plain(word: &str) -> &str {
+    let kept = |ending: &str| word.strip_suffix(ending).filter(|stem| stem.chars().count() >= 3);
+    match word {
+        _ if word.ends_with("ss") => word,
+        _ => kept("ies").or_else(|| kept("y")).or_else(|| kept("s")).unwrap_or(word),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn def(name: &str, description: &str, parameters: Value) -> ToolDef {
+        ToolDef { name: name.into(), description: description.into(), parameters, ..ToolDef::default() }
+    }
+
+    fn found(query: &str) -> Vec<&'static str> {
+        let defs = [
+            def("read", "Reads a file.", json!({})),
+            def("github__list_issues", "Lists the issues of a repository.", json!({})),
+            def("github__createPull", "Opens a pull request in a repository.", json!({})),
+            def(
+                "mail__send",
+                "Sends a letter.",
+                json!({ "properties": { "recipient": { "description": "Whose mailbox it goes to" } } }),
+            ),
+        ];
+        let names = ["read", "github__list_issues", "github__createPull", "mail__send"];
+        Index::of(defs.iter()).find(query).into_iter().map(|place| names[place]).collect()
+    }
+
+    /// PR15: names count most, then descriptions, then parameters; rare words more than common ones.
+    #[test]
+    fn pr15_the_best_match_comes_first() {
+        assert_eq!(found("pull request")[0], "github__createPull");
+        assert_eq!(found("list the issues of my repository")[0], "github__list_issues");
+        assert_eq!(found("issue")[0], "github__list_issues");
+        assert_eq!(found("recipients"), ["mail__send"]);
+        assert_eq!(found("github"), ["github__list_issues", "github__createPull"]);
+        assert_eq!(found("read a file")[0], "read");
+    }
+
+    #[test]
+    fn names_in_any_case_slips_and_beginnings_are_understood() {
+        assert_eq!(found("GITHUB__CREATEPULL")[0], "github__createPull");
+        assert_eq!(found("repositry")[0], "github__list_issues");
+        assert_eq!(found("recip"), ["mail__send"]);
+        assert!(found("weather").is_empty());
+        assert!(found("  ").is_empty());
+        assert!(found("日本語 \u{0}").is_empty());
+    }
+
+    #[test]
+    fn words_are_split_and_made_plain() {
+        let words = |text: &str| split(text).collect::<Vec<_>>();
+        assert_eq!(words("listIssues"), ["list", "issue"]);
+        assert_eq!(words("mcp__git__HTTPServer v2"), ["mcp", "git", "httpserver", "v2"]);
+        assert_eq!(words("entries entry class as"), ["entr", "entr", "class", "as"]);
+    }
+}
