@@ -1,6 +1,7 @@
 //! Assembly: a program.toml, the places of this machine and what the command line adds become a
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
+mod approvals;
 mod builtins;
 mod children;
 mod grants;

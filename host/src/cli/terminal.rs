@@ -2,6 +2,8 @@
 //! error, with colours where that is a terminal. A reader that hangs up is no error. Refuses to
 //! print a secret, whatever it is asked to print.
 
+mod ask;
+
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::LazyLock;
@@ -64,6 +66,13 @@ impl Terminal {
     pub(super) fn say(self, text: impl Display) {
         // Where standard error is gone there is nobody to tell.
         let _ = writeln!(anstream::stderr().lock(), "{}", REDACTOR.redact(&text.to_string()));
+    }
+
+    /// Asks something: the answer is to stand on the same line.
+    fn prompt(self, text: &str) {
+        let mut stream = anstream::stderr().lock();
+        // Where standard error is gone there is nobody to ask.
+        let _ = write!(stream, "{}", REDACTOR.redact(text)).and_then(|()| stream.flush());
     }
 
     /// Says why haft ends.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::{Assembly, Places, secrets};
+use super::{Assembly, Places, approvals, secrets};
 use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -71,7 +71,9 @@ impl Assembly<'_> {
             };
             let described = described(wanted.declared, own);
             let tool = PluginTool::new(plugin, &described, exposed, wanted.place.clone());
-            self.toolbox.insert(Arc::new(tool), wanted.grant.clone(), wanted.limits, origin.clone())?;
+            let asks = wanted.place == GrantPlace::FetchAllow && self.manifest.builtins.fetch_confirm;
+            let (approval, grant) = (asks.then(approvals::of_fetch), wanted.grant.clone());
+            self.insert(Arc::new(tool), grant, wanted.limits, origin.clone(), approval)?;
         }
         Ok(())
     }

@@ -57,9 +57,8 @@ impl Toolbox {
         if let Some(entry) = self.find(name) {
             return Ok(Some(entry));
         }
-        let is_own = |entry: &&Entry| {
-            entry.def().name.strip_suffix(name).is_some_and(|before| before.ends_with("__"))
-        };
+        let is_own =
+            |entry: &&Entry| entry.def().name.strip_suffix(name).is_some_and(|before| before.ends_with("__"));
         let found: Vec<&Entry> = self.entries().filter(is_own).collect();
         match found.as_slice() {
             [] => Ok(None),
@@ -91,7 +90,8 @@ fn parts(arguments: &Value) -> Result<(&str, &Value), String> {
 /// The arguments for `entry`: an object, also as the JSON text that models make of one; for a tool
 /// that takes any further words as `args`, those words.
 fn read(arguments: &Value, entry: Option<&Entry>) -> Result<Value, String> {
-    let takes_words = || entry.is_some_and(|entry| entry.def().parameters.pointer("/properties/args").is_some());
+    let takes_words =
+        || entry.is_some_and(|entry| entry.def().parameters.pointer("/properties/args").is_some());
     match arguments {
         Value::Null => Ok(Value::Object(Map::new())),
         Value::Object(_) => Ok(arguments.clone()),
@@ -105,7 +105,8 @@ fn read(arguments: &Value, entry: Option<&Entry>) -> Result<Value, String> {
     }
 }
 
-const NO_OBJECT: &str = "`args` must be an object with the arguments of the tool, such as `{\"path\": \"x\"}`";
+const NO_OBJECT: &str =
+    "`args` must be an object with the arguments of the tool, such as `{\"path\": \"x\"}`";
 
 #[cfg(test)]
 mod tests;

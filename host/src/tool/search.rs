@@ -128,7 +128,8 @@ impl Tool for FindTools {
 impl FindTools {
     /// The answer where nothing matches: what there is to ask for.
     fn none(&self, query: &str) -> String {
-        let names: Vec<&str> = self.tools.iter().map(|tool| tool.def().name.as_str()).take(MAX_NAMES).collect();
+        let names: Vec<&str> =
+            self.tools.iter().map(|tool| tool.def().name.as_str()).take(MAX_NAMES).collect();
         let message = match query.trim() {
             "" => "say what the tool should do".to_owned(),
             _ => "no tool matches; try other words".to_owned(),

@@ -38,8 +38,7 @@ pub(in super::super) fn toolbox(names: &[&str]) -> Toolbox {
 }
 
 fn many() -> Toolbox {
-    let names: Vec<String> =
-        (0..100).map(|number| format!("plugin{}__tool{number}", number / 10)).collect();
+    let names: Vec<String> = (0..100).map(|number| format!("plugin{}__tool{number}", number / 10)).collect();
     let names: Vec<&str> = ["read", "bash"].into_iter().chain(names.iter().map(String::as_str)).collect();
     toolbox(&names)
 }

@@ -2,10 +2,10 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::event::{Event, Events};
-use crate::tool::Session;
-use crate::tool::budget::tests::{Named, toolbox};
 use crate::grant::Grant;
 use crate::limit::Limits;
+use crate::tool::Session;
+use crate::tool::budget::tests::{Named, toolbox};
 
 fn program(arguments: Value) -> ToolCall {
     ToolCall { id: "1".into(), tool: "program".into(), arguments }
@@ -42,15 +42,9 @@ async fn pr14_program_runs_any_tool_by_name() {
         assert_eq!(said, format!(r#"{meant} {{"path":"x"}}"#), "{name}");
     }
     let said = answer(&toolbox, json!({ "name": "close" })).await;
-    assert_eq!(
-        said,
-        "invalid arguments: 2 tools could be meant by `close`: `jira__close`, `github__close`"
-    );
+    assert_eq!(said, "invalid arguments: 2 tools could be meant by `close`: `jira__close`, `github__close`");
     assert_eq!(answer(&toolbox, json!({ "name": "pen" })).await, "Unknown tool: pen");
-    assert_eq!(
-        answer(&toolbox, json!({ "name": "raed" })).await,
-        "Unknown tool: raed; did you mean `read`?"
-    );
+    assert_eq!(answer(&toolbox, json!({ "name": "raed" })).await, "Unknown tool: raed; did you mean `read`?");
 }
 
 /// PR14: arguments are checked like those of any call; `args` may be missing, JSON as text or, for a

@@ -28,7 +28,8 @@ async fn pr15_answers_are_bounded() {
     assert_eq!(answer["tools"][0]["parameters"]["type"], "object");
     let answer = find(&toolbox, json!({ "query": "letter7", "limit": 1 })).await;
     assert_eq!(names(&answer), ["mail__letter7_send"]);
-    let call = ToolCall { id: "1".into(), tool: NAME.into(), arguments: json!({ "query": "x", "limit": 21 }) };
+    let call =
+        ToolCall { id: "1".into(), tool: NAME.into(), arguments: json!({ "query": "x", "limit": 21 }) };
     assert!(toolbox.dispatch(call, &Session::default()).await.is_error);
 }
 
@@ -58,7 +59,10 @@ fn long_answers_name_what_no_longer_fits() {
 fn pr15_the_description_tells_where_tools_come_from() {
     let told = toolbox(&["read", "git__log", "git__show", "mcp__jira__find", "program__make__all"]).within(1);
     let description = &told.defs()[0].description;
-    assert!(description.contains("5 tools are there in all, from git (2), jira (1), make (1)."), "{description}");
+    assert!(
+        description.contains("5 tools are there in all, from git (2), jira (1), make (1)."),
+        "{description}"
+    );
     let hints = told.defs()[0].hints;
     assert!(hints.read_only && hints.idempotent && !hints.destructive && !hints.open_world);
 }
