@@ -32,6 +32,7 @@ mod plugin;
 mod rights;
 mod search;
 mod secrets;
+mod serve;
 mod tidy;
 mod time;
 mod tiny;

@@ -5,14 +5,17 @@ mod approvals;
 mod builtins;
 mod children;
 mod grants;
+mod live;
 mod places;
 mod plugins;
 mod secrets;
 mod unsupported;
+mod watch;
 
 use std::path::{Path, PathBuf};
 
 pub use self::grants::{Allow, AllowError, mode_name};
+pub use self::live::{Live, News};
 pub use self::places::Places;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
@@ -39,6 +42,8 @@ pub struct Options {
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
+    /// Whether to pass over what would have to be looked at first: plugins that were never seen.
+    pub known_only: bool,
 }
 
 /// A program, ready to run.
@@ -58,11 +63,18 @@ pub struct Program {
     pub redactor: Redactor,
     /// Where calls are noted down.
     pub journal: Journal,
+    /// Whether nothing was passed over.
+    pub is_complete: bool,
+    /// The files that it was made of, there or not.
+    pub files: Vec<PathBuf>,
     places: Places,
 }
 
 /// The name of a program file.
 pub const FILE_NAME: &str = "program.toml";
+
+/// The name of the file in which plugins are pinned.
+const LOCK_NAME: &str = "program.lock";
 
 impl Program {
     /// Assembles a program. Fails where program.toml is wrong; a plugin that cannot be loaded is
@@ -85,14 +97,32 @@ impl Program {
                 None => {}
             }
         }
-        let mut assembly = Assembly { manifest: &manifest, toolbox: Toolbox::default(), problems };
+        let mut assembly = Assembly {
+            manifest: &manifest,
+            toolbox: Toolbox::default(),
+            problems,
+            known_only: options.known_only,
+            is_complete: true,
+            files: files(&manifest),
+        };
         assembly.native(&confiner, &grant)?;
         assembly.plugins(&engine, &places, &grant, declared, secrets).await?;
         assembly.commands(&confiner, &grant)?;
         assembly.unsupported();
-        let Assembly { toolbox, problems, .. } = assembly;
+        let Assembly { toolbox, problems, is_complete, files, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
-        Ok(Self { manifest, toolbox, grant, confiner, problems, redactor, journal, places })
+        Ok(Self {
+            manifest,
+            toolbox,
+            grant,
+            confiner,
+            problems,
+            redactor,
+            journal,
+            is_complete,
+            files,
+            places,
+        })
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.
@@ -154,6 +184,13 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
     }
 }
 
+/// program.toml, and the file beside it in which its plugins are pinned.
+fn files(manifest: &Manifest) -> Vec<PathBuf> {
+    let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+    let program = named.unwrap_or(Path::new(FILE_NAME));
+    vec![program.to_owned(), program.with_file_name(LOCK_NAME)]
+}
+
 /// The journal of this machine, with the program's name.
 fn journal(manifest: &Manifest, places: &Places) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
@@ -166,4 +203,7 @@ struct Assembly<'a> {
     manifest: &'a Manifest,
     toolbox: Toolbox,
     problems: Vec<Problem>,
+    known_only: bool,
+    is_complete: bool,
+    files: Vec<PathBuf>,
 }

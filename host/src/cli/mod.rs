@@ -9,6 +9,7 @@ mod init;
 mod log;
 mod run;
 mod schema;
+mod serve;
 mod terminal;
 mod tools;
 
@@ -66,6 +67,8 @@ enum Verb {
     Call(call::Call),
     /// List the tools, and what each costs in a prompt
     Tools(tools::Tools),
+    /// Serve the tools to MCP clients: editors, desktop applications, other agents
+    Serve(serve::Serve),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
     Check(check::Check),
     /// Try the sandbox, and look at everything on this machine that haft works with
@@ -87,6 +90,7 @@ impl Cli {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Serve(verb) => verb.execute(&self.common, terminal).await,
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
@@ -121,6 +125,7 @@ impl Common {
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
+            known_only: false,
         })
     }
 }

@@ -170,8 +170,9 @@ fn shortened(text: &str) -> String {
 /// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).
 pub(super) fn log(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
-        1 => "haft=info,warn",
+        // Of every request that a client gets wrong, rmcp has something to say.
+        0 => "warn,rmcp=error",
+        1 => "haft=info,warn,rmcp=error",
         2 => "haft=debug,info",
         _ => "trace",
     };

@@ -42,11 +42,22 @@ impl Plugin {
         limits: &Limits,
     ) -> Result<Self, LoadError> {
         let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
-        if let Some(known) = engine.cache().and_then(|cache| cache.known(&digest)) {
-            return Ok(Self::new(engine, name, source, digest, known.listing, OnceLock::new()));
+        if let Some(known) = Self::of_cache(engine, name, &source, &digest) {
+            return Ok(known);
         }
         let (listing, linked) = meet::meet(engine, name, &source, &digest, limits).await?;
         Ok(Self::new(engine, name, source, digest, listing, OnceLock::from(Ok(linked))))
+    }
+
+    /// The same of a component that has been seen before; nothing where it has not.
+    pub fn known(engine: &Engine, name: &str, source: &Source) -> Result<Option<Self>, LoadError> {
+        let digest = engine.digest(source).map_err(|error| meet::unreadable(source, error))?;
+        Ok(Self::of_cache(engine, name, source, &digest))
+    }
+
+    fn of_cache(engine: &Engine, name: &str, source: &Source, digest: &Digest) -> Option<Self> {
+        let known = engine.cache()?.known(digest)?;
+        Some(Self::new(engine, name, source.clone(), digest.clone(), known.listing, OnceLock::new()))
     }
 
     fn new(

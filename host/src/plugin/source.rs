@@ -42,6 +42,14 @@ pub(super) struct Stamp {
 }
 
 impl Source {
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::File(path) => Some(path),
+        }
+    }
+
     /// The component's bytes.
     pub(super) fn read(&self) -> io::Result<Cow<'static, [u8]>> {
         match self {

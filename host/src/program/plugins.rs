@@ -1,6 +1,7 @@
 //! Plugins of a program: those that come with haft and those that program.toml declares, all
 //! looked at at once. One that cannot be loaded does not keep the others from it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
@@ -43,17 +44,19 @@ impl Assembly<'_> {
                 Err(problem) => self.problems.push(problem),
             }
         }
-        let loaded = load_all(engine, &wanted).await;
+        self.files.extend(wanted.iter().filter_map(|wanted| wanted.source.path().map(Path::to_owned)));
+        let loaded = if self.known_only { known(engine, &wanted) } else { load_all(engine, &wanted).await };
         for (wanted, loaded) in wanted.iter().zip(loaded) {
-            match loaded {
-                Ok(mut plugin) => {
+            match loaded.transpose() {
+                None => self.is_complete = false,
+                Some(Ok(mut plugin)) => {
                     if let Some(declared) = wanted.declared {
                         let injections = secrets::of_plugin(declared, secrets, &mut self.problems).await;
                         plugin = plugin.with_injections(injections);
                     }
                     self.add(wanted, &plugin)?;
                 }
-                Err(error) => self.problems.push(unloadable(wanted, &error)),
+                Some(Err(error)) => self.problems.push(unloadable(wanted, &error)),
             }
         }
         Ok(())
@@ -101,7 +104,7 @@ fn declared<'a>(
 }
 
 /// Loads all at once, so that a first start uses every processor.
-async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Result<Plugin, LoadError>> {
+async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
     let mut loading = JoinSet::new();
     for (index, wanted) in wanted.iter().enumerate() {
         let (engine, name) = (engine.clone(), wanted.name.clone());
@@ -110,8 +113,16 @@ async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Result<Plugin, 
     }
     let mut loaded = loading.join_all().await;
     loaded.sort_by_key(|(index, _)| *index);
-    loaded.into_iter().map(|(_, plugin)| plugin).collect()
+    loaded.into_iter().map(|(_, plugin)| plugin.map(Some)).collect()
 }
+
+/// Those that have been seen before.
+fn known(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
+    wanted.iter().map(|wanted| Plugin::known(engine, &wanted.name, &wanted.source)).collect()
+}
+
+/// A plugin; nothing where it would have to be looked at first.
+type Loaded = Result<Option<Plugin>, LoadError>;
 
 fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {
     let problem = Problem::new(format!("plugin `{}` cannot be loaded: {error}", wanted.name));
