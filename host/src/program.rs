@@ -15,7 +15,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 
 pub use self::grants::{Allow, AllowError, mode_name};
-pub use self::live::{Live, News};
+pub use self::live::{Choice, Live, News};
 pub use self::places::Places;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;

@@ -32,7 +32,8 @@ impl Peer {
 
     /// What `command` starts.
     pub(crate) fn of(mut command: std::process::Command) -> Self {
-        let mut child = command.spawn().unwrap();
+        let piped = std::process::Stdio::piped;
+        let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().unwrap();
         let (lines, said) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
         let input = child.stdin.take();
         Self { child, input, lines, said, aside: Vec::new(), next: 0 }

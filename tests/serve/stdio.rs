@@ -273,3 +273,46 @@ fn some_tools_can_be_served() {
     assert!(names.iter().all(|name| name.as_str().unwrap().starts_with("guest__e")), "{names:?}");
     assert_eq!(peer.request("tools/call", json!({"name": "bash"}))["error"]["code"], -32602);
 }
+
+/// One plugin alone, by its own names.
+#[test]
+fn one_plugin_can_be_served_by_its_own_names() {
+    let stage = Stage::new("");
+    let mut peer =
+        Peer::start(&stage, &["--plugin", "guest", "--tools", "guest__e*", "--tools", "guest__s*"]);
+    peer.initialize("2025-11-25", &json!({}));
+    let tools = peer.request("tools/list", json!({}))["result"]["tools"].take();
+    let names: Vec<&str> =
+        tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"echo") && names.contains(&"structured"), "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with('e') || name.starts_with('s')), "{names:?}");
+    assert_eq!(text(&peer.call("echo", json!({"text": "own"}))), "own");
+    let structured = peer.call("structured", json!({"fits": true}));
+    assert_eq!(structured["structuredContent"], json!({"answer": 42}), "{structured}");
+    assert_eq!(peer.request("tools/call", json!({"name": "bash"}))["error"]["code"], -32602);
+    let mut wrong = Peer::start(&stage, &["--plugin", "gest"]);
+    assert_eq!(wrong.hang_up().1, Some(5));
+    wrong.says("which this program does not have; it has `guest`");
+}
+
+/// What is printed for a client leads to this haft and this program.
+#[test]
+fn a_client_s_configuration_starts_this_haft() {
+    let stage = Stage::new("");
+    for client in ["claude", "gemini", "cursor"] {
+        let output = stage.command(&["serve", "--print-config", client]).output().unwrap();
+        let file: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let entry = &file["mcpServers"]["stage"];
+        let program = stage.path("program.toml").canonicalize().unwrap();
+        assert_eq!(entry["args"], json!(["serve", "--program", program]), "{file}");
+        let mut command = std::process::Command::new(entry["command"].as_str().unwrap());
+        command.args(entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()));
+        command.env("HOME", stage.home()).env("XDG_CACHE_HOME", crate::common::cache());
+        let mut peer = Peer::of(command);
+        assert_eq!(peer.initialize("2025-11-25", &json!({}))["result"]["serverInfo"]["title"], "stage");
+        let place = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(place.contains(".json"), "{place}");
+    }
+    let output = stage.command(&["serve", "--print-config", "emacs"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -18,7 +18,7 @@ use super::{Common, Exit};
 use crate::manifest::{KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use crate::mcp::server::http::{PATH, Patience, Server, Settings, Token};
 use crate::mcp::server::{Offers, stdio};
-use crate::program::{Live, News, Places};
+use crate::program::{Choice, Live, News, Places};
 use crate::secret::Secrets;
 
 #[derive(Debug, Args)]
@@ -28,6 +28,7 @@ meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and
 
 Examples:
   haft serve --print-config claude > .mcp.json
+  haft serve --plugin wordcount
   haft serve --http 127.0.0.1:8080
   HAFT_TOKEN=… haft serve --http 0.0.0.0:8080 --token-env HAFT_TOKEN --allow-host tools.example.org")]
 pub(super) struct Serve {
@@ -52,6 +53,9 @@ pub(super) struct Serve {
     /// Serve only tools with these names; `*` stands for any characters
     #[arg(long, value_name = "PATTERN")]
     tools: Vec<ToolPattern>,
+    /// Serve only the tools of this plugin, by the names that it gives them itself
+    #[arg(long, value_name = "NAME")]
+    plugin: Option<String>,
     /// Print what to add to a client's configuration, and end
     #[arg(long, value_name = "CLIENT", value_enum)]
     print_config: Option<Client>,
@@ -68,7 +72,8 @@ impl Serve {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
         let options = common.options(terminal, true)?;
-        let (live, offers) = Live::start(options, self.tools, move |news| tell(terminal, &news)).await?;
+        let choice = Choice { patterns: self.tools, plugin: self.plugin };
+        let (live, offers) = Live::start(options, choice, move |news| tell(terminal, &news)).await?;
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
         let kept = tokio::spawn(live.keep());

@@ -11,6 +11,7 @@ use crate::event::Events;
 use crate::manifest::ToolPattern;
 use crate::mcp::server::{About, Offer, Offers, Publisher};
 use crate::report::Report;
+use crate::tool::Toolbox;
 
 /// What a person should know of a program that is served.
 #[derive(Debug)]
@@ -28,11 +29,20 @@ pub enum News<'a> {
 /// A program that is served.
 pub struct Live {
     options: Options,
-    patterns: Vec<ToolPattern>,
+    choice: Choice,
     publisher: Publisher,
     files: Vec<PathBuf>,
     is_complete: bool,
     tell: Box<Tell>,
+}
+
+/// Which tools are served.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Those that one of these names; all where there is none.
+    pub patterns: Vec<ToolPattern>,
+    /// Those of this plugin alone, by the names that it gives them.
+    pub plugin: Option<String>,
 }
 
 type Tell = dyn Fn(News<'_>) + Send + Sync;
@@ -41,22 +51,22 @@ type Tell = dyn Fn(News<'_>) + Send + Sync;
 const MAX_INSTRUCTIONS: usize = 2000;
 
 impl Live {
-    /// Loads what is known of a program: nothing is compiled, run or started for it. Of its tools
-    /// those are served that `patterns` name, all where there are none.
+    /// Loads what is known of a program: nothing is compiled, run or started for it.
     pub async fn start(
         options: Options,
-        patterns: Vec<ToolPattern>,
+        choice: Choice,
         tell: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> anyhow::Result<(Self, Offers)> {
         let program = Program::load(&Options { known_only: true, ..options.clone() }).await?;
+        choice.check(&program)?;
         if program.is_complete
             && let Some(report) = program.report()
         {
             tell(News::Problems(&report));
         }
         let (files, is_complete) = (program.files.clone(), program.is_complete);
-        let (publisher, offers) = Publisher::new(offer(&program, &patterns));
-        Ok((Self { options, patterns, publisher, files, is_complete, tell: Box::new(tell) }, offers))
+        let (publisher, offers) = Publisher::new(offer(&program, &choice));
+        Ok((Self { options, choice, publisher, files, is_complete, tell: Box::new(tell) }, offers))
     }
 
     /// Looks at what was not known, and at changes, until nobody is served any more.
@@ -99,7 +109,7 @@ impl Live {
                     (self.tell)(News::Problems(&report));
                 }
                 self.files.clone_from(&program.files);
-                Some(self.publisher.publish(offer(&program, &self.patterns)))
+                Some(self.publisher.publish(offer(&program, &self.choice)))
             }
             Err(error) => {
                 (self.tell)(News::Broken(&error));
@@ -109,10 +119,36 @@ impl Live {
     }
 }
 
-fn offer(program: &Program, patterns: &[ToolPattern]) -> Offer {
-    let all = &program.toolbox;
-    let toolbox = if patterns.is_empty() { all.clone() } else { all.select(patterns, None) };
-    Offer::new(toolbox, program.session(Events::none()), about(program), program.is_complete)
+impl Choice {
+    /// Refuses a plugin that is not there: whoever misspells it would serve nothing.
+    fn check(&self, program: &Program) -> anyhow::Result<()> {
+        let declared = || program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+        match &self.plugin {
+            Some(name) if !declared().any(|own| own == name) => {
+                let all: Vec<_> = declared().map(|name| format!("`{name}`")).collect();
+                let there = if all.is_empty() { "none".into() } else { all.join(", ") };
+                anyhow::bail!(
+                    "`--plugin` names the plugin `{name}`, which this program does not have; it has {there}"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+        let own = self.plugin.as_ref().and_then(|plugin| format!("{plugin}__*").parse().ok());
+        let toolbox = own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None));
+        if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
+    }
+}
+
+fn offer(program: &Program, choice: &Choice) -> Offer {
+    let (toolbox, session) = (choice.of(&program.toolbox), program.session(Events::none()));
+    let offer = Offer::new(toolbox, session, about(program), program.is_complete);
+    match &choice.plugin {
+        Some(plugin) => offer.without_prefix(format!("{plugin}__")),
+        None => offer,
+    }
 }
 
 /// The program's own words, and where its tools work.

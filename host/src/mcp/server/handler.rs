@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams, InitializeResult,
     ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscriptionFilter, Tool,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -64,9 +64,8 @@ impl Shared {
 impl Handler {
     /// What the client wants to hear of a call. Clients of later revisions say it with each.
     fn wanted(&self, context: &RequestContext<RoleServer>) -> Wanted {
-        let by_call = context.protocol_version().is_some_and(|version| !version.has_initialize());
         let own = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        let log = if by_call { context.meta.log_level() } else { Some(own) };
+        let log = if is_by_call(context) { context.meta.log_level() } else { Some(own) };
         Wanted { progress: context.meta.get_progress_token(), log }
     }
 
@@ -84,17 +83,18 @@ impl Handler {
             approvals: Approvals::by(person.clone()),
             ..offer.session().clone()
         };
-        let call = call_of(request, &context);
-        let def = offer.toolbox().find(&call.tool).map(|entry| entry.def());
-        let name = def.map(|def| def.name.clone());
+        let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
+        let call = call_of(&offer, request, &context);
+        let is_known = offer.toolbox().find(&call.tool).is_some();
         let result = offer.toolbox().dispatch(call, &session).await;
         drop(session);
         telling.end().await;
         if let Some(question) = person.pending() {
             return Ok(question.into());
         }
-        let Some(name) = name else { return Err(ErrorData::invalid_params(result.content, None)) };
-        let has_schema = offer.tool(&name).is_some_and(|tool| tool.output_schema.is_some());
+        if !is_known {
+            return Err(ErrorData::invalid_params(result.content, None));
+        }
         Ok(answer::of(result, has_schema).into())
     }
 
@@ -116,10 +116,15 @@ impl Handler {
     }
 }
 
-fn call_of(request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> ToolCall {
+/// Whether the client says with every call what it wants (2026-07-28).
+fn is_by_call(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+fn call_of(offer: &Offer, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> ToolCall {
     ToolCall {
         id: context.id.to_string(),
-        tool: request.name.into_owned(),
+        tool: offer.own_name(&request.name),
         arguments: Value::Object(request.arguments.unwrap_or_default()),
     }
 }
@@ -159,8 +164,11 @@ impl ServerHandler for Handler {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_by_call(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = request.level;
         Ok(())
     }

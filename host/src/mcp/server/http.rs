@@ -41,6 +41,9 @@ const MAX_HEADERS: usize = 64;
 const MAX_HEAD: usize = 64 << 10;
 
 /// How long the last answers may take to be written when haft ends.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// How long streams may take to end that were cut off.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// A pause after a connection could not be accepted: there is no file descriptor for it, and that
@@ -123,11 +126,19 @@ impl Server {
         drop(self.listener);
         self.shared.calls.over(GRACE).await;
         self.shared.calls.close();
-        self.gate.close();
+        // Answers are written to their end; what waits for news that will not come is cut off after.
         closing.cancel();
-        let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(FLUSH, self.places.acquire_many(all)).await;
+        if !self.is_empty_within(SETTLING).await {
+            self.gate.close();
+            self.is_empty_within(FLUSH).await;
+        }
         Ok(())
+    }
+
+    /// Whether every connection was closed in time.
+    async fn is_empty_within(&self, time: Duration) -> bool {
+        let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
+        tokio::time::timeout(time, self.places.acquire_many(all)).await.is_ok()
     }
 
     async fn accept(&self, closing: &CancellationToken) {
@@ -160,6 +171,7 @@ impl Server {
                 .timer(TokioTimer::new())
                 .header_read_timeout(patience.headers)
                 .max_headers(MAX_HEADERS)
+                .max_header_size(MAX_HEAD)
                 .max_buf_size(MAX_HEAD)
                 .serve_connection(io, service);
             let mut connection = std::pin::pin!(connection);

@@ -9,9 +9,17 @@ use serde_json::Value;
 use crate::call::{Hints, ToolDef};
 use crate::tool::{Schema, Toolbox};
 
-/// The tools of `toolbox` that clients are told of, in order.
-pub(super) fn of(toolbox: &Toolbox) -> Vec<Tool> {
-    toolbox.entries().filter_map(|entry| told(entry.def())).collect()
+/// The tools of `toolbox` that clients are told of, in order, without `prefix` where their names begin
+/// with it.
+pub(super) fn of(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
+    let tools = toolbox.entries().filter_map(|entry| told(entry.def()));
+    let shortened = |mut tool: Tool| {
+        if let Some(short) = tool.name.strip_prefix(prefix) {
+            tool.name = short.to_owned().into();
+        }
+        tool
+    };
+    tools.map(shortened).collect()
 }
 
 /// A tool, or nothing where it could not be called either.

@@ -20,6 +20,8 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 pub struct Offer {
     toolbox: Toolbox,
     session: Session,
+    /// What the names of the tools begin with and clients are not told.
+    prefix: String,
     tools: Vec<Tool>,
     about: About,
     is_complete: bool,
@@ -46,8 +48,15 @@ impl Offer {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
     /// the approvals of their own client. `is_complete` says that nothing is still being looked at.
     pub fn new(toolbox: Toolbox, session: Session, about: About, is_complete: bool) -> Self {
-        let tools = listing::of(&toolbox);
-        Self { toolbox, session, tools, about, is_complete }
+        let (prefix, tools) = (String::new(), listing::of(&toolbox, ""));
+        Self { toolbox, session, prefix, tools, about, is_complete }
+    }
+
+    /// The same, told without `prefix`, which the names of its tools begin with: where all are of one
+    /// plugin, they can have the names that it gives them.
+    #[must_use]
+    pub fn without_prefix(self, prefix: String) -> Self {
+        Self { tools: listing::of(&self.toolbox, &prefix), prefix, ..self }
     }
 
     pub(super) fn toolbox(&self) -> &Toolbox {
@@ -69,6 +78,16 @@ impl Offer {
     /// The tool as clients see it.
     pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The name in the toolbox of what a client calls `told`.
+    pub(super) fn own_name(&self, told: &str) -> String {
+        let own = format!("{}{told}", self.prefix);
+        if self.toolbox.find(&own).is_some() { own } else { told.to_owned() }
+    }
+
+    fn has(&self, told: &str) -> bool {
+        self.toolbox.find(&self.own_name(told)).is_some()
     }
 }
 
@@ -112,7 +131,7 @@ impl Offers {
     /// An offer with the tool `name`, where one comes in time.
     pub(super) async fn with_tool(&self, name: &str) -> Arc<Offer> {
         let now = self.now();
-        if now.is_complete || now.toolbox.find(name).is_some() { now } else { self.complete().await }
+        if now.is_complete || now.has(name) { now } else { self.complete().await }
     }
 
     /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
