@@ -289,7 +289,7 @@ fn wa04_one_bad_plugin_does_not_spoil_the_others() {
 #[test]
 fn rs07_what_nobody_can_approve_is_not_run() {
     let home = Home::new();
-    let confirmed = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n\n[[tools]]\nname = \"t\"\ncommand = \"touch ran\"\n\
+    let confirmed = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n\n[[tools]]\nname = \"t\"\ndescription = \"Runs\"\ncommand = \"touch ran\"\n\
                      confirm = true\n\n[builtins]\nshell_confirm = true\n";
     home.write("program.toml", confirmed);
     for (tool, arguments) in [("bash", json!({ "command": "touch ran" })), ("program__p__t", json!({}))] {

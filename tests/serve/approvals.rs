@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Stage;
-use super::eras::meta;
+use super::eras::{meta, modern};
 use super::peer::{Peer, text};
 
 const CONFIRM: &str = "\n[builtins]\nshell_confirm = true\n";
@@ -67,7 +67,8 @@ fn rs06_a_question_is_an_answer_where_servers_cannot_ask() {
             params[key] = value.clone();
         }
         peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-        peer.answer(id)["result"].take()
+        let mut answer = peer.answer(id);
+        if answer["error"].is_null() { answer["result"].take() } else { answer["error"].take() }
     };
     let yes = json!({"approve": {"action": "accept", "content": {"approve": true}}});
     let asked = call(run("echo 4711"), json!({}));
@@ -76,17 +77,42 @@ fn rs06_a_question_is_an_answer_where_servers_cannot_ask() {
     assert_eq!(question["method"], "elicitation/create", "{asked}");
     let state = asked["requestState"].clone();
     let answered = |state: &Value| json!({"requestState": state, "inputResponses": yes});
-    // Good for nothing but the call that was asked about.
-    let other = call(run("echo 0815"), answered(&state));
-    assert_eq!(other["resultType"], "input_required", "{other}");
-    let spent = call(run("echo 4711"), answered(&state));
-    assert_eq!(spent["resultType"], "input_required", "an answer is good once: {spent}");
-    let forged = call(run("echo 4711"), answered(&json!("made up")));
-    assert_eq!(forged["resultType"], "input_required", "{forged}");
-    let result = call(run("echo 4711"), answered(&forged["requestState"]));
+    // Good for nothing but the call that was asked about, once; and nobody makes one up.
+    for (command, state) in [("echo 0815", &state), ("echo 4711", &state), ("echo 4711", &json!("made up"))] {
+        assert_eq!(call(run(command), answered(state))["code"], -32602);
+    }
+    let asked = call(run("echo 4711"), json!({}));
+    let result = call(run("echo 4711"), answered(&asked["requestState"]));
     assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), "4711\n"), "{result}");
+    assert_eq!(call(run("echo 4711"), answered(&asked["requestState"]))["code"], -32602);
     let again = call(run("echo 4711"), json!({}));
     let no = json!({"approve": {"action": "decline"}});
     let denied = call(run("echo 4711"), json!({"requestState": again["requestState"], "inputResponses": no}));
     assert_eq!(text(&denied), "Command execution denied by user.", "{denied}");
+}
+
+/// Where a client says with each call what it can, one that cannot ask is told what it lacks.
+#[test]
+fn rs07_a_call_without_elicitation_is_refused() {
+    let stage = Stage::new(CONFIRM);
+    let mut peer = Peer::start(&stage, &[]);
+    peer.send(&modern("tools/call", 1, run("touch ran")));
+    let error = peer.answer(1)["error"].take();
+    assert_eq!(error["code"], -32021, "{error}");
+    assert_eq!(error["data"]["requiredCapabilities"], json!({"elicitation": {"form": {}}}), "{error}");
+    assert!(error["message"].as_str().unwrap().starts_with("`bash` did not run: "), "{error}");
+}
+
+/// Tools of a plugin that program.toml names are asked about, with their arguments; the others are not.
+#[test]
+fn rs06_tools_of_a_plugin_can_need_approval() {
+    let stage = Stage::new("confirm = [\"ec*\"]\n");
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
+    let call = peer.ask("tools/call", json!({"name": "guest__echo", "arguments": {"text": "hi"}}));
+    let question = peer.await_one(|message| message["method"] == "elicitation/create");
+    let message = question["params"]["message"].as_str().unwrap();
+    assert_eq!(message, "`guest__echo` wants your approval.\n\nCall: echo {\"text\":\"hi\"}");
+    peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}));
+    assert_eq!(text(&peer.answer(call)["result"]), "Tool call denied by user.");
+    assert_eq!(peer.call("guest__sleep", json!({"ms": 1}))["isError"], false);
 }

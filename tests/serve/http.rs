@@ -414,3 +414,58 @@ fn resident(pid: u32) -> u64 {
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
+
+/// A client that asks and never reads what it is sent is hung up on, in bounded time and memory.
+#[tokio::test]
+async fn whoever_does_not_read_is_hung_up_on() {
+    use haft::mcp::server::http::{Patience, Server, Settings};
+    use haft::mcp::server::{About, Offer, Publisher};
+    use haft::tool::Session;
+
+    let toolbox = crate::common::toolbox(
+        &crate::common::hostile(),
+        haft::grant::Grant::none(),
+        haft::limit::Limits::default(),
+    );
+    let offer = Offer::new(toolbox.await, Session::default(), About::default(), true);
+    let (_publisher, offers) = Publisher::new(offer);
+    let patience = Patience {
+        headers: Duration::from_millis(500),
+        body: Duration::from_millis(500),
+        reading: Duration::from_millis(500),
+    };
+    let settings =
+        Settings { address: "127.0.0.1:0".parse().unwrap(), token: None, hosts: Vec::new(), patience };
+    let server = Server::bind(offers, settings).await.unwrap();
+    let address = server.address();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let serving = tokio::spawn(server.run(stop.clone()));
+    let ended = tokio::task::spawn_blocking(move || {
+        let body = modern("tools/call", 1, json!({"name": "flood_result", "arguments": {"bytes": 1 << 20}}));
+        let body = body.to_string();
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+             content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\n\
+             mcp-name: flood_result\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        // Answers of a MiB each, one after the other, until the system's buffers are full of them.
+        let mut reader = TcpStream::connect(address).unwrap();
+        reader.set_write_timeout(Some(LONG)).unwrap();
+        let started = Instant::now();
+        let asked = (0..10_000).take_while(|_| reader.write_all(request.as_bytes()).is_ok()).count();
+        assert!(asked < 10_000 && started.elapsed() < LONG, "{asked} in {:?}", started.elapsed());
+        // Half a head, and half a body.
+        for half in ["POST /mcp HTTP/1.1\r\nhost: loc", request.split_at(request.len() - 10).0] {
+            let mut slow = TcpStream::connect(address).unwrap();
+            slow.set_read_timeout(Some(LONG)).unwrap();
+            slow.write_all(half.as_bytes()).unwrap();
+            let answer = reply(slow);
+            assert!([0, 408].contains(&answer.status), "{answer:?}");
+        }
+        started.elapsed()
+    });
+    assert!(ended.await.unwrap() < LONG);
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+}

@@ -171,6 +171,8 @@ fn odd_requests_are_answered() {
         let answer = peer.request(method, json!({"uri": "x:y"}));
         assert!(answer["error"]["code"].is_i64(), "{method}: {answer}");
     }
+    let wrong = peer.request("tools/call", json!({"name": 1}));
+    assert_eq!(wrong["error"]["message"], "these are no parameters of `tools/call`", "{wrong}");
     for nonsense in ["hello", "{", "[]", "{\"jsonrpc\":\"2.0\",\"id\":\"x\"}", "\u{0}"] {
         peer.write(&format!("{nonsense}\n"));
     }

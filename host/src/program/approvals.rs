@@ -14,6 +14,9 @@ use crate::tool::{Approval, DuplicateTool, Tool};
 /// The answer to a command that was denied.
 const COMMAND_DENIED: &str = "Command execution denied by user.";
 
+/// The same of a plugin's tool.
+const CALL_DENIED: &str = "Tool call denied by user.";
+
 /// The same of a page.
 const FETCH_DENIED: &str = "Fetch request denied by user.";
 
@@ -52,6 +55,17 @@ pub(super) fn of_command(command: Arc<CommandTool>) -> Approval {
         what: Box::new(move |arguments| command.line(arguments)),
         denied: COMMAND_DENIED,
         setting,
+    }
+}
+
+/// `confirm` of a plugin: what would be called, and with what.
+pub(super) fn of_plugin(plugin: &str, tool: &str) -> Approval {
+    let name = tool.to_owned();
+    Approval {
+        verb: "Call",
+        what: Box::new(move |arguments| format!("{name} {arguments}")),
+        denied: CALL_DENIED,
+        setting: format!("the pattern for `{tool}` in `confirm` of plugin `{plugin}`"),
     }
 }
 

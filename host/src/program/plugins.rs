@@ -14,7 +14,7 @@ use crate::manifest::{Component, Manifest, Plugin as Declared};
 use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source};
 use crate::report::Problem;
 use crate::secret::Secrets;
-use crate::tool::exposed_name;
+use crate::tool::{Approval, exposed_name};
 
 /// One plugin on its way into the toolbox.
 pub(super) struct Wanted<'a> {
@@ -62,6 +62,16 @@ impl Assembly<'_> {
         Ok(())
     }
 
+    /// What has to be asked before the tool `own` of a plugin runs.
+    fn approval(&self, wanted: &Wanted<'_>, own: &str) -> Option<Approval> {
+        let patterns = wanted.declared.map_or(&[][..], |plugin| &plugin.confirm);
+        if patterns.iter().any(|pattern| pattern.matches(own)) {
+            return Some(approvals::of_plugin(&wanted.name, own));
+        }
+        let asks = wanted.place == GrantPlace::FetchAllow && self.manifest.builtins.fetch_confirm;
+        asks.then(approvals::of_fetch)
+    }
+
     fn add(&mut self, wanted: &Wanted<'_>, plugin: &Plugin) -> anyhow::Result<()> {
         let origin = wanted.declared.map_or_else(
             || "built in".to_owned(),
@@ -74,9 +84,8 @@ impl Assembly<'_> {
             };
             let described = described(wanted.declared, own);
             let tool = PluginTool::new(plugin, &described, exposed, wanted.place.clone());
-            let asks = wanted.place == GrantPlace::FetchAllow && self.manifest.builtins.fetch_confirm;
-            let (approval, grant) = (asks.then(approvals::of_fetch), wanted.grant.clone());
-            self.insert(Arc::new(tool), grant, wanted.limits, origin.clone(), approval)?;
+            let approval = self.approval(wanted, &own.name);
+            self.insert(Arc::new(tool), wanted.grant.clone(), wanted.limits, origin.clone(), approval)?;
         }
         Ok(())
     }

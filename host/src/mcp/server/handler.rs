@@ -11,8 +11,11 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams, InitializeResult,
-    ListToolsResult, LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
+    ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
+    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
     SetLevelRequestMethod, SetLevelRequestParams, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
@@ -23,11 +26,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::answer;
 use super::calls::Calls;
 use super::offer::{Offer, Offers};
-use super::person::Person;
+use super::person::{Instead, Person};
 use super::questions::Questions;
 use super::telling::{Telling, Wanted};
 use crate::call::ToolCall;
 use crate::tool::{Approvals, Session};
+
+/// The methods that are answered.
+const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
+
+/// The same where there are no sessions (2026-07-28).
+const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", "subscriptions/listen"];
 
 /// What all clients of a server share. Clones share everything.
 #[derive(Clone, Debug)]
@@ -76,6 +85,11 @@ impl Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let offer = self.shared.offers.with_tool(&request.name).await;
         let person = Person::new(&context, &request, &self.shared.questions);
+        if person.is_forged() {
+            let message =
+                "this answers no question that was asked about this call, or one that was answered before";
+            return Err(ErrorData::invalid_params(message, None));
+        }
         let telling = Telling::begin(&context.peer, &request.name, self.wanted(&context));
         let session = Session {
             events: telling.events(),
@@ -89,8 +103,10 @@ impl Handler {
         let result = offer.toolbox().dispatch(call, &session).await;
         drop(session);
         telling.end().await;
-        if let Some(question) = person.pending() {
-            return Ok(question.into());
+        match person.instead() {
+            Some(Instead::Question(question)) => return Ok(question.into()),
+            Some(Instead::Missing(error)) => return Err(error),
+            None => {}
         }
         if !is_known {
             return Err(ErrorData::invalid_params(result.content, None));
@@ -119,6 +135,12 @@ impl Handler {
 /// Whether the client says with every call what it wants (2026-07-28).
 fn is_by_call(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// The answer to clients that ask for what nobody offered: an empty list, since many ask all the same and
+/// take an error for a broken server; later revisions are strict.
+fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
+    if is_by_call(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
 }
 
 fn call_of(offer: &Offer, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> ToolCall {
@@ -201,6 +223,52 @@ impl ServerHandler for Handler {
             () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending", None)),
             answer = self.call(request, context) => answer,
         }
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        none::<_, ListPromptsRequestMethod>(&context)
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        none::<_, ListResourcesRequestMethod>(&context)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        none::<_, ListResourceTemplatesRequestMethod>(&context)
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        none::<_, CompleteRequestMethod>(&context)
+    }
+
+    /// What is no request that rmcp knows: another method, or one of these with other parameters.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, .. } = request;
+        let methods = if is_by_call(&context) { LATER_METHODS } else { METHODS };
+        if methods.contains(&method.as_str()) {
+            return Err(ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

@@ -83,6 +83,11 @@ pub struct Patience {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
+    doors: Doors,
+}
+
+/// What becomes of connections.
+struct Doors {
     gate: Arc<Gate>,
     shared: Shared,
     patience: Patience,
@@ -108,7 +113,7 @@ impl Server {
         let shared = Shared::new(offers);
         let gate = Arc::new(Gate::new(&shared, token, hosts, patience.body));
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Ok(Self { listener, address, gate, shared, patience, places })
+        Ok(Self { listener, address, doors: Doors { gate, shared, patience, places } })
     }
 
     /// Where it listens: the port that was found, where any was asked for.
@@ -118,32 +123,35 @@ impl Server {
 
     /// Serves until `stop` is cancelled, and the calls under way then to their end, for a while.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
+        let Self { listener, doors, .. } = self;
         let closing = CancellationToken::new();
         tokio::select! {
-            () = self.accept(&closing) => {}
+            () = doors.accept(&listener, &closing) => {}
             () = stop.cancelled() => {}
         }
-        drop(self.listener);
-        self.shared.calls.over(GRACE).await;
-        self.shared.calls.close();
+        drop(listener);
+        doors.shared.calls.over(GRACE).await;
+        doors.shared.calls.close();
         // Answers are written to their end; what waits for news that will not come is cut off after.
         closing.cancel();
-        if !self.is_empty_within(SETTLING).await {
-            self.gate.close();
-            self.is_empty_within(FLUSH).await;
+        if !doors.are_empty_within(SETTLING).await {
+            doors.gate.close();
+            doors.are_empty_within(FLUSH).await;
         }
         Ok(())
     }
+}
 
+impl Doors {
     /// Whether every connection was closed in time.
-    async fn is_empty_within(&self, time: Duration) -> bool {
+    async fn are_empty_within(&self, time: Duration) -> bool {
         let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
         tokio::time::timeout(time, self.places.acquire_many(all)).await.is_ok()
     }
 
-    async fn accept(&self, closing: &CancellationToken) {
+    async fn accept(&self, listener: &TcpListener, closing: &CancellationToken) {
         loop {
-            match self.listener.accept().await {
+            match listener.accept().await {
                 Ok((stream, _)) => match self.places.clone().try_acquire_owned() {
                     Ok(place) => self.connected(stream, place, closing.clone()),
                     Err(_) => drop(stream.try_write(FULL)),

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequestParams, ElicitRequest, ElicitRequestParams, ElicitationAction, ElicitationSchema,
-    InputRequest, InputRequests, InputRequiredResult, ProtocolVersion,
+    CallToolRequestParams, ClientCapabilities, ElicitRequest, ElicitRequestParams, ElicitationAction,
+    ElicitationCapability, ElicitationSchema, ErrorData, FormElicitationCapability, InputRequest,
+    InputRequests, InputRequiredResult, ProtocolVersion,
 };
 use rmcp::service::RequestContext;
 use serde_json::Value;
@@ -31,8 +32,18 @@ struct Inner {
     call: Fingerprint,
     /// What the person said when the call came the first time.
     answered: Option<Decision>,
-    /// The question that the call is to be answered with.
-    pending: Mutex<Option<InputRequiredResult>>,
+    /// Whether the call brings the answer to a question that was never asked about it.
+    is_forged: bool,
+    /// What the call is to be answered with in place of what the tool answered.
+    instead: Mutex<Option<Instead>>,
+}
+
+/// What a call is answered with in place of what the tool answered.
+pub(super) enum Instead {
+    /// A question to the person; the call comes again with the answer.
+    Question(InputRequiredResult),
+    /// That the client would have to be able to ask, with what haft has to say of it.
+    Missing(ErrorData),
 }
 
 impl Person {
@@ -43,36 +54,54 @@ impl Person {
         questions: &Questions,
     ) -> Self {
         let call = fingerprint(&request.name, request.arguments.as_ref());
-        let is_ours = request.request_state.as_ref().is_some_and(|state| questions.take(state, &call));
+        let state = request.request_state.as_ref();
+        let is_ours = state.map(|state| questions.take(state, &call));
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
-        let answered = response.filter(|_| is_ours).map(decision);
-        let (context, questions) = (context.clone(), questions.clone());
-        Self(Arc::new(Inner { context, questions, call, answered, pending: Mutex::default() }))
+        let answered = response.filter(|_| is_ours == Some(true)).map(decision);
+        let (context, questions, instead) = (context.clone(), questions.clone(), Mutex::default());
+        let is_forged = is_ours == Some(false);
+        Self(Arc::new(Inner { context, questions, call, answered, is_forged, instead }))
     }
 
-    /// What the call is to be answered with, where that is a question.
-    pub(super) fn pending(&self) -> Option<InputRequiredResult> {
-        self.0.pending.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Whether the call brings an answer to a question that was never asked about it, was answered
+    /// before, or was asked too long ago. Such a call is refused as it is.
+    pub(super) fn is_forged(&self) -> bool {
+        self.0.is_forged
+    }
+
+    /// What the call is to be answered with in place of what the tool answered.
+    pub(super) fn instead(&self) -> Option<Instead> {
+        self.0.instead.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Inner {
+    fn answer_instead(&self, instead: Instead) {
+        *self.instead.lock().unwrap_or_else(PoisonError::into_inner) = Some(instead);
     }
 }
 
 #[async_trait]
 impl Approver for Person {
     async fn ask(&self, question: &Question) -> Decision {
-        let Inner { context, questions, call, answered, pending } = &*self.0;
+        let Inner { context, questions, call, answered, .. } = &*self.0;
         if let Some(decision) = answered {
             return decision.clone();
         }
+        let is_without_requests = is_without_requests(context);
         if !has_forms(context) {
+            if is_without_requests {
+                self.0.answer_instead(Instead::Missing(missing(question)));
+            }
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
-        if is_without_requests(context) {
+        if is_without_requests {
             let state = match questions.put(*call) {
                 Ok(state) => state,
                 Err(error) => return Decision::Unasked(error.to_string()),
             };
             let asked = InputRequiredResult::new(Some(form_request(question)), Some(state));
-            *pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked);
+            self.0.answer_instead(Instead::Question(asked));
             return Decision::Unasked("the person is being asked".into());
         }
         match context.peer.create_elicitation(form(question)).await {
@@ -91,6 +120,18 @@ fn has_forms(context: &RequestContext<RoleServer>) -> bool {
 
 fn is_without_requests(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// What later revisions answer to a client that lacks what a call needs.
+fn missing(question: &Question) -> ErrorData {
+    let form = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+    let mut needed = ClientCapabilities::default();
+    needed.elicitation = Some(form);
+    let mut error = ErrorData::missing_required_client_capability(needed);
+    let tool = &question.tool;
+    error.message =
+        format!("`{tool}` did not run: it needs a person's approval, which takes elicitation").into();
+    error
 }
 
 fn form(question: &Question) -> ElicitRequestParams {

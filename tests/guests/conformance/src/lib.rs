@@ -108,6 +108,16 @@ fixture! {
     }
 }
 
+fixture! {
+    /// Is asked about before it runs, as program.toml has it.
+    RequestState, "test_input_required_result_request_state", |_context| Ok("A person said yes.".into())
+}
+
+fixture! {
+    /// Is asked about before it runs, as program.toml has it.
+    TamperedState, "test_input_required_result_tampered_state", |_context| Ok("A person said yes.".into())
+}
+
 haft_plugin::export!(
     SimpleText,
     ImageContent,
@@ -119,5 +129,7 @@ haft_plugin::export!(
     ErrorHandling,
     ToolWithProgress,
     StreamingElicitation,
+    RequestState,
+    TamperedState,
     Dialect,
 );
