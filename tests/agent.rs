@@ -1,5 +1,6 @@
 //! The loop over OpenAI's chat completions, against a fake that is as strict as the real thing.
 
+mod budget;
 mod chat_format;
 mod failures;
 pub(crate) mod fake;

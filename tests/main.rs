@@ -11,7 +11,9 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod act;
 mod agent;
+mod authoring;
 mod bash;
 mod cache;
 mod cli;
@@ -21,14 +23,20 @@ mod components;
 mod confine;
 mod doctor;
 mod escape;
+mod examples;
 mod fetch;
 mod files;
 mod guest;
 mod hostile;
 mod http;
+mod inspect;
 mod journal;
 mod manifest;
+mod many;
+mod packages;
 mod plugin;
+mod registry;
+mod reuse;
 mod rights;
 mod search;
 mod secrets;
@@ -36,5 +44,6 @@ mod serve;
 mod tidy;
 mod time;
 mod tiny;
+mod typed;
 mod web;
 mod workspace;

@@ -2,10 +2,12 @@
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
 mod approvals;
+mod bench;
 mod builtins;
 mod children;
 mod grants;
 mod live;
+mod packages;
 mod places;
 mod plugins;
 mod secrets;
@@ -14,14 +16,19 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 
+pub use self::bench::Bench;
+pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::live::{Choice, Live, News};
+pub use self::packages::missing;
+use self::packages::{Installed, Pinned};
 pub use self::places::Places;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
 use crate::manifest::{Manifest, ToolPattern};
+use crate::package::{Lock, Skill, Store, lock_path};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::secret::{Redactor, Secrets};
@@ -42,6 +49,11 @@ pub struct Options {
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
+    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are
+    /// not looked at, unless nobody has it; nothing is said of them then.
+    pub only: Option<String>,
+    /// Where to tell what takes a while before there is a session.
+    pub events: Events,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.
     pub known_only: bool,
 }
@@ -53,12 +65,16 @@ pub struct Program {
     pub manifest: Manifest,
     /// Every tool of the program that could be had.
     pub toolbox: Toolbox,
+    /// What installed packages tell the model.
+    pub skills: Vec<Skill>,
     /// What the built-in tools, `bash` and commands may do.
     pub grant: Grant,
     /// What holds `bash` and commands to it.
     pub confiner: Confiner,
     /// What is wrong without keeping the rest from working; already checked by `haft check`.
     pub problems: Vec<Problem>,
+    /// What plugins export and nobody can call, one line each, with the reason.
+    pub uncallable: Vec<String>,
     /// What is left out of answers, events and the journal: the secrets that program.toml names.
     pub redactor: Redactor,
     /// Where calls are noted down.
@@ -73,9 +89,6 @@ pub struct Program {
 /// The name of a program file.
 pub const FILE_NAME: &str = "program.toml";
 
-/// The name of the file in which plugins are pinned.
-const LOCK_NAME: &str = "program.lock";
-
 impl Program {
     /// Assembles a program. Fails where program.toml is wrong; a plugin that cannot be loaded is
     /// one of [`Self::problems`].
@@ -86,37 +99,53 @@ impl Program {
         let secrets = Secrets::new(&manifest, &places.home, &redactor);
         secrets.learn();
         let mut problems = Vec::new();
+        let (lock, store) = (lock(&manifest)?, Store::new(&places.store));
+        let pinned = Pinned { lock: &lock, store: &store };
+        let installed = packages::installed(&manifest, &pinned, &mut problems);
+        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
+        grants::unknown_plugins(&manifest, &options.allow, &names)?;
         let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
-        let engine = engine(options, &places, &confiner, std::iter::once(&grant).chain(&declared))?;
-        if manifest.has_children() {
+        let rights = (&grant, options.allow.as_slice());
+        let of_packages = packages::granted(&manifest, &places, rights, &installed, &mut problems)?;
+        let all = std::iter::once(&grant).chain(&declared).chain(of_packages.iter().flatten());
+        let engine = engine(options, &places, &confiner, all)?;
+        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             match confiner.refusal(&grant) {
                 Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
                 None if options.many_calls => confiner.keep_ready(&grant),
                 None => {}
             }
         }
-        let mut assembly = Assembly {
-            manifest: &manifest,
-            toolbox: Toolbox::default(),
-            problems,
-            known_only: options.known_only,
-            is_complete: true,
-            files: files(&manifest),
-        };
+        let mut assembly = Assembly::new(&manifest, problems, options.known_only);
         assembly.native(&confiner, &grant)?;
-        assembly.plugins(&engine, &places, &grant, declared, secrets).await?;
+        let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
+        wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
+        let (now, later) = plugins::apart(wanted, options.only.as_deref());
+        assembly.plugins(&engine, now, secrets).await?;
         assembly.commands(&confiner, &grant)?;
-        assembly.unsupported();
-        let Assembly { toolbox, problems, is_complete, files, .. } = assembly;
+        assembly.package_commands(&installed, &confiner, &grant)?;
+        match &options.only {
+            // Found; or nobody has it, and whoever asked for it is told the nearest name.
+            Some(only) if assembly.toolbox.find(only).is_none() => {
+                assembly.plugins(&engine, later, secrets).await?;
+            }
+            Some(_) => {}
+            None => assembly.unsupported(&installed),
+        }
+        let skills = packages::skills(&installed);
+        let Assembly { toolbox, problems, uncallable, is_complete, files, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
+        drop(installed);
         Ok(Self {
             manifest,
             toolbox,
+            skills,
             grant,
             confiner,
             problems,
+            uncallable,
             redactor,
             journal,
             is_complete,
@@ -172,6 +201,7 @@ fn engine<'g>(
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+        events: options.events.clone(),
     })
 }
 
@@ -184,11 +214,16 @@ fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
     }
 }
 
-/// program.toml, and the file beside it in which its plugins are pinned.
-fn files(manifest: &Manifest) -> Vec<PathBuf> {
-    let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-    let program = named.unwrap_or(Path::new(FILE_NAME));
-    vec![program.to_owned(), program.with_file_name(LOCK_NAME)]
+/// What is pinned beside the program's file.
+fn lock(manifest: &Manifest) -> anyhow::Result<Lock> {
+    if manifest.path.as_os_str().is_empty() {
+        return Ok(Lock::default());
+    }
+    let lock = Lock::load(&lock_path(&manifest.path)).map_err(|error| {
+        let problem = Problem::new(error.to_string());
+        Report::from(error.hint().into_iter().fold(problem, Problem::hint))
+    })?;
+    Ok(lock.unwrap_or_default())
 }
 
 /// The journal of this machine, with the program's name.
@@ -203,7 +238,19 @@ struct Assembly<'a> {
     manifest: &'a Manifest,
     toolbox: Toolbox,
     problems: Vec<Problem>,
+    uncallable: Vec<String>,
     known_only: bool,
     is_complete: bool,
+    /// The files that the program is made of.
     files: Vec<PathBuf>,
+}
+
+impl<'a> Assembly<'a> {
+    fn new(manifest: &'a Manifest, problems: Vec<Problem>, known_only: bool) -> Self {
+        let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
+        let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+        let program = named.unwrap_or(Path::new(FILE_NAME));
+        let files = vec![program.to_owned(), lock_path(program)];
+        Self { manifest, toolbox, problems, uncallable, known_only, is_complete: true, files }
+    }
 }

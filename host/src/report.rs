@@ -31,12 +31,16 @@ impl From<Range<usize>> for Span {
 pub struct Source {
     name: Arc<str>,
     text: Arc<str>,
+    /// Where the lines after the first one begin.
+    lines: Arc<[usize]>,
 }
 
 impl Source {
     /// `name` is shown before the line numbers, usually a path as the user wrote it.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        let text = text.into();
+        let lines = text.match_indices('\n').map(|(newline, _)| newline + 1).collect();
+        Self { name: name.into(), text, lines }
     }
 
     /// The name.
@@ -47,9 +51,10 @@ impl Source {
     /// Line and column where `span` begins, in characters, both from 1.
     pub fn position(&self, span: Span) -> (usize, usize) {
         let before = self.text.get(..span.start).unwrap_or(&self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-        (before.matches('\n').count() + 1, column)
+        let line = self.lines.partition_point(|start| *start <= before.len());
+        let start = line.checked_sub(1).and_then(|above| self.lines.get(above)).copied().unwrap_or(0);
+        let column = before.get(start..).unwrap_or_default().chars().count() + 1;
+        (line + 1, column)
     }
 
     /// `program.toml:6:10`.
@@ -78,7 +83,7 @@ impl Source {
                 text.push(character);
             }
         }
-        Self { name: self.name.clone(), text: text.into() }
+        Self { name: self.name.clone(), text: text.into(), lines: self.lines.clone() }
     }
 }
 
@@ -256,9 +261,39 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
+/// A text from somebody else on one line, with nothing in it that a terminal would obey or that would
+/// make it look like another text: control characters, and those that turn the direction of writing or
+/// are not to be seen.
+pub fn plain(text: &str) -> String {
+    let is_odd = |c: char| {
+        c.is_control()
+            || matches!(
+                c,
+                '\u{ad}'
+                    | '\u{61c}'
+                    | '\u{180e}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{feff}'
+                    | '\u{fff9}'..='\u{fffb}'
+                    | '\u{e0000}'..='\u{e007f}'
+            )
+    };
+    text.chars().map(|c| if is_odd(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// CL04: a stranger's text moves no cursor and hides nothing.
+    #[test]
+    fn plain_text_has_nothing_to_obey() {
+        assert_eq!(plain("größe\u{301} 字 ok"), "größe\u{301} 字 ok");
+        assert_eq!(plain("a\u{1b}[2Jb\nc\td\u{9b}e"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d\u{fffd}e");
+        assert_eq!(plain("\u{202e}x\u{2066}y\u{200b}z\u{e0041}"), "\u{fffd}x\u{fffd}y\u{fffd}z\u{fffd}");
+    }
 
     fn source() -> Source {
         Source::new("a.toml", "first = 1\nsäcond = \"two\"\n")

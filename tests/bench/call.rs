@@ -35,8 +35,9 @@ use crate::table::Table;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let tables: [(&str, fn()); 5] = [
+    let tables: [(&str, fn()); 6] = [
         ("dispatch", dispatch),
+        ("typed", typed),
         ("journal", journal),
         ("read", read),
         ("load", load),
@@ -135,6 +136,25 @@ fn dispatch() {
     table.row("floor: store, instantiate, call", || floor.call("hello", &arguments));
     for (name, toolbox) in &boxes {
         table.row(name, || call(toolbox, &runtime, "hello", &arguments));
+    }
+    table.print();
+}
+
+/// One call of a typed function, by way of JSON.
+fn typed() {
+    let runtime = runtime();
+    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/guests/built/types.wasm");
+    let floor = floor::TypedFloor::new(&types, "greet");
+    let boxes = [("dispatch, fresh", 0, false), ("dispatch, made ahead, pool", 4, true)].map(
+        |(name, ahead, pooling)| {
+            let source = Source::File(types.clone());
+            (name, toolbox_of(&runtime, &engine(ahead, pooling), source, &Grant::none()))
+        },
+    );
+    let mut table = Table::new("one call of the typed function `greet`");
+    table.row("floor: store, instantiate, call", || floor.call("you"));
+    for (name, toolbox) in &boxes {
+        table.row(name, || call(toolbox, &runtime, "greet", &json!({ "name": "you" })));
     }
     table.print();
 }

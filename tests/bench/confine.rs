@@ -133,6 +133,7 @@ async fn timed(confiner: &Confiner, grant: &Grant) -> Duration {
     let job = Job {
         program: find_on_path("bash").unwrap(),
         arguments: ARGUMENTS.map(Into::into).to_vec(),
+        environment: Vec::new(),
         input: Vec::new(),
         output: Output::Separate,
         limit: 1000,

@@ -422,12 +422,9 @@ async fn whoever_does_not_read_is_hung_up_on() {
     use haft::mcp::server::{About, Offer, Publisher};
     use haft::tool::Session;
 
-    let toolbox = crate::common::toolbox(
-        &crate::common::hostile(),
-        haft::grant::Grant::none(),
-        haft::limit::Limits::default(),
-    );
-    let offer = Offer::new(toolbox.await, Session::default(), About::default(), true);
+    let (grant, limits) = (haft::grant::Grant::none(), haft::limit::Limits::default());
+    let toolbox = crate::common::toolbox(&crate::common::hostile(), grant, limits).await;
+    let offer = Offer::new(toolbox, Session::default(), About::default(), true);
     let (_publisher, offers) = Publisher::new(offer);
     let patience = Patience {
         headers: Duration::from_millis(500),

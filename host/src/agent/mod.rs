@@ -14,7 +14,7 @@ use std::time::Instant;
 
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
-pub use self::prompt::system_prompt;
+pub use self::prompt::{system_prompt, with_skills};
 use self::work::Work;
 use crate::event::Event;
 use crate::provider::{Ask, Exchange, Provider, ProviderError, Stop, Turn, Usage};

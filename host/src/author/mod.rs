@@ -1,1 +1,26 @@
 //! Writing plugins: templates, the toolchains of other languages, what haft adds to a component.
+//! It runs an author's own tools on the author's machine and never anybody else's.
+//!
+//! - [`language`]: the catalogue `LANGUAGES`, one file a language.
+//! - [`Project`]: a folder with a program.toml whose component is built from source.
+//! - [`template`]: a new project, whole or not at all.
+//! - [`Build`]: what a language is given to build with: its tools, bindings, the adapter.
+//! - [`pack`]: what haft appends to a finished component, and packages of several parts.
+
+pub mod archive;
+pub mod bindings;
+mod build;
+pub mod check;
+pub mod component;
+pub mod language;
+pub mod pack;
+mod project;
+pub mod template;
+mod toolchain;
+pub mod watch;
+pub mod wit;
+
+pub use self::build::{Build, Built, Workshop, read};
+pub use self::language::{LANGUAGES, Language, Style};
+pub use self::project::Project;
+pub use self::toolchain::{Interrupted, Need, Talk, Tool};

@@ -50,6 +50,8 @@ pub struct Job {
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,
+    /// Variables that it gets besides [`ENVIRONMENT`] and those of the grant.
+    pub environment: Vec<(OsString, OsString)>,
     /// What it reads from standard input, all of it; nothing when empty.
     pub input: Vec<u8>,
     /// How it may write.
@@ -288,6 +290,7 @@ fn command(job: &Job, grant: &Grant) -> Result<Command, ProcessError> {
     let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;
     let mut environment = environment(grant);
     environment.insert("PWD".into(), root.path().into());
+    environment.extend(job.environment.iter().cloned());
     Ok(Command {
         program: job.program.clone(),
         arguments: job.arguments.clone(),

@@ -35,7 +35,7 @@ pub(super) struct Call {
 impl Call {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         // First, since it tells the terminal what to leave out of a complaint about the arguments.
-        let program = common.program(terminal, false).await?;
+        let program = common.program_for(terminal, &self.tool).await?;
         let mut arguments = self.object()?;
         let def = program.toolbox.find(&self.tool).map(crate::tool::Entry::def);
         for (name, text) in self.args {
@@ -90,7 +90,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Text where the schema wants text, or knows nothing; else JSON, if it is JSON.
-fn value(def: Option<&ToolDef>, name: &str, text: String) -> Value {
+pub(super) fn value(def: Option<&ToolDef>, name: &str, text: String) -> Value {
     let schema = def.and_then(|def| def.parameters.get("properties")?.get(name)?.get("type"));
     let wants_text = match schema {
         Some(Value::String(kind)) => kind == "string",

@@ -1,34 +1,81 @@
-//! `haft check`: everything that can be found out without calling a tool.
+//! `haft check`: everything that can be found out without calling a tool, of a program or of one
+//! component.
+
+pub(super) mod component;
+
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 
+use self::component::Checked;
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::backend::lookup::find_on_path;
-use crate::program::Program;
+use crate::program::{Bench, FILE_NAME, Options, Program};
 use crate::report::Problem;
+use crate::tool::{bytes, tokens};
 
 #[derive(Debug, Args)]
-pub(super) struct Check {}
+pub(super) struct Check {
+    /// A component to check without installing it, or the folder of a program [default: the program]
+    #[arg(value_name = "COMPONENT|FOLDER")]
+    what: Option<PathBuf>,
+}
 
 impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut program = Program::load(&common.options(terminal, false)?).await?;
-        let missing = missing(&program);
-        program.problems.extend(missing);
-        let report = program.report();
-        if terminal.json {
-            let problems: Vec<_> =
-                program.problems.iter().map(|problem| described(&program, problem)).collect();
-            terminal.json(&json!({ "tools": program.toolbox.entries().len(), "problems": problems }))?;
-        } else if let Some(report) = &report {
-            terminal.say(report.styled());
-        } else {
-            terminal.data(&summary(&program))?;
+        let mut options = common.options(terminal, false)?;
+        match self.what {
+            Some(path) if path.is_dir() => options.program = Some(path.join(FILE_NAME)),
+            Some(path) => return component::execute(&path, common, terminal).await,
+            None => {}
         }
-        Ok(if report.is_some() { Exit::Program } else { Exit::Success })
+        program(&options, terminal).await
     }
+}
+
+/// Checks a program; of a plugin project also the components, as whoever ships them should.
+async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> {
+    let mut program = Program::load(options).await?;
+    let (missing, crowded) = (missing(&program), crowded(&program));
+    program.problems.extend(missing.into_iter().chain(crowded));
+    let components = match program.manifest.build {
+        Some(_) => {
+            let bench = Bench::new(options, &program.manifest)?;
+            component::of_program(&program.manifest, bench.engine()?).await
+        }
+        None => Vec::new(),
+    };
+    let report = program.report();
+    let is_good = report.is_none() && components.iter().all(|one| one.findings.errors.is_empty());
+    if terminal.json {
+        let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
+        let components: Vec<_> = components.iter().map(Checked::json).collect();
+        let tools = program.toolbox.entries().len();
+        let uncallable = &program.uncallable;
+        terminal.json(&json!({
+            "tools": tools,
+            "problems": problems,
+            "uncallable": uncallable,
+            "components": components,
+        }))?;
+        return Ok(if is_good { Exit::Success } else { Exit::Program });
+    }
+    match &report {
+        Some(report) => terminal.say(report.styled()),
+        None => terminal.data(&summary(&program, components.is_empty()))?,
+    }
+    for line in &program.uncallable {
+        terminal.say(format!("not callable: {line}"));
+    }
+    for component in &components {
+        component.tell(terminal)?;
+    }
+    if is_good && !components.is_empty() {
+        terminal.say("next: `haft call TOOL`, `haft pack` where there is more to ship than the component");
+    }
+    Ok(if is_good { Exit::Success } else { Exit::Program })
 }
 
 /// `[host_requirements]` that are not on PATH. Looked up, never run.
@@ -42,12 +89,26 @@ fn missing(program: &Program) -> Vec<Problem> {
     missing.map(problem).collect()
 }
 
+/// A `tool_budget` that not even the two tools fit that stand for all others.
+fn crowded(program: &Program) -> Option<Problem> {
+    let budget = program.manifest.agent.tool_budget?;
+    let tools = program.agent_tools(&[]);
+    let cost = tokens(tools.defs().into_iter().map(bytes).sum());
+    let is_met = usize::try_from(budget).is_ok_and(|budget| cost <= budget);
+    let problem = || {
+        Problem::new(format!("`tool_budget = {budget}` in `[agent]` is too small for any tool"))
+            .hint(format!("the two tools that find and run the others take some {cost} tokens by themselves"))
+    };
+    (!is_met).then(problem)
+}
+
 fn described(program: &Program, problem: &Problem) -> serde_json::Value {
     let place = problem.span().map(|span| program.manifest.source.place(span));
     json!({ "message": problem.message(), "place": place, "hints": problem.hints() })
 }
 
-fn summary(program: &Program) -> String {
+/// `is_all`: whether nothing else is told, which could be a problem.
+fn summary(program: &Program, is_all: bool) -> String {
     let file = match program.manifest.source.name() {
         "" => "no program.toml: the built-in tools only",
         name => name,
@@ -56,8 +117,9 @@ fn summary(program: &Program) -> String {
     let mode = crate::program::mode_name(program.manifest.sandbox.mode);
     let write: Vec<_> =
         program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
+    let verdict = if is_all { "\nno problems found" } else { "" };
     format!(
-        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}\nno problems found",
+        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{verdict}",
         write.join(", ")
     )
 }

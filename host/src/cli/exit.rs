@@ -20,6 +20,10 @@ pub enum Exit {
     Failure = 5,
     /// `haft doctor`: children are not confined as they should be, or not at all.
     Sandbox = 6,
+    /// Nobody agreed to what `haft add` or `haft update` showed.
+    Declined = 7,
+    /// `haft verify`: something installed is not what was agreed to.
+    Changed = 8,
     /// Interrupted from the keyboard; 128 + SIGINT, as shells have it.
     Interrupted = 130,
 }
@@ -34,6 +38,8 @@ Exit codes:
   4    the model was asked as often as allowed and was not done
   5    haft could not do its part (provider, disk, …)
   6    haft doctor: the sandbox does not hold what it should
+  7    haft add, haft update: nobody agreed to what was shown
+  8    haft verify: something installed is not what was agreed to
   130  interrupted";
 
 impl From<Exit> for ExitCode {

@@ -1,17 +1,33 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk; nothing
 //! here knows how a tool works.
 
+mod add;
+mod build;
 mod call;
 mod check;
+mod consent;
+mod dev;
 mod doctor;
+mod enable;
 mod exit;
+mod gc;
+mod given;
 mod init;
+mod inspect;
+mod list;
 mod log;
+mod new;
+mod pack;
+mod packages;
+mod publish;
+mod remove;
 mod run;
 mod schema;
 mod serve;
 mod terminal;
 mod tools;
+mod update;
+mod verify;
 
 use std::path::PathBuf;
 
@@ -19,6 +35,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
 use crate::program::{Allow, Options, Program};
 use crate::report::Report;
@@ -69,6 +86,24 @@ enum Verb {
     Tools(tools::Tools),
     /// Serve the tools to MCP clients: editors, desktop applications, other agents
     Serve(serve::Serve),
+    /// Install a package or a component, once you have read what it asks for
+    Add(add::Add),
+    /// Remove a package or a plugin from program.toml
+    Remove(remove::Remove),
+    /// Fetch installed packages and components anew
+    Update(update::Update),
+    /// List what is installed
+    List(list::List),
+    /// Compare what is installed with what was agreed to
+    Verify(verify::Verify),
+    /// Look into a package or a component, installed or not
+    Inspect(inspect::Inspect),
+    /// Switch an installed package or plugin on
+    Enable(enable::Enable),
+    /// Switch an installed package or plugin off
+    Disable(enable::Disable),
+    /// Remove what no program refers to any more from this machine
+    Gc(gc::Gc),
     /// Check program.toml, its plugins, its grants and what it needs on this machine
     Check(check::Check),
     /// Try the sandbox, and look at everything on this machine that haft works with
@@ -77,6 +112,16 @@ enum Verb {
     Log(log::Log),
     /// Write a program.toml to start from
     Init(init::Init),
+    /// Begin a plugin of your own
+    New(new::New),
+    /// Build the plugin project in a folder: its component, with documentation and what it asks for
+    Build(build::Build),
+    /// Build the plugin project in a folder whenever it changes, and call its tools
+    Dev(dev::Dev),
+    /// Add documentation and program.toml to a component, or make one file of a package's folder
+    Pack(pack::Pack),
+    /// Push a component or a package to a registry
+    Publish(publish::Publish),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
 }
@@ -85,19 +130,39 @@ impl Cli {
     /// Does what the command line says.
     pub async fn execute(self) -> Exit {
         let terminal = Terminal::new(self.common.json);
-        terminal::log(self.common.verbose);
+        // Whoever writes a plugin wants to see what it prints.
+        let verbose =
+            if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
+        terminal::log(verbose);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
             Verb::Serve(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Add(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Remove(verb) => verb.execute(&self.common, terminal),
+            Verb::Update(verb) => verb.execute(&self.common, terminal).await,
+            Verb::List(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Verify(verb) => verb.execute(&self.common, terminal),
+            Verb::Inspect(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Enable(verb) => verb.execute(&self.common, terminal),
+            Verb::Disable(verb) => verb.execute(&self.common, terminal),
+            Verb::Gc(verb) => verb.execute(terminal),
             Verb::Check(verb) => verb.execute(&self.common, terminal).await,
             Verb::Doctor(verb) => verb.execute(&self.common, terminal).await,
             Verb::Log(verb) => verb.execute(&self.common, terminal).await,
             Verb::Init(verb) => verb.execute(terminal),
+            Verb::New(verb) => verb.execute(terminal),
+            Verb::Build(verb) => verb.execute(terminal).await,
+            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
+            Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
+            if error.is::<Interrupted>() {
+                return Exit::Interrupted;
+            }
             terminal.fail(&error);
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })
@@ -107,10 +172,22 @@ impl Cli {
 impl Common {
     /// Loads the program; what does not keep it from working is said on standard error.
     async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
+        self.load(terminal, &self.options(terminal, many_calls)?).await
+    }
+
+    /// The same for a single call of `tool`.
+    async fn program_for(&self, terminal: Terminal, tool: &str) -> anyhow::Result<Program> {
+        let options = self.options(terminal, false)?;
+        // `program` may mean any other.
+        let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
+        self.load(terminal, &Options { only, ..options }).await
+    }
+
+    async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
         if self.unsafe_no_sandbox {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
-        let program = Program::load(&self.options(terminal, many_calls)?).await?;
+        let program = Program::load(options).await?;
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
@@ -125,7 +202,9 @@ impl Common {
             confiner: self.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
+            only: None,
             known_only: false,
+            events: terminal.loading(),
         })
     }
 }

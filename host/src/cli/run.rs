@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::agent::{Agent, AgentSettings, End, History, Outcome};
+use crate::agent::{Agent, AgentSettings, End, History, Outcome, with_skills};
 use crate::manifest::{self, TextOrSecret, ToolPattern};
 use crate::program::Program;
 use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
@@ -68,6 +68,7 @@ impl Run {
         if let Some(system) = &agent.system_prompt {
             settings.system.clone_from(system);
         }
+        settings.system = with_skills(settings.system, &program.skills);
         settings.max_repeats = agent.max_repeats;
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
         settings

@@ -3,25 +3,43 @@
 //! print a secret, whatever it is asked to print.
 
 mod ask;
+mod person;
+mod progress;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
+use indicatif::HumanBytes;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
+pub(super) use self::progress::rounded;
 use crate::event::{Event, Events};
 use crate::provider::ProviderError;
 use crate::report::Report;
-use crate::secret::{Redactor, SecretError};
+use crate::secret::{Redactor, SecretError, Stream};
 
 /// Where a person or a program reads what haft has to say.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terminal {
     /// Whether data is to be JSON.
     pub(super) json: bool,
+}
+
+/// An error with the way out.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Hinted {
+    message: String,
+    hint: String,
+}
+
+impl Hinted {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
 }
 
 /// What this process leaves out of all it prints: one for both streams and the log, as they are.
@@ -83,7 +101,8 @@ impl Terminal {
         }
         let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
         let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
-        if let Some(hint) = provider.or(secret) {
+        let own = error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
+        if let Some(hint) = own.or(provider).or(secret) {
             self.hint(&hint);
         }
     }
@@ -135,9 +154,40 @@ impl Terminal {
         })
     }
 
+    /// What keeps a person waiting before anything else happens. A script is told nothing.
+    pub(super) fn loading(self) -> Events {
+        if !io::stderr().is_terminal() {
+            return Events::none();
+        }
+        Events::to(move |event| match event {
+            Event::Compiling { plugin, bytes } => {
+                let size = HumanBytes(*bytes);
+                self.say(format_args!("{DIM}compiling `{plugin}` ({size}), once …{DIM:#}"));
+            }
+            Event::Compiled { plugin, duration } => {
+                let seconds = duration.as_secs_f64();
+                self.say(format_args!("{DIM}compiled `{plugin}` in {seconds:.1} s{DIM:#}"));
+            }
+            _ => {}
+        })
+    }
+
     /// What tools tell a person while they work.
     pub(super) fn messages(self) -> Events {
         Events::to(move |event| self.message(event))
+    }
+
+    /// What is being done, and what programs that run for it write.
+    pub(super) fn work(self) -> Events {
+        let written = Mutex::new(Stream::new(REDACTOR.clone()));
+        Events::to(move |event| match event {
+            Event::Stderr { chunk, .. } => {
+                let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+                // Where standard error is gone there is nobody to tell.
+                let _ = anstream::stderr().lock().write_all(text.as_bytes());
+            }
+            event => self.message(event),
+        })
     }
 
     fn message(self, event: &Event) {

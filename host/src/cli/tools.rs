@@ -26,6 +26,7 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let program = common.program(terminal, false).await?;
+        let uncallable = program.uncallable.clone();
         let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox };
         let tools = toolbox.offered();
         if terminal.json {
@@ -36,6 +37,9 @@ impl Tools {
             terminal.data(&table(&tools))?;
             if let Some(line) = unlisted(&toolbox) {
                 terminal.data(&line)?;
+            }
+            for line in &uncallable {
+                terminal.say(format!("not callable: {line}"));
             }
         }
         Ok(Exit::Success)

@@ -9,6 +9,20 @@ use crate::call::{ToolCall, ToolResult};
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// A component is being compiled, and it takes a while: it happens once for each version of it.
+    Compiling {
+        /// The plugin.
+        plugin: String,
+        /// Bytes of the component.
+        bytes: u64,
+    },
+    /// It was compiled. Only after [`Compiling`](Self::Compiling).
+    Compiled {
+        /// The plugin.
+        plugin: String,
+        /// How long it took.
+        duration: Duration,
+    },
     /// A model was asked for its next turn.
     Asked {
         /// The model's name as sent.

@@ -110,7 +110,7 @@ const V6: &[Row<Ipv6Addr>] = &[
 const GLOBAL: Row<Ipv6Addr> = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3, AddressError::Reserved);
 
 /// Why `address` is not one of the public internet; `None` when it is.
-pub(super) fn local(address: IpAddr) -> Option<AddressError> {
+pub fn local(address: IpAddr) -> Option<AddressError> {
     match address {
         IpAddr::V4(address) => {
             V4.iter().find(|(network, bits, _)| lies_in4(address, *network, *bits)).map(|(_, _, why)| *why)

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::Grant;
 use super::destination::Destination;
@@ -38,7 +39,7 @@ impl Grant {
     #[must_use]
     pub fn with_blocked_host(mut self, host: HostName) -> Self {
         if !self.sealed.hosts.contains(&host) {
-            self.sealed.hosts.push(host);
+            Arc::make_mut(&mut self.sealed).hosts.push(host);
         }
         self
     }

@@ -88,7 +88,7 @@ impl HostPattern {
     }
 
     /// Whether everything `other` allows is allowed by this too.
-    fn contains(&self, other: &Self) -> bool {
+    pub(super) fn contains(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Form::Any, Form::Any) => true,
             (Form::Named(_), Form::Any) => false,

@@ -7,15 +7,18 @@ mod address;
 mod blocked;
 mod destination;
 mod host;
+mod right;
 mod root;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-pub use self::address::AddressError;
+pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
 pub use self::destination::{Destination, Scheme};
 pub use self::host::{HostPattern, HostPatternError};
+pub use self::right::{Right, RightError};
 pub use self::root::Root;
 pub(crate) use self::root::normalise;
 
@@ -52,7 +55,8 @@ pub struct Grant {
     values: BTreeMap<String, String>,
     hosts: Vec<HostPattern>,
     children: Children,
-    sealed: Sealed,
+    /// Shared by all tools of a program.
+    sealed: Arc<Sealed>,
 }
 
 /// What a child process may reach besides files. A component never gets any of it: what it may
@@ -93,7 +97,7 @@ impl Grant {
             values: BTreeMap::new(),
             hosts: Vec::new(),
             children: Children::default(),
-            sealed: Sealed::default(),
+            sealed: Arc::default(),
         }
     }
 
@@ -180,14 +184,21 @@ impl Grant {
     /// where everything else is.
     #[must_use]
     pub fn with_hidden(mut self, root: Root) -> Self {
-        push_new(&mut self.sealed.hidden, root);
+        push_new(&mut Arc::make_mut(&mut self.sealed).hidden, root);
         self
     }
 
     /// Keeps a file or a directory and what is below it as it is: it may be read, not written.
     #[must_use]
     pub fn with_fixed(mut self, root: Root) -> Self {
-        push_new(&mut self.sealed.fixed, root);
+        push_new(&mut Arc::make_mut(&mut self.sealed).fixed, root);
+        self
+    }
+
+    /// Closes what is closed in `other` too.
+    #[must_use]
+    pub fn with_seals_of(mut self, other: &Self) -> Self {
+        self.sealed = self.sealed.join(&other.sealed);
         self
     }
 
@@ -281,7 +292,7 @@ impl Grant {
             return Ok(());
         }
         let names_it = |host: &HostPattern| host.is_localhost() && host.matches(destination);
-        match (address::local(address), destination.is_localhost()) {
+        match (local(address), destination.is_localhost()) {
             (Some(AddressError::Loopback), true) if self.hosts.iter().any(names_it) => Ok(()),
             (Some(why), _) => Err(why),
             (None, true) => Err(AddressError::NotLoopback),
@@ -314,6 +325,11 @@ impl Grant {
         &self.sealed.fixed
     }
 
+    /// The directory that relative paths start from, whether it may be read or not.
+    pub fn base(&self) -> Option<&Root> {
+        self.workspace.as_ref()
+    }
+
     /// Exactly the directories a guest gets, each under its absolute path. The workspace is not
     /// preopened as `.` too: a guest's C library takes such a name for the root of every path, and
     /// `/etc/x` would quietly become `x` in the workspace. A guest asks for its working directory.
@@ -337,13 +353,19 @@ impl Children {
 
 impl Sealed {
     /// What either closes.
-    fn join(&self, other: &Self) -> Self {
-        let mut joined = self.clone();
+    fn join(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
+        if Arc::ptr_eq(self, other) || **other == Self::default() {
+            return self.clone();
+        }
+        if **self == Self::default() {
+            return other.clone();
+        }
+        let mut joined = Self::clone(self);
         other.hidden.iter().for_each(|root| push_new(&mut joined.hidden, root.clone()));
         other.fixed.iter().for_each(|root| push_new(&mut joined.fixed, root.clone()));
         let new = other.hosts.iter().filter(|host| !self.hosts.contains(host));
         joined.hosts.extend(new.cloned());
-        joined
+        Arc::new(joined)
     }
 }
 

@@ -129,6 +129,14 @@ pub(super) static ROOT: Table = Table {
             .also(&["tool", "commands"]),
         Key::new("plugins", Kind::Tables(&PLUGIN), "tool plugins: WebAssembly components")
             .also(&["plugin", "components"]),
+        Key::new(
+            "packages",
+            Kind::Tables(&PACKAGE),
+            "packages of other people: plugins, commands and servers",
+        )
+        .also(&["programs", "extensions"]),
+        Key::new("build", Kind::Table(&BUILD), "how a plugin project is built from its source")
+            .also(&["source", "compile"]),
         Key::new("host_requirements", Kind::Table(&HOST_REQUIREMENTS), "programs that must be installed")
             .also(&["requirements", "requires"]),
         Key::new("requires_tools", Kind::Table(&REQUIRES_TOOLS), "tools that an agent of this program needs")
@@ -240,21 +248,54 @@ pub(super) static PLUGIN: Table = Table {
     ],
 };
 
+pub(super) static PACKAGE: Table = Table {
+    header: "[[packages]]",
+    doc: "A package of other people, as `haft add` writes it; program.lock says what exactly it is.",
+    keys: &[
+        Key::new("name", NAME, "its own name, as its program.toml says").required(),
+        Key::new("source", Kind::Text, "a folder, an archive, `https://…`, `oci://…` or `git+https://…`")
+            .required()
+            .also(&["path", "url", "component", "from"]),
+        Key::new("enabled", Kind::Flag, "default true").also(&["disabled"]),
+        Key::new("tools", TOOL_PATTERNS, "which of its tools to offer, by exposed name; default all"),
+        Key::new(
+            "grant",
+            Kind::Table(&PACKAGE_GRANT),
+            "the most that its plugins get of what they ask for; default nothing",
+        )
+        .also(&["grants", "permissions", "allow", "capabilities"]),
+        Key::new(
+            "secrets",
+            Kind::Map(&Kind::Table(&PLUGIN_SECRET)),
+            "headers that its plugins send but never see, by the names that they ask for them",
+        )
+        .also(&["secret"]),
+    ],
+};
+
+pub(super) static PACKAGE_GRANT: Table = Table {
+    header: "[packages.grant]",
+    doc: "The most that the plugins of a package get. Each gets what it asks for and this allows.",
+    keys: GRANT_KEYS,
+};
+
 pub(super) static GRANT: Table = Table {
     header: "[plugins.grant]",
     doc: "What a plugin may do. What is not named is not allowed.",
-    keys: &[
-        Key::new("read", PATHS, "directories it may read").also(&["dirs", "files", "paths", "preopens"]),
-        Key::new("write", PATHS, "directories it may read and write"),
-        Key::new(
-            "hosts",
-            Kind::List(&HOST),
-            "`host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach",
-        )
-        .also(&["network", "net", "http", "urls"]),
-        Key::new("env", VARIABLES, "variables of haft's environment that it may see").also(&["environment"]),
-    ],
+    keys: GRANT_KEYS,
 };
+
+const GRANT_KEYS: &[Key] = &[
+    Key::new("read", PATHS, "directories it may read").also(&["dirs", "files", "paths", "preopens"]),
+    Key::new("write", PATHS, "directories it may read and write"),
+    Key::new(
+        "hosts",
+        Kind::List(&HOST),
+        "`host`, `*.suffix`, `http://host:port` or `*` (every public host) it may reach",
+    )
+    .also(&["network", "net", "http", "urls"]),
+    Key::new("env", VARIABLES, "variables of haft's environment that it may see").also(&["environment"]),
+];
 
 pub(super) static LIMITS: Table = Table {
     header: "[plugins.limits]",
@@ -314,6 +355,29 @@ pub(super) static SECRET: Table = Table {
         ]),
         Key::new("file", Kind::Path, "the file that holds the secret").also(&["path"]),
         Key::new("keyring", KEYRING, KEYRING_DOC).also(&["keychain"]),
+    ],
+};
+
+pub(super) static BUILD: Table = Table {
+    header: "[build]",
+    doc: "How `haft build` makes the component of this plugin project: that of the plugin that is called \
+          like the program, else of the first.",
+    keys: &[
+        Key::new(
+            "language",
+            Kind::OneOf(|| super::build::LANGUAGES.iter().map(|row| row.0).collect()),
+            "`rust`, `python`, `js`, `go` or `c`; found out from the folder where it is left out",
+        )
+        .also(&["lang"]),
+        Key::new("wit", Kind::Path, "the folder with the WIT; default `wit`"),
+        Key::new("world", Kind::Text, "the world of the component, where the WIT has several"),
+        Key::new(
+            "command",
+            Kind::Command,
+            "makes the component in the place of the language's own tools, run in this folder; \
+             haft then finishes it",
+        )
+        .also(&["cmd", "run", "script"]),
     ],
 };
 

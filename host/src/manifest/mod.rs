@@ -7,11 +7,13 @@
 //! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
 
 mod agent;
+mod build;
 mod builtins;
 mod catalogue;
 mod entry;
 mod json;
 mod name;
+mod package;
 mod pattern;
 mod plugin;
 mod program;
@@ -21,6 +23,7 @@ mod schema;
 mod secret;
 mod section;
 mod server;
+mod source;
 mod syntax;
 mod tool;
 pub mod units;
@@ -31,9 +34,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 pub use self::agent::Agent;
+pub use self::build::Build;
 pub use self::builtins::Builtins;
 pub use self::entry::Located;
 pub use self::name::{Name, NameError, ToolName, Variable};
+pub use self::package::Package;
 pub use self::pattern::{ToolPattern, ToolPatternError};
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
 pub use self::program::{HostRequirements, Program};
@@ -43,6 +48,7 @@ pub use self::schema::json_schema;
 pub(crate) use self::secret::is_credential;
 pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
 pub use self::server::{McpServer, Transport};
+pub use self::source::{PackageSource, SourceError};
 pub use self::tool::{Argument, ArgumentType, CommandTool};
 
 use self::section::{Notes, Section};
@@ -64,6 +70,10 @@ pub struct Manifest {
     pub tools: Vec<CommandTool>,
     /// `[[plugins]]`, in the order of the file; their names are unique.
     pub plugins: Vec<Plugin>,
+    /// `[[packages]]`, in the order of the file; their names are unique.
+    pub packages: Vec<Package>,
+    /// `[build]`, in a plugin project.
+    pub build: Option<Build>,
     /// `[host_requirements]`.
     pub host_requirements: HostRequirements,
     /// `[requires_tools]`: names of tools that an agent of this program needs.
@@ -141,7 +151,9 @@ impl Manifest {
             TextOrSecret::Secret(source) => Some(source),
             TextOrSecret::Text(_) => None,
         });
-        let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).map(|secret| &secret.source);
+        let packages = self.packages.iter().flat_map(|package| &package.secrets);
+        let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).chain(packages);
+        let plugins = plugins.map(|secret| &secret.source);
         provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named).collect()
     }
 
@@ -163,6 +175,8 @@ impl Manifest {
             program: Program::read(root),
             tools: CommandTool::read_all(root),
             plugins: Plugin::read_all(root),
+            packages: Package::read_all(root),
+            build: Build::read(root),
             host_requirements: HostRequirements::read(root),
             required_tools: program::read_required_tools(root),
             mcp_servers: McpServer::read_all(root),
@@ -175,7 +189,7 @@ impl Manifest {
 }
 
 /// At most one byte more than allowed, so that a device or a pipe cannot fill the memory.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -10,8 +10,9 @@ use super::name::{Name, ToolName};
 use super::pattern::ToolPattern;
 use super::secret::{SecretSource, check_header, secret_source};
 use super::section::{Section, note_duplicates};
-use super::values::{check_url, is_loopback};
-use crate::grant::HostPattern;
+use super::source::PackageSource;
+use super::values::{check_url, host_of, is_loopback};
+use crate::grant::{HostPattern, Right};
 use crate::limit::Limits;
 
 /// A plugin.
@@ -48,6 +49,17 @@ pub enum Component {
     Url(String),
     /// An OCI reference without its `oci://`: `ghcr.io/owner/name:tag`.
     Oci(String),
+}
+
+impl Component {
+    /// The same as a source of a package.
+    pub fn source(&self) -> PackageSource {
+        match self {
+            Self::File(path) => PackageSource::Path(path.clone()),
+            Self::Url(url) => PackageSource::Url(url.clone()),
+            Self::Oci(reference) => PackageSource::Oci(reference.clone()),
+        }
+    }
 }
 
 /// `[plugins.grant]`: what the plugin may do, as written. All empty: nothing.
@@ -148,7 +160,17 @@ impl Plugin {
 }
 
 impl GrantTable {
-    fn read(section: &Section<'_>) -> Self {
+    /// Its rights one by one, the widest kind first.
+    pub fn rights(&self) -> Vec<Right> {
+        let text = |path: &Located<PathBuf>| path.value.to_string_lossy().into_owned();
+        let write = self.write.iter().map(|path| Right::Write(text(path)));
+        let read = self.read.iter().map(|path| Right::Read(text(path)));
+        let hosts = self.hosts.iter().cloned().map(Right::Host);
+        let env = self.env.iter().cloned().map(Right::Env);
+        write.chain(read).chain(hosts).chain(env).collect()
+    }
+
+    pub(super) fn read(section: &Section<'_>) -> Self {
         Self {
             read: section.list("read", Entry::located_path),
             write: section.list("write", Entry::located_path),
@@ -191,13 +213,6 @@ fn component(entry: &Entry<'_>) -> Option<Component> {
     }
 }
 
-/// The host of what follows `://`, without the port.
-fn host_of(rest: &str) -> &str {
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let without_port = authority.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
-    without_port.map_or(authority, |(host, _)| host)
-}
-
 fn descriptions(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>> {
     let mut all = Vec::new();
     for (name, entry) in entry.entries()? {
@@ -209,7 +224,7 @@ fn descriptions(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>> {
     Some(all)
 }
 
-fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
+pub(super) fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
     let entries = entry.entries()?;
     Some(entries.into_iter().filter_map(|(name, entry)| secret(name, &entry)).collect())
 }

@@ -119,3 +119,10 @@ pub(super) fn is_loopback(host: &str) -> bool {
             .parse::<std::net::IpAddr>()
             .is_ok_and(|address| address.is_loopback())
 }
+
+/// The host of what follows `://`, without the port.
+pub(super) fn host_of(rest: &str) -> &str {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let without_port = authority.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
+    without_port.map_or(authority, |(host, _)| host)
+}

@@ -132,5 +132,6 @@ fn job(command: &str, timeout: Duration, limit: usize) -> Result<Job, ToolError>
         if command.len() <= MAX_ARGUMENT { (command, Vec::new()) } else { (FROM_INPUT, command.into()) };
     // `--` because a command may begin with `-`.
     let arguments = ["--noprofile", "--norc", "-c", "--", script].map(Into::into).to_vec();
-    Ok(Job { program, arguments, input, output: Output::Merged, limit, timeout })
+    let (environment, output) = (Vec::new(), Output::Merged);
+    Ok(Job { program, arguments, environment, input, output, limit, timeout })
 }

@@ -130,7 +130,8 @@ impl CommandTool {
         let program = program.ok_or_else(|| ToolError::ExecutionFailed(self.missing()))?;
         let arguments = fixed.iter().chain(&given).map(Into::into).collect();
         let (output, timeout) = (Output::Separate, self.spec.timeout);
-        Ok(Job { program, arguments, input: Vec::new(), output, limit, timeout })
+        let (environment, input) = (Vec::new(), Vec::new());
+        Ok(Job { program, arguments, environment, input, output, limit, timeout })
     }
 
     /// Names everything that is missing, so that it can be installed in one go.

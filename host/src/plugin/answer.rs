@@ -27,7 +27,6 @@ pub(super) enum Piece {
 pub(super) enum Structured {
     /// JSON text, as the guest wrote it.
     Text(String),
-    #[expect(dead_code, reason = "for contracts whose answers are not JSON text")]
     /// Made by haft of what the guest answered; not for a model's eyes, which has it as text.
     Value(Value),
 }

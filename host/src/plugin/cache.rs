@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wasmtime::component::Component;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::listing::Listing;
 use super::source::{Digest, Source, Stamp};
@@ -23,6 +23,9 @@ use crate::grant::{Reach, Root};
 
 /// The largest listing that is read back: far above what a plugin may list.
 const MAX_RECORD: u64 = 8 << 20;
+
+/// Bytes of most records: they are read at once.
+const USUAL_RECORD: usize = 4 << 10;
 
 /// What is known about components, kept between runs.
 #[derive(Clone, Debug)]
@@ -78,7 +81,7 @@ impl Cache {
 
     /// The digest of a source; reads it only if it has changed since it was last seen.
     pub(super) fn digest(&self, source: &Source) -> io::Result<Digest> {
-        let (Source::File(path), Some(stamp)) = (source, source.stamp()) else {
+        let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
             return Ok(Digest::of(&source.read()?));
         };
         let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());
@@ -104,7 +107,7 @@ impl Cache {
 
     /// Keeps compiled code.
     pub(super) fn keep(&self, code: &[u8]) -> io::Result<Code> {
-        let kept = Code { checksum: checksum(code)? };
+        let kept = Code { checksum: checksum_of(code) };
         self.write(&kept.file(), code)?;
         Ok(kept)
     }
@@ -124,23 +127,29 @@ impl Cache {
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
     }
 
+    /// Bytes of compiled code.
+    pub(super) fn size(&self, code: &Code) -> Option<u64> {
+        fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
+    }
+
     fn record(&self, digest: &Digest) -> String {
         format!("{}-{}.json", digest.as_str(), self.engine)
     }
 
     /// A record: a line with the checksum of what follows, then JSON.
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let mut text = String::new();
+        let mut bytes = Vec::with_capacity(USUAL_RECORD);
         let file = File::open(self.directory.join(name)).ok()?;
-        file.take(MAX_RECORD).read_to_string(&mut text).ok()?;
-        let (sum, json) = text.split_once('\n')?;
-        (sum == checksum(json.as_bytes()).ok()?).then(|| serde_json::from_str(json).ok()).flatten()
+        file.take(MAX_RECORD).read_to_end(&mut bytes).ok()?;
+        let newline = bytes.iter().position(|byte| *byte == b'\n')?;
+        let (sum, json) = (bytes.get(..newline)?, bytes.get(newline + 1..)?);
+        (sum == checksum_of(json).as_bytes()).then(|| serde_json::from_slice(json).ok()).flatten()
     }
 
     /// Losing a record costs time and nothing else.
     fn write_record(&self, name: &str, record: &impl Serialize) {
         let text = serde_json::to_string(record).map_err(io::Error::other);
-        let text = text.and_then(|json| Ok(format!("{}\n{json}", checksum(json.as_bytes())?)));
+        let text = text.map(|json| format!("{}\n{json}", checksum_of(json.as_bytes())));
         let written = text.and_then(|text| self.write(name, text.as_bytes()));
         if let Err(error) = written {
             tracing::warn!(%error, directory = %self.directory.display(), "cache not written");
@@ -161,7 +170,11 @@ impl Code {
     }
 }
 
-/// The checksum of a file or text, read in pieces: mapping it whole would count as haft's memory.
+fn checksum_of(bytes: &[u8]) -> String {
+    format!("{:032x}", xxh3_128(bytes))
+}
+
+/// The same of a file, read in pieces: mapping it whole would count as haft's memory.
 fn checksum(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];

@@ -30,11 +30,15 @@ pub enum Contract {
 #[derive(Clone)]
 pub(super) enum Linked {
     Plugin(world::Linked),
+    Act(act::Linked),
+    Typed(typed::Linked),
 }
 
 /// What is called in one instance.
 pub(super) enum Guest {
     Plugin(world::Guest),
+    Act(act::Guest),
+    Typed(typed::Guest),
 }
 
 /// One call, as every contract needs it.
@@ -80,7 +84,11 @@ impl Linked {
         let names: Vec<&str> = exports.exports(engine.wasmtime()).map(|(name, _)| name).collect();
         match Contract::of(&names)? {
             Contract::Plugin => world::Linked::new(engine.link(component)?).map(Self::Plugin),
-            Contract::Act | Contract::Typed => Err(LoadError::nothing(&names)),
+            Contract::Typed => {
+                let exports = typed::Exports::of(engine.wasmtime(), component);
+                Ok(Self::Typed(typed::Linked::new(engine.link(component)?, exports)))
+            }
+            Contract::Act => act::Linked::new(engine.link(component)?, &names).map(Self::Act),
         }
     }
 
@@ -88,6 +96,17 @@ impl Linked {
     pub(super) fn contract(&self) -> Contract {
         match self {
             Self::Plugin(_) => Contract::Plugin,
+            Self::Act(_) => Contract::Act,
+            Self::Typed(_) => Contract::Typed,
+        }
+    }
+
+    /// Bytes that haft keeps for each byte of a result while it reads it, beside the result itself:
+    /// for typed functions wasmtime makes a value of its own of every element of a list, bytes too.
+    pub(super) fn result_cost(&self) -> usize {
+        match self {
+            Self::Plugin(_) | Self::Act(_) => 0,
+            Self::Typed(_) => size_of::<wasmtime::component::Val>(),
         }
     }
 
@@ -95,18 +114,22 @@ impl Linked {
     pub(super) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
         match self {
             Self::Plugin(linked) => linked.instantiate(store).await.map(Guest::Plugin),
+            Self::Act(linked) => linked.instantiate(store).await.map(Guest::Act),
+            Self::Typed(linked) => linked.instantiate(store).await.map(Guest::Typed),
         }
     }
 }
 
 impl Guest {
-    /// Asks for the list of tools.
+    /// Asks for the list of tools. Typed functions are listed without being asked, so there are none.
     pub(super) async fn list(
         &self,
         store: &mut Store<State>,
     ) -> wasmtime::Result<Result<Vec<Untold>, LoadError>> {
         match self {
             Self::Plugin(guest) => guest.list(store).await.map(Ok),
+            Self::Act(guest) => guest.list(store).await,
+            Self::Typed(_) => Ok(Ok(Vec::new())),
         }
     }
 
@@ -118,6 +141,8 @@ impl Guest {
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         match self {
             Self::Plugin(guest) => guest.call(store, request).await,
+            Self::Act(guest) => guest.call(store, request).await,
+            Self::Typed(guest) => guest.call(store, request).await,
         }
     }
 }

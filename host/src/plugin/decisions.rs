@@ -67,6 +67,11 @@ impl Decisions {
         kept.lines.iter().cloned().chain(more).collect()
     }
 
+    /// Forgets all decisions: they were told.
+    pub(super) fn clear(&self) {
+        *self.lock() = Kept::default();
+    }
+
     /// Tells whoever listens to the call.
     pub(super) fn tell(&self, call: &str, events: &Events) {
         for decision in self.list() {

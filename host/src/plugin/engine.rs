@@ -12,6 +12,7 @@ use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 use super::bindings::haft::plugin::host::add_to_linker as add_host;
 use super::cache::{Cache, Code};
 use super::clock::Clock;
+use super::compilations::Compilations;
 use super::failure::LoadError;
 use super::files::{KnownSeals, Seals};
 use super::http::Client;
@@ -20,6 +21,7 @@ use super::state::State;
 use super::threads::Threads;
 use super::wall::WallState;
 use super::{descriptors, environment, files, network};
+use crate::event::Events;
 use crate::grant::{Grant, Reach};
 
 /// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
@@ -40,6 +42,8 @@ pub struct EngineOptions {
     /// Instances of each plugin in use that are made ahead of its next calls; at most
     /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
     pub ahead: usize,
+    /// Where to tell of components whose compilation takes a while.
+    pub events: Events,
 }
 
 impl EngineOptions {
@@ -62,6 +66,7 @@ struct Inner {
     cache: Option<Cache>,
     seals: KnownSeals,
     ahead: usize,
+    compilations: Compilations,
 }
 
 impl Engine {
@@ -83,7 +88,9 @@ impl Engine {
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
         let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
-        Ok(Self(Arc::new(Inner { engine, linker, clock, threads, client, cache, seals, ahead })))
+        let compilations = Compilations::new(options.events.clone());
+        let inner = Inner { engine, linker, clock, threads, client, cache, seals, ahead, compilations };
+        Ok(Self(Arc::new(inner)))
     }
 
     /// What the kernel holds of the second wall around guests, should their directories not be all
@@ -119,6 +126,11 @@ impl Engine {
         self.0.ahead
     }
 
+    /// What holds back and tells of compilations.
+    pub(super) fn compilations(&self) -> &Compilations {
+        &self.0.compilations
+    }
+
     pub(super) fn cache(&self) -> Option<&Cache> {
         self.0.cache.as_ref()
     }
@@ -129,6 +141,12 @@ impl Engine {
             Some(cache) => cache.digest(source),
             None => Ok(Digest::of(&source.read()?)),
         }
+    }
+
+    /// Bytes of native code that the component was compiled to, where that was done and kept.
+    pub fn compiled(&self, source: &Source) -> Option<u64> {
+        let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
+        cache.size(&cache.known(&digest.with(source.words().as_deref()))?.code)
     }
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.

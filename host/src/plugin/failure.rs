@@ -58,6 +58,9 @@ pub enum LoadError {
     /// It is not the component any more that was looked at.
     #[error("the component has changed since haft started; start haft again")]
     Changed,
+    /// It is not the component that was installed.
+    #[error("the component is not the one that program.lock pins")]
+    Pinned,
     /// haft itself failed.
     #[error("internal error: {0}")]
     Internal(String),

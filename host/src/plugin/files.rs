@@ -39,9 +39,11 @@ mod look;
 mod open;
 mod preopens;
 mod refuse;
+mod relative;
 mod replace;
 mod seals;
 
+pub(super) use relative::Relative;
 pub(super) use seals::{Closed, KnownSeals, Seals};
 
 /// The type under which wasmtime finds [`Files`] in a store.
@@ -55,6 +57,7 @@ pub(super) struct Files<'a> {
     /// What the call may write; nothing while there is no call.
     writable: Option<&'a Writable>,
     wanted: &'a mut Wanted,
+    relative: &'a mut Relative,
 }
 
 impl HasData for HasFiles {
@@ -65,7 +68,8 @@ impl HasData for HasFiles {
 pub(super) fn view(state: &mut State) -> Files<'_> {
     let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
     let writable = state.writable.as_ref();
-    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted: &mut state.wanted }
+    let (wanted, relative) = (&mut state.wanted, &mut state.relative);
+    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted, relative }
 }
 
 impl Files<'_> {
@@ -116,10 +120,11 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let directory = self.directory(&fd)?;
         let wish = Wish::new(open_flags, flags)?;
+        let what_for = if wish.changes() { Use::Write } else { Use::Read };
+        let (directory, path) = self.at(&fd, path, what_for)?;
         let opened = self.open(&directory, &path, links(path_flags), wish);
-        self.note(fd.rep(), &path, if wish.changes() { Use::Write } else { Use::Read }, &opened);
+        self.note((&directory, &path), what_for, &opened);
         Ok(self.inner.table.push(opened?)?)
     }
 
@@ -129,9 +134,9 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Read)?;
         let seen = self.seen(&directory, &path, links(flags), self.bounds());
-        self.note(fd.rep(), &path, Use::Read, &seen);
+        self.note((&directory, &path), Use::Read, &seen);
         let seen = self.glance(seen?.file)?;
         let stat = self.inner.stat(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
@@ -144,7 +149,7 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Read)?;
         let seen = self.seen(&directory, &path, links(flags), self.bounds())?;
         let seen = self.glance(seen.file)?;
         let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
@@ -153,9 +158,12 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Read)?;
         self.seen(&directory, &path, Links::Keep, Bounds::Beneath)?;
-        self.inner.readlink_at(fd, path).await
+        let place = self.inner.table.push(Descriptor::Dir(directory))?;
+        let target = self.inner.readlink_at(Resource::new_borrow(place.rep()), path).await;
+        self.inner.table.delete(place)?;
+        target
     }
 
     async fn rename_at(
@@ -165,14 +173,15 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (from, to) = (self.directory(&fd)?, self.directory(&new_fd)?);
+        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
         let renamed = self.rename((&from, &old_path), (&to, &new_path));
-        self.note_both((fd.rep(), &old_path), (new_fd.rep(), &new_path), &renamed);
+        self.note_both((&from, &old_path), (&to, &new_path), &renamed);
         renamed
     }
 
     async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
         let sealed = self.wanted.sealed.clone();
         let created = self.make_directory(&directory, &path);
         // As a kernel has it: what is there already need not be made, whoever may make it. Tools make
@@ -181,21 +190,21 @@ impl HostDescriptor for Files<'_> {
             self.wanted.sealed = sealed;
             return Err(ErrorCode::Exist.into());
         }
-        self.note(fd.rep(), &path, Use::Write, &created);
+        self.note((&directory, &path), Use::Write, &created);
         created
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
         let unlinked = self.remove_file(&directory, &path);
-        self.note(fd.rep(), &path, Use::Write, &unlinked);
+        self.note((&directory, &path), Use::Write, &unlinked);
         unlinked
     }
 
     async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
         let removed = self.remove_directory(&directory, &path);
-        self.note(fd.rep(), &path, Use::Write, &removed);
+        self.note((&directory, &path), Use::Write, &removed);
         removed
     }
 
@@ -207,10 +216,10 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
         let times = entries::timestamps(accessed, modified)?;
         let set = self.set_times_at_path(&directory, &path, links(flags), &times);
-        self.note(fd.rep(), &path, Use::Write, &set);
+        self.note((&directory, &path), Use::Write, &set);
         set
     }
 
@@ -225,16 +234,17 @@ impl HostDescriptor for Files<'_> {
         if flags.contains(PathFlags::SYMLINK_FOLLOW) {
             return Err(ErrorCode::Invalid.into());
         }
-        let (from, to) = (self.directory(&fd)?, self.directory(&new_fd)?);
+        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
         let linked = self.link((&from, &old_path), (&to, &new_path));
-        self.note_both((fd.rep(), &old_path), (new_fd.rep(), &new_path), &linked);
+        self.note_both((&from, &old_path), (&to, &new_path), &linked);
         linked
     }
 
     async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
-        let directory = self.directory(&fd)?;
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
         let linked = self.symlink(&directory, &target, &path);
-        self.note(fd.rep(), &path, Use::Write, &linked);
+        self.note((&directory, &path), Use::Write, &linked);
         linked
     }
 
@@ -289,6 +299,9 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn read_directory(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {
+        if !self.is_listed(&fd) {
+            return Err(ErrorCode::Access.into());
+        }
         self.inner.read_directory(fd).await
     }
 
@@ -301,6 +314,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
+        self.relative.drop(fd.rep());
         HostDescriptor::drop(&mut self.inner, fd)
     }
 

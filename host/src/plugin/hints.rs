@@ -15,8 +15,20 @@ use crate::limit::Limits;
 /// Hints of one refusal; more would bury the message.
 const MAX_HINTS: usize = 4;
 
-/// What every C library says of a path below no granted directory, without asking haft.
-const MISSING: &str = "No such file or directory";
+/// What libraries say of a path below no granted directory, without asking haft.
+const MISSING: &[&str] = &["no such file", "no-entry", "bad file number"];
+
+/// What a message says that is about files: Go and Python look for their directories at their start,
+/// whatever the tool is about.
+const FILES: &[&str] = &[
+    "file", "director", "folder", "path", "entry", "read", "write", "open", "access", "permi", "denied", "/",
+];
+
+/// The same of one that is about variables.
+const VARIABLES: &[&str] = &["environ", "variable", "env"];
+
+/// The same of one that is about arguments.
+const ARGUMENTS: &[&str] = &["argument", "argv"];
 
 /// Whose refusal it is.
 #[derive(Clone, Copy)]
@@ -32,8 +44,8 @@ impl Refused<'_> {
     /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
     pub(super) fn of_error(&self, state: &State, message: &str) -> Vec<String> {
         let mut hints = self.of_end(state, message);
-        if *self.place == GrantPlace::Plugin {
-            hints.extend(surroundings(self, state));
+        if self.is_installed() {
+            hints.extend(surroundings(self, state, message));
         }
         if state.budget.met == Some(Met::Memory) {
             hints.extend(self.more(Limit::Memory));
@@ -46,7 +58,7 @@ impl Refused<'_> {
     /// panic of Rust looks there for how to write itself down.
     pub(super) fn of_end(&self, state: &State, message: &str) -> Vec<String> {
         let mut hints = files(self, state);
-        if *self.place == GrantPlace::Plugin {
+        if self.is_installed() {
             hints.extend(network(self, state));
         }
         hints.extend(state.http.decisions().refusals().iter().map(|refusal| request(self, refusal)));
@@ -69,8 +81,15 @@ impl Refused<'_> {
             GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
             GrantPlace::FetchAllow => format!("add `fetch_allow = [\"{destination}\"]` to {}", self.table()),
             GrantPlace::SearchUrl => format!("set `search_url` in {} to a page there", self.table()),
-            GrantPlace::Plugin => format!("add `hosts = [\"{destination}\"]` to {}", self.table()),
+            GrantPlace::Plugin | GrantPlace::Package(_) => {
+                format!("add `hosts = [\"{destination}\"]` to {}", self.table())
+            }
         }
+    }
+
+    /// Whether the tool did not come with haft.
+    fn is_installed(&self) -> bool {
+        matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
     }
 
     /// The table of program.toml that says what the tool may do.
@@ -79,6 +98,7 @@ impl Refused<'_> {
             GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
             GrantPlace::FetchAllow | GrantPlace::SearchUrl => "`[builtins]`".to_owned(),
             GrantPlace::Plugin => format!("`[plugins.grant]` of `{}`", self.plugin),
+            GrantPlace::Package(package) => format!("`[packages.grant]` of `{package}`"),
         }
     }
 }
@@ -131,14 +151,19 @@ fn sealed((closed, what_for, path): &(Closed, Use, PathBuf)) -> String {
 fn unseen(refused: &Refused<'_>, state: &State, message: &str) -> Option<String> {
     let (plugin, table) = (refused.plugin, refused.table());
     let lines = format!("add `read = [\"DIR\"]` or `write = [\"DIR\"]` to {table}");
-    if state.wanted.files {
+    if state.wanted.files && mentions(message, FILES) {
         return Some(format!("`{plugin}` was granted no directory; to allow one, {lines}"));
     }
     let asked = state.wanted.missed || state.grant.readable() == Reach::Anywhere;
-    let looked = state.wanted.opened && !asked && message.contains(MISSING);
+    let looked = state.wanted.opened && !asked && mentions(message, MISSING);
     looked.then(|| {
         format!("to `{plugin}` nothing exists but the granted directories; to allow another, {lines}")
     })
+}
+
+fn mentions(message: &str, words: &[&str]) -> bool {
+    let message = message.to_lowercase();
+    words.iter().any(|word| message.contains(word))
 }
 
 fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
@@ -179,16 +204,17 @@ fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
     }
 }
 
-/// Last: interpreters look for both at their start, whatever the tool is about.
-fn surroundings(refused: &Refused<'_>, state: &State) -> Vec<String> {
+/// Last: interpreters look for both at their start, whatever the tool is about; so for either only where
+/// the message speaks of it.
+fn surroundings(refused: &Refused<'_>, state: &State, message: &str) -> Vec<String> {
     let (plugin, table) = (refused.plugin, refused.table());
     let mut hints = Vec::new();
-    if state.wanted.environment {
+    if state.wanted.environment && mentions(message, VARIABLES) {
         hints.push(format!(
             "`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}"
         ));
     }
-    if state.wanted.arguments {
+    if state.wanted.arguments && mentions(message, ARGUMENTS) {
         hints.push(format!("`{plugin}` has no command-line arguments; a tool gets its input with each call"));
     }
     hints

@@ -64,6 +64,12 @@ impl Http {
         Self { context: WasiHttpCtx::new(), outgoing }
     }
 
+    /// Begins to count anew, for another call.
+    pub(super) fn renew(&mut self) {
+        self.outgoing.requests = 0;
+        self.outgoing.decisions.clear();
+    }
+
     /// What was decided about the guest's requests.
     pub(super) fn decisions(&self) -> &Decisions {
         &self.outgoing.decisions

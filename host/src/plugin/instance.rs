@@ -1,4 +1,4 @@
-//! One instance of a component, from its making to its single use. Bounded in time and memory
+//! One instance of a component, from its making through its use. Bounded in time and memory
 //! throughout, and stopped within a tick of the clock when it is cancelled.
 
 use std::sync::Arc;
@@ -9,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
 use super::answer::Output;
-use super::contract::{Guest, Linked, Request};
+use super::contract::{Contract, Guest, Linked, Request};
 use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
+use super::files::Relative;
 use super::http::{Http, Injections};
+use super::leftover;
 use super::listing::Untold;
 use super::state::{Run, State};
 use super::writable::Writable;
@@ -27,20 +29,21 @@ const MAX_TRANSFER: usize = 16 << 20;
 /// Handles of resources that a guest may own; see also `MAX_RESOURCES` in `state`.
 const MAX_HANDLES: usize = 10_000;
 
-/// An instance that has not been used yet.
+/// An instance, between its calls.
 pub(super) struct Instance {
     store: Store<State>,
     guest: Guest,
     limits: Limits,
     pub(super) made: Instant,
+    calls: u32,
 }
 
 /// What a use of an instance came to.
 pub(super) struct Used<T> {
     /// What the guest returned, or how it ended.
     pub(super) outcome: Result<T, End>,
-    /// The instance's remains, to be dropped when there is time.
-    pub(super) store: Store<State>,
+    /// The instance, of no more use where the guest has ended; to be dropped when there is time.
+    pub(super) instance: Instance,
 }
 
 impl Instance {
@@ -58,10 +61,11 @@ impl Instance {
         let seals = engine.seals(&grant);
         let mut store = Store::new(engine.wasmtime(), State::new(grant, seals, limits, run, http));
         store.data_mut().writable = writable;
+        store.data_mut().relative = Relative::needed(component.contract() != Contract::Plugin);
         store.limiter(|state| &mut state.budget);
-        store.set_hostcall_fuel(
-            MAX_TRANSFER.saturating_add(usize::try_from(limits.result).unwrap_or(usize::MAX)),
-        );
+        let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
+        let result = result.saturating_mul(1 + component.result_cost());
+        store.set_hostcall_fuel(MAX_TRANSFER.saturating_add(result));
         store.set_max_component_handles(MAX_HANDLES);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut context| {
@@ -70,7 +74,7 @@ impl Instance {
         });
         let bound = Bound::of(&store.data().run);
         match bound.hold(component.instantiate(&mut store)).await {
-            Ok(guest) => Ok(Self { store, guest, limits: *limits, made: Instant::now() }),
+            Ok(guest) => Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0 }),
             Err(error) => Err(describe(&error, &store, limits)),
         }
     }
@@ -85,6 +89,32 @@ impl Instance {
     pub(super) fn has_reached_out(&self) -> bool {
         let state = self.store.data();
         state.wanted.opened || !state.http.decisions().list().is_empty()
+    }
+
+    /// What the guest has.
+    pub(super) fn state(&self) -> &State {
+        self.store.data()
+    }
+
+    /// How many calls it has served.
+    pub(super) fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Whether the last call left it as one would wish: it was not cancelled, met no limit, and
+    /// nothing is open that was not before.
+    pub(super) fn is_tidy(&mut self) -> bool {
+        let state = self.store.data_mut();
+        // One more stands for the others.
+        let directories = state.grant.preopens().len() + 1;
+        state.budget.met.is_none()
+            && !state.run.cancel.is_cancelled()
+            && leftover::is_clean(&mut state.table, directories)
+    }
+
+    /// Makes it ready for another call of `plugin`.
+    pub(super) fn renew(&mut self, plugin: &Arc<str>) {
+        self.store.data_mut().renew(plugin, &self.limits);
     }
 
     /// Asks for the list of tools.
@@ -103,6 +133,8 @@ impl Instance {
         let bound = Bound::of(&run);
         let state = self.store.data_mut();
         (state.run, state.writable) = (run, Some(writable));
+        state.relative.hear(&request.arguments);
+        self.calls += 1;
         self.store.as_context_mut().set_epoch_deadline(1);
         let called = bound.hold(self.guest.call(&mut self.store, request)).await;
         self.used(called)
@@ -110,7 +142,7 @@ impl Instance {
 
     fn used<T>(self, outcome: wasmtime::Result<T>) -> Used<T> {
         let outcome = outcome.map_err(|error| describe(&error, &self.store, &self.limits));
-        Used { outcome, store: self.store }
+        Used { outcome, instance: self }
     }
 }
 

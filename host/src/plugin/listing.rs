@@ -9,10 +9,13 @@ use crate::call::{Hints, ToolDef};
 use crate::tool::{Schema, exposed_name};
 
 /// Tools of one plugin. More than a model can choose from.
-const MAX_TOOLS: usize = 256;
+pub(super) const MAX_TOOLS: usize = 256;
 
 /// Characters of a description; the longest in use are some thousands.
-const MAX_DESCRIPTION: usize = 16_000;
+pub(super) const MAX_DESCRIPTION: usize = 16_000;
+
+/// Bytes of all that the tools of one plugin say of themselves. It is read at every start.
+const MAX_SIZE: usize = 4 << 20;
 
 /// What has been found out about a component: all that listing its tools takes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,6 +64,24 @@ pub(super) fn check(contract: Contract, listed: Vec<Untold>) -> Result<Listing, 
         tools.push(tool);
     }
     Ok(Listing { contract, tools, uncallable: Vec::new() })
+}
+
+impl Listing {
+    /// The same, unless it says more than anybody could read.
+    pub(super) fn bounded(self) -> Result<Self, LoadError> {
+        let schema = |value: &Value| value.to_string().len();
+        let one = |tool: &ToolDef| {
+            tool.description.len() + schema(&tool.parameters) + tool.output.as_ref().map_or(0, schema)
+        };
+        let size: usize = self.tools.iter().map(one).sum();
+        if size > MAX_SIZE {
+            let (size, most) = (size >> 20, MAX_SIZE >> 20);
+            return Err(LoadError::Tool(format!(
+                "what its tools say of themselves has {size} MiB, and at most {most} are allowed"
+            )));
+        }
+        Ok(self)
+    }
 }
 
 fn check_one(tool: Untold) -> Result<ToolDef, String> {

@@ -10,10 +10,12 @@ use super::failure::LoadError;
 use super::http::{Injection, Injections};
 use super::listing::{Listing, Uncallable};
 use super::meet;
+use super::reuse::Reuse;
 use super::source::{Digest, Source};
 use super::stock::Stock;
 use crate::call::ToolDef;
 use crate::limit::Limits;
+use crate::manifest;
 
 /// A component that has been looked at. Clones share everything.
 #[derive(Clone)]
@@ -23,14 +25,24 @@ pub struct Plugin(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     pub(super) name: Arc<str>,
     pub(super) engine: Engine,
-    pub(super) source: Source,
-    pub(super) digest: Digest,
-    pub(super) listing: Listing,
+    pub(super) met: Met,
     pub(super) linked: OnceLock<Result<Linked, String>>,
     pub(super) injections: Injections,
+    /// Where instances serve several calls.
+    pub(super) reuse: Option<Reuse>,
     pub(super) stock: Stock,
     pub(super) calls: AtomicU64,
     pub(super) restocking: AtomicBool,
+}
+
+/// What has been found out about a component.
+#[derive(Clone)]
+pub(super) struct Met {
+    source: Source,
+    digest: Digest,
+    /// What it is remembered by.
+    record: Digest,
+    listing: Listing,
 }
 
 impl Plugin {
@@ -42,79 +54,83 @@ impl Plugin {
         limits: &Limits,
     ) -> Result<Self, LoadError> {
         let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
-        if let Some(known) = Self::of_cache(engine, name, &source, &digest) {
-            return Ok(known);
+        if !source.admits(&digest) {
+            return Err(LoadError::Pinned);
         }
-        let (listing, linked) = meet::meet(engine, name, &source, &digest, limits).await?;
-        Ok(Self::new(engine, name, source, digest, listing, OnceLock::from(Ok(linked))))
+        let words = source.words();
+        let record = digest.with(words.as_deref());
+        if let Some(known) = engine.cache().and_then(|cache| cache.known(&record)) {
+            let met = Met { source, digest, record, listing: known.listing };
+            return Ok(Self::new(engine, name, met, OnceLock::new()));
+        }
+        let (listing, linked) = meet::meet(engine, name, (&source, words), &record, limits).await?;
+        let met = Met { source, digest, record, listing };
+        Ok(Self::new(engine, name, met, OnceLock::from(Ok(linked))))
     }
 
     /// The same of a component that has been seen before; nothing where it has not.
-    pub fn known(engine: &Engine, name: &str, source: &Source) -> Result<Option<Self>, LoadError> {
-        let digest = engine.digest(source).map_err(|error| meet::unreadable(source, error))?;
-        Ok(Self::of_cache(engine, name, source, &digest))
+    pub fn known(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
+        let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
+        if !source.admits(&digest) {
+            return Err(LoadError::Pinned);
+        }
+        let record = digest.with(source.words().as_deref());
+        let known = engine.cache().and_then(|cache| cache.known(&record));
+        Ok(known.map(|known| {
+            let met = Met { source, digest, record, listing: known.listing };
+            Self::new(engine, name, met, OnceLock::new())
+        }))
     }
 
-    fn of_cache(engine: &Engine, name: &str, source: &Source, digest: &Digest) -> Option<Self> {
-        let known = engine.cache()?.known(digest)?;
-        Some(Self::new(engine, name, source.clone(), digest.clone(), known.listing, OnceLock::new()))
-    }
-
-    fn new(
-        engine: &Engine,
-        name: &str,
-        source: Source,
-        digest: Digest,
-        listing: Listing,
-        linked: OnceLock<Result<Linked, String>>,
-    ) -> Self {
+    fn new(engine: &Engine, name: &str, met: Met, linked: OnceLock<Result<Linked, String>>) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
         let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner {
-            name,
-            engine,
-            source,
-            digest,
-            listing,
-            linked,
-            injections,
-            stock,
-            calls,
-            restocking,
-        }))
+        Self(Arc::new(Inner { name, engine, met, linked, injections, reuse: None, stock, calls, restocking }))
     }
 
     /// The same plugin, with headers that haft adds to its requests and the plugin never sees.
     /// They grant nothing: a host must be granted as well.
     #[must_use]
     pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
+        self.changed(|inner| inner.injections = injections.into_iter().collect())
+    }
+
+    /// The same plugin, whose instances serve several calls.
+    #[must_use]
+    pub fn with_reuse(self, reuse: manifest::Reuse) -> Self {
+        self.changed(|inner| inner.reuse = Some(Reuse::new(reuse)))
+    }
+
+    /// The same plugin with a change, and with no instance yet.
+    fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
         let own = &*self.0;
-        let (source, digest) = (own.source.clone(), own.digest.clone());
-        let (listing, linked) = (own.listing.clone(), own.linked.clone());
-        let same = Self::new(&own.engine, &own.name, source, digest, listing, linked);
-        let Some(inner) = Arc::into_inner(same.0) else { return self };
-        Self(Arc::new(Inner { injections: injections.into_iter().collect(), ..inner }))
+        let same = Self::new(&own.engine, &own.name, own.met.clone(), own.linked.clone());
+        let Some(mut inner) = Arc::into_inner(same.0) else { return self };
+        inner.injections = own.injections.clone();
+        inner.reuse = own.reuse.as_ref().map(|reuse| Reuse::new(reuse.settings()));
+        change(&mut inner);
+        Self(Arc::new(inner))
     }
 
     /// The tools it lists, by the names it gives them.
     pub fn tools(&self) -> &[ToolDef] {
-        &self.0.listing.tools
+        &self.0.met.listing.tools
     }
 
     /// What it exports and cannot be called, with the reasons.
     pub fn uncallable(&self) -> &[Uncallable] {
-        &self.0.listing.uncallable
+        &self.0.met.listing.uncallable
     }
 
     /// The contract it keeps.
     pub fn contract(&self) -> Contract {
-        self.0.listing.contract
+        self.0.met.listing.contract
     }
 
     /// SHA-256 of the component, in hexadecimal.
     pub fn digest(&self) -> &str {
-        self.0.digest.as_str()
+        self.0.met.digest.as_str()
     }
 }
 
@@ -126,13 +142,14 @@ impl Inner {
     }
 
     fn load(&self) -> Result<Linked, LoadError> {
-        let known = self.engine.cache().and_then(|cache| Some((cache, cache.known(&self.digest)?)));
-        let kept = known.and_then(|(cache, known)| cache.load(self.engine.wasmtime(), &known.code));
+        let (engine, Met { source, digest, record, listing }) = (&self.engine, &self.met);
+        let known = engine.cache().and_then(|cache| Some((cache, cache.known(record)?)));
+        let kept = known.and_then(|(cache, known)| cache.load(engine.wasmtime(), &known.code));
         let component = match kept {
             Some(component) => component,
-            None => meet::recompile(&self.engine, &self.source, &self.digest, &self.listing)?,
+            None => meet::recompile(engine, source, (digest, record), listing)?,
         };
-        Linked::new(&self.engine, &component)
+        Linked::new(engine, &component)
     }
 }
 

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use wasmtime::component::Component;
 
 use super::cache::Code;
-use super::contract::Linked;
+use super::contract::{Contract, Linked};
 use super::engine::Engine;
 use super::failure::{End, LoadError};
 use super::http::Injections;
 use super::instance::Instance;
 use super::listing::Listing;
+use super::sections::{self, WIT_SECTION};
 use super::source::{Digest, Source};
 use super::state::Run;
 use super::threads::Lost;
-use super::wall;
+use super::{typed, wall};
 use crate::grant::Grant;
 use crate::limit::Limits;
 
@@ -23,14 +24,68 @@ use crate::limit::Limits;
 pub(super) async fn meet(
     engine: &Engine,
     name: &str,
-    source: &Source,
-    digest: &Digest,
+    (source, words): (&Source, Option<String>),
+    record: &Digest,
     limits: &Limits,
 ) -> Result<(Listing, Linked), LoadError> {
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
-    let compiled = engine.threads().own(move || compile(&own, &own_source)).await;
-    let (linked, code) = compiled.map_err(lost)??;
+    let underway = engine.compilations().begin(engine.threads(), name, source.size()).await;
+    let compiled = engine.threads().own(move || compile(&own, &own_source, words)).await;
+    drop(underway);
+    let (linked, listing, code) = compiled.map_err(lost)??;
+    let listing = match listing {
+        Some(listing) => listing,
+        None => ask(engine, name, &linked, limits).await?,
+    }
+    .bounded()?;
+    if let Some(code) = code {
+        let (own, own_record, own_listing) = (engine.clone(), record.clone(), listing.clone());
+        let learn = move || own.cache().map(|cache| cache.learn(&own_record, code, &own_listing));
+        engine.threads().own(learn).await.map_err(lost)?;
+    }
+    Ok((listing, linked))
+}
+
+/// What compiling a component comes to: itself, what it lists where nobody has to ask it for that, and
+/// where its code is kept.
+type Compiled = (Linked, Option<Listing>, Option<Code>);
+
+fn compile(engine: &Engine, source: &Source, words: Option<String>) -> Result<Compiled, LoadError> {
+    let bytes = source.read().map_err(|error| unreadable(source, error))?;
+    let (component, code) = engine.compile(&bytes)?;
+    let linked = Linked::new(engine, &component)?;
+    let listing = match linked.contract() {
+        Contract::Typed => {
+            let exports = typed::Exports::of(engine.wasmtime(), &component);
+            Some(typed::listing(&exports, &docs(&bytes, words.as_deref()))?)
+        }
+        Contract::Plugin | Contract::Act => None,
+    };
+    Ok((linked, listing, code))
+}
+
+/// What is written about a component: inside it, else beside it. That it cannot be read is no reason
+/// to do without its functions.
+fn docs(bytes: &[u8], words: Option<&str>) -> typed::Docs {
+    let sections = sections::read(bytes).unwrap_or_default();
+    let (docs, problems) = typed::Docs::decode(&sections.wit);
+    let problems = problems.iter().map(|problem| format!("its section `{WIT_SECTION}`: {problem}"));
+    for problem in sections.problems.iter().cloned().chain(problems) {
+        tracing::warn!("what is written about a plugin cannot be used: {problem}");
+    }
+    match words.filter(|_| docs.is_empty()) {
+        Some(words) => typed::Docs::parse(words).unwrap_or_else(|problem| {
+            tracing::warn!("what is written beside a plugin cannot be used: {problem}");
+            typed::Docs::default()
+        }),
+        None => docs,
+    }
+}
+
+/// Asks a component for its tools, granting nothing.
+async fn ask(engine: &Engine, name: &str, linked: &Linked, limits: &Limits) -> Result<Listing, LoadError> {
+    let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
     let listed = engine.threads().run(wall::nowhere(), move |handle, sender| {
         let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
@@ -39,19 +94,7 @@ pub(super) async fn meet(
         // Nobody waiting any more is no reason to fail.
         let _ = sender.send(listed);
     });
-    let listing = listed.await.map_err(lost)??;
-    if let Some(code) = code {
-        let (own, own_digest, own_listing) = (engine.clone(), digest.clone(), listing.clone());
-        let learn = move || own.cache().map(|cache| cache.learn(&own_digest, code, &own_listing));
-        engine.threads().own(learn).await.map_err(lost)?;
-    }
-    Ok((listing, linked))
-}
-
-fn compile(engine: &Engine, source: &Source) -> Result<(Linked, Option<Code>), LoadError> {
-    let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    let (component, code) = engine.compile(&bytes)?;
-    Ok((Linked::new(engine, &component)?, code))
+    listed.await.map_err(lost)?
 }
 
 async fn list(
@@ -73,7 +116,7 @@ async fn list(
 pub(super) fn recompile(
     engine: &Engine,
     source: &Source,
-    digest: &Digest,
+    (digest, record): (&Digest, &Digest),
     listing: &Listing,
 ) -> Result<Component, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
@@ -82,16 +125,13 @@ pub(super) fn recompile(
     }
     let (component, code) = engine.compile(&bytes)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.learn(digest, code, listing);
+        cache.learn(record, code, listing);
     }
     Ok(component)
 }
 
 pub(super) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
-    let path = match source {
-        Source::Embedded(_) => "built in".to_owned(),
-        Source::File(path) => path.display().to_string(),
-    };
+    let path = source.path().map_or_else(|| "built in".to_owned(), |path| path.display().to_string());
     LoadError::Read { path, error }
 }
 

@@ -6,13 +6,15 @@
 //!   it when the component has been seen before.
 //! - [`PluginTool`]: one of its tools, behind the [`Tool`](crate::tool::Tool) trait.
 //!
-//! A call gets a fresh instance that nothing else ever uses. It may be made ahead of the call.
+//! A call gets a fresh instance that nothing else ever uses. It may be made ahead of the call. Where
+//! program.toml asks for it, an instance serves several calls with the same rights.
 
 mod act;
 mod answer;
 mod bindings;
 mod cache;
 mod clock;
+mod compilations;
 mod contract;
 mod decisions;
 mod descriptors;
@@ -25,6 +27,7 @@ mod host;
 mod http;
 pub mod inspect;
 mod instance;
+mod leftover;
 mod listing;
 mod loaded;
 mod meet;
@@ -32,6 +35,7 @@ mod network;
 mod noted;
 mod output;
 mod restock;
+mod reuse;
 mod sections;
 mod source;
 mod state;

@@ -62,6 +62,11 @@ impl Refused {
         }
     }
 
+    /// Forgets what was refused.
+    pub(super) fn clear(&self) {
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Addresses::default();
+    }
+
     /// Where it wanted to connect to, in order.
     pub(super) fn connections(&self) -> Vec<String> {
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);

@@ -41,6 +41,11 @@ impl Captured {
         String::from_utf8_lossy(&bytes).trim_end().to_owned()
     }
 
+    /// Forgets what was printed.
+    pub(super) fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+    }
+
     fn take(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_KEPT.saturating_sub(kept.first.len()).min(bytes.len());

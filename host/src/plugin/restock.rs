@@ -34,6 +34,8 @@ impl Inner {
     pub(super) fn restock_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
         let in_use = plugin.engine.ahead() > 0 && plugin.calls.load(Ordering::Relaxed) > 1;
         if !in_use
+            // What is kept is as good as what would be made.
+            || plugin.reuse.is_some()
             || !plugin.stock.has_room(&grant, &limits)
             || plugin.restocking.swap(true, Ordering::Relaxed)
         {

@@ -14,6 +14,9 @@ use sha2::{Digest as _, Sha256};
 /// The largest component that is read: ten times one with a whole Python inside.
 const MAX_COMPONENT: u64 = 256 << 20;
 
+/// Bytes of a WIT package beside a component.
+const MAX_WORDS: u64 = 2 << 20;
+
 /// A file changed this lately could change again without its time stamps telling.
 const SETTLED: Duration = Duration::from_secs(2);
 
@@ -24,6 +27,8 @@ pub enum Source {
     Embedded(&'static [u8]),
     /// A file.
     File(PathBuf),
+    /// A file that must be one component and no other: SHA-256, in hexadecimal.
+    Pinned(PathBuf, String),
 }
 
 /// SHA-256 of a component, in hexadecimal.
@@ -42,11 +47,19 @@ pub(super) struct Stamp {
 }
 
 impl Source {
-    /// The file, if it is one.
+    /// The file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Embedded(_) => None,
-            Self::File(path) => Some(path),
+            Self::File(path) | Self::Pinned(path, _) => Some(path),
+        }
+    }
+
+    /// Whether a component of this digest may be used as this one.
+    pub(super) fn admits(&self, digest: &Digest) -> bool {
+        match self {
+            Self::Embedded(_) | Self::File(_) => true,
+            Self::Pinned(_, pinned) => digest.as_str() == pinned,
         }
     }
 
@@ -54,14 +67,40 @@ impl Source {
     pub(super) fn read(&self) -> io::Result<Cow<'static, [u8]>> {
         match self {
             Self::Embedded(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::File(path) => read_bounded(path).map(Cow::Owned),
+            Self::File(path) | Self::Pinned(path, _) => read_bounded(path, MAX_COMPONENT).map(Cow::Owned),
         }
+    }
+
+    /// How many bytes there are, as far as can be told without reading them.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Embedded(bytes) => bytes.len() as u64,
+            Self::File(path) | Self::Pinned(path, _) => {
+                std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+            }
+        }
+    }
+
+    /// What is written about the component in the file `NAME.wit` beside it, where there is one that
+    /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
+    pub(super) fn words(&self) -> Option<String> {
+        let Self::File(path) = self else { return None };
+        let path = path.with_extension("wit");
+        let read = read_bounded(&path, MAX_WORDS).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+        });
+        let heard = |error: &io::Error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!("`{}` is not used: {error}", path.display());
+            }
+        };
+        read.inspect_err(heard).ok()
     }
 
     /// The state the file is in; `None` for what has no file or was changed just now.
     pub(super) fn stamp(&self) -> Option<Stamp> {
         use std::os::unix::fs::MetadataExt;
-        let Self::File(path) = self else { return None };
+        let path = self.path()?;
         let metadata = std::fs::metadata(path).ok()?;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(metadata.ctime().try_into().ok()?);
         if changed.elapsed().ok()? < SETTLED {
@@ -88,12 +127,20 @@ impl Digest {
         Self(text)
     }
 
+    /// The digest of a component with words beside it, as haft looks up what it found out about both.
+    pub(super) fn with(&self, words: Option<&str>) -> Self {
+        match words {
+            Some(words) => Self::of(format!("{} {}", self.0, Self::of(words.as_bytes()).0).as_bytes()),
+            None => self.clone(),
+        }
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // Opening a FIFO to read it would wait for somebody to write it.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -101,9 +148,9 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a file"));
     }
     let mut bytes = Vec::new();
-    file.take(MAX_COMPONENT + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_COMPONENT {
-        let message = format!("larger than {} MiB", MAX_COMPONENT >> 20);
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let message = format!("larger than {} MiB", most >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)

@@ -11,7 +11,7 @@ use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-use super::files::Seals;
+use super::files::{Relative, Seals};
 use super::http::Http;
 use super::network::{self, Refused};
 use super::output::Captured;
@@ -48,6 +48,7 @@ pub(super) struct State {
     pub(super) budget: Budget,
     pub(super) run: Run,
     pub(super) wanted: Wanted,
+    pub(super) relative: Relative,
     pub(super) refused: Refused,
     pub(super) http: Http,
     pub(super) stdout: Captured,
@@ -115,7 +116,35 @@ impl State {
         let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
         let wasi = wasi(&grant, &stdout, &stderr, &refused);
         let budget = Budget::new(limits);
-        Self { wasi, table, grant, seals, writable: None, budget, run, wanted, refused, http, stdout, stderr }
+        let relative = Relative::default();
+        Self {
+            wasi,
+            table,
+            grant,
+            seals,
+            writable: None,
+            budget,
+            run,
+            wanted,
+            relative,
+            refused,
+            http,
+            stdout,
+            stderr,
+        }
+    }
+}
+
+impl State {
+    /// Forgets the call that is over: what it was refused, what it printed, who listened to it and
+    /// where it could write. Its guest's memory and what that has open stay as they are.
+    pub(super) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
+        (self.run, self.writable) = (Run::idle(plugin, limits), None);
+        self.wanted = self.wanted.lasting();
+        self.refused.clear();
+        self.http.renew();
+        self.stdout.clear();
+        self.stderr.clear();
     }
 }
 

@@ -1,5 +1,6 @@
 //! A tool of a plugin. Makes a fresh instance for every call, or takes one that was made ahead and
-//! never used, and turns whatever the guest does into an answer.
+//! never used, or one that was kept where that is asked for, and turns whatever the guest does into
+//! an answer.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -12,9 +13,10 @@ use super::answer;
 use super::contract::Request;
 use super::failure::End;
 use super::hints::Refused;
-use super::instance::Instance;
+use super::instance::{Instance, Used};
 use super::loaded::{Inner, Plugin};
 use super::noted;
+use super::reuse::{Ground, NoTurn, Reuse, Turn};
 use super::state::{Run, State};
 use super::threads::Lost;
 use super::writable::Writable;
@@ -31,6 +33,8 @@ pub enum GrantPlace {
     Sandbox,
     /// The tool is a plugin's and follows its `[plugins.grant]`.
     Plugin,
+    /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
+    Package(String),
     /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
     FetchAllow,
     /// The tool comes with haft and reaches the host of `[builtins] search_url`.
@@ -60,6 +64,8 @@ struct Job {
     notes: Notes,
     place: GrantPlace,
     only_reads: bool,
+    /// Where the plugin's instances serve several calls.
+    turn: Option<Turn>,
 }
 
 impl PluginTool {
@@ -67,6 +73,17 @@ impl PluginTool {
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
         Self { plugin: plugin.clone(), def, own_name: own.name.clone(), place, output: OnceLock::new() }
+    }
+
+    /// Waits until the plugin may serve one more call.
+    async fn turn(&self, reuse: &Reuse, context: &Context<'_>) -> Result<Turn, ToolError> {
+        let turn = reuse.turn(context.limits, context.cancel).await;
+        turn.map_err(|none| {
+            if matches!(none, NoTurn::Busy { .. }) {
+                context.notes.timed_out();
+            }
+            ToolError::ExecutionFailed(format!("`{}` {none}", self.def.name))
+        })
     }
 
     fn output(&self) -> Option<Arc<Schema>> {
@@ -97,6 +114,10 @@ impl Tool for PluginTool {
         let _stops_with_this_future = cancel.clone().drop_guard();
         let grant = Arc::new(grant);
         let plugin = self.plugin.0.clone();
+        let turn = match &plugin.reuse {
+            Some(reuse) => Some(self.turn(reuse, context).await?),
+            None => None,
+        };
         let ready = plugin.prepare(&grant).await;
         let writable = ready.map_err(|lost| named(&self.def.name, lost_error(&lost)))?;
         let job = Job {
@@ -114,6 +135,7 @@ impl Tool for PluginTool {
             notes: context.notes.clone(),
             place: self.place.clone(),
             only_reads,
+            turn,
         };
         let own = self.plugin.0.clone();
         let answered = own.engine.threads().run(job.writable.clone(), move |handle, sender| {
@@ -123,6 +145,8 @@ impl Tool for PluginTool {
                 Inner::restock_later(&plugin, job.grant, job.limits);
             }
             drop(remains);
+            // Now the next call may have an instance.
+            drop(job.turn);
         });
         let answer = answered.await.unwrap_or_else(|lost| Err(lost_error(&lost)));
         answer.map_err(|error| named(&self.def.name, error))
@@ -150,28 +174,38 @@ const ENDED: &str = "\u{0}";
 
 impl Inner {
     /// Does one job, and returns what is left to be cleared away when the caller has its answer.
-    async fn answer(&self, job: &Job) -> (Result<ToolResult, ToolError>, Option<wasmtime::Store<State>>) {
-        let instance = match self.instance(job).await {
+    async fn answer(self: &Arc<Self>, job: &Job) -> (Result<ToolResult, ToolError>, Option<Instance>) {
+        let ground = job.turn.as_ref().map(|_| Ground::of(&job.grant, &job.writable));
+        let instance = match self.instance(job, ground.as_ref()).await {
             Ok(instance) => instance,
             Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let used = instance.call(&job.request, (self.run(job), job.writable.clone())).await;
-        let state = used.store.data();
+        let Used { outcome, instance } =
+            instance.call(&job.request, (self.run(job), job.writable.clone())).await;
+        let state = instance.state();
         self.log_output(state);
         state.http.decisions().tell(&job.request.id, &job.events);
         noted::used(&job.notes, state);
-        let answer = match used.outcome {
+        let is_alive = outcome.is_ok();
+        let answer = match outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
             Ok(Err(error)) => Err(self.refusal(error, state, job)),
             Err(end) => Err(self.ended(&end, Some(state), job)),
         };
-        (answer, Some(used.store))
+        match ground.filter(|_| is_alive) {
+            Some(ground) => (answer, Reuse::keep(self, instance, ground)),
+            None => (answer, Some(instance)),
+        }
     }
 
-    async fn instance(&self, job: &Job) -> Result<Instance, End> {
-        if let Some(instance) = self.stock.take(&job.grant, &job.limits) {
+    async fn instance(&self, job: &Job, ground: Option<&Ground>) -> Result<Instance, End> {
+        let kept = match (&self.reuse, ground) {
+            (Some(reuse), Some(ground)) => reuse.take(&job.grant, &job.limits, ground),
+            _ => self.stock.take(&job.grant, &job.limits),
+        };
+        if let Some(instance) = kept {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;

@@ -61,6 +61,19 @@ impl Wanted {
 }
 
 impl Wanted {
+    /// What is still true in the next call of the same instance: what a C library asks for once.
+    #[must_use]
+    pub(super) fn lasting(&self) -> Self {
+        Self {
+            files: self.files,
+            environment: self.environment,
+            arguments: self.arguments,
+            unopened: self.unopened.clone(),
+            opened: self.opened,
+            ..Self::default()
+        }
+    }
+
     /// Notes that `path` stays closed, whatever is granted.
     pub(super) fn closed(&mut self, closed: Closed, path: PathBuf, what_for: Use) {
         if self.sealed.len() < Few::MAX {

@@ -76,6 +76,16 @@ impl Writable {
         Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
     }
 
+    /// What the directories of `grant`, whose writable ones these are, are at this moment; none for one
+    /// that cannot be opened.
+    pub(super) fn identities(&self, grant: &Grant) -> Vec<Option<Identity>> {
+        let identity_of = |root: &Root| match self.0.roots.iter().find(|(own, _)| own == root) {
+            Some((_, opened)) => opened.as_ref().ok().map(|(_, identity)| *identity),
+            None => open(root).ok().map(|(_, identity)| identity),
+        };
+        grant.preopens().iter().map(|preopen| identity_of(&preopen.root)).collect()
+    }
+
     /// The directories that could be opened.
     pub(super) fn directories(&self) -> impl Iterator<Item = &File> {
         self.opened().map(|(directory, _)| directory)

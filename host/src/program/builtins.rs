@@ -16,6 +16,17 @@ struct Builtin {
 
 const BUILTINS: &[Builtin] = include!("../../../plugins/builtins.rs");
 
+/// The component of this name that comes with haft, and the name.
+pub fn builtin(name: &str) -> Option<(&'static str, &'static [u8])> {
+    let found = BUILTINS.iter().find(|builtin| builtin.name == name);
+    found.map(|builtin| (builtin.name, builtin.component))
+}
+
+/// The names of all components that come with haft.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    BUILTINS.iter().map(|builtin| builtin.name)
+}
+
 /// The variable that tells `search` where to ask.
 const SEARCH_URL: &str = "SEARCH_URL";
 
@@ -43,6 +54,7 @@ fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wan
         place,
         limits: Limits::default(),
         declared: None,
+        package: None,
     })
 }
 

@@ -65,7 +65,7 @@ impl Assembly<'_> {
 }
 
 /// What a command tool of program.toml runs.
-fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
+pub(super) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
     let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
     let folder = manifest.path.parent().unwrap_or(Path::new(""));
     CommandSpec {

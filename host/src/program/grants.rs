@@ -5,8 +5,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::Places;
-use crate::grant::{Grant, HostPattern, Root, SandboxMode};
-use crate::manifest::{GrantTable, Located, Manifest, Plugin};
+use crate::grant::{Grant, Right, RightError, Root, SandboxMode};
+use crate::manifest::{GrantTable, Located, Manifest, Package, Plugin};
+use crate::package::{Bundle, lock_path};
 use crate::report::Problem;
 
 /// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`. Without a
@@ -15,14 +16,6 @@ use crate::report::Problem;
 pub struct Allow {
     plugin: Option<String>,
     right: Right,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Right {
-    Read(String),
-    Write(String),
-    Host(HostPattern),
-    Env(String),
 }
 
 /// Why a text is not an [`Allow`].
@@ -39,42 +32,36 @@ pub enum AllowError {
 impl FromStr for Allow {
     type Err = AllowError;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (what, value) = text.split_once('=').ok_or(AllowError::Form)?;
-        let (plugin, what) = match what.split_once(':') {
-            Some((plugin, what)) => (Some(plugin.to_owned()), what),
-            None => (None, what),
+    fn from_str(text: &str) -> Result<Self, AllowError> {
+        let (what, _) = text.split_once('=').ok_or(AllowError::Form)?;
+        let (plugin, right) = match what.split_once(':') {
+            Some((plugin, _)) => (Some(plugin.to_owned()), text.get(plugin.len() + 1..).unwrap_or_default()),
+            None => (None, text),
         };
-        let right = match what {
-            _ if value.is_empty() => return Err(AllowError::Form),
-            "read" => Right::Read(value.into()),
-            "write" => Right::Write(value.into()),
-            "host" => Right::Host(value.parse()?),
-            "env" => Right::Env(value.into()),
-            _ => return Err(AllowError::Form),
-        };
-        Ok(Self { plugin, right })
+        match right.parse() {
+            Ok(right) => Ok(Self { plugin, right }),
+            Err(RightError::Form) => Err(AllowError::Form),
+            Err(RightError::Host(error)) => Err(AllowError::Host(error)),
+        }
     }
 }
 
-impl Right {
-    /// Adds the right; relative paths start from the current directory, as on any command line.
-    fn add(&self, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
-        let root = |path: &str| -> anyhow::Result<Root> {
-            let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
-            let root = root(&std::env::current_dir()?, &path)?;
-            match refusal(&root, places)? {
-                Some(refusal) => anyhow::bail!("{refusal}"),
-                None => Ok(root),
-            }
-        };
-        Ok(match self {
-            Self::Read(path) => grant.with_read(root(path)?),
-            Self::Write(path) => grant.with_write(root(path)?),
-            Self::Host(host) => grant.with_host(host.clone()),
-            Self::Env(name) => grant.with_env(name),
-        })
-    }
+/// Adds a right; relative paths start from the current directory, as on any command line.
+fn with_right(right: &Right, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
+    let root = |path: &str| -> anyhow::Result<Root> {
+        let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
+        let root = root(&std::env::current_dir()?, &path)?;
+        match refusal(&root, places)? {
+            Some(refusal) => anyhow::bail!("{refusal}"),
+            None => Ok(root),
+        }
+    };
+    Ok(match right {
+        Right::Read(path) => grant.with_read(root(path)?),
+        Right::Write(path) => grant.with_write(root(path)?),
+        Right::Host(host) => grant.with_host(host.clone()),
+        Right::Env(name) => grant.with_env(name),
+    })
 }
 
 /// What the built-in tools, `bash` and commands may do.
@@ -103,23 +90,100 @@ pub(super) fn sandbox(
     if sandbox.unix_sockets {
         grant = grant.with_unix_sockets(true);
     }
-    sealed(allowed(grant, allow, None, places)?, manifest, places)
+    Ok(allowed(grant, allow, None, places)?.with_seals_of(&seals(manifest, places)?))
 }
 
-/// Closes haft's own directories and the keys that program.toml names, and keeps program.toml as it
-/// is: a tool that could write it would grant itself what it likes for the next run.
-fn sealed(mut grant: Grant, manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
+/// What is closed to every tool of a program: haft's own directories, the keys that program.toml names
+/// and, for writing, program.toml itself: a tool that could write it would grant itself what it
+/// likes for the next run. Allows nothing.
+fn seals(manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
-    for own in places.own()? {
-        grant = grant.with_hidden(root(&base, own)?);
-    }
+    let mut grant = places.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
     for key in manifest.secret_files() {
         grant = grant.with_hidden(root(&base, &manifest.resolve(key, &places.home))?);
     }
+    if let Some(kept) = places.kept()? {
+        grant = grant.with_fixed(root(&base, kept)?);
+    }
     if !manifest.path.as_os_str().is_empty() {
         grant = grant.with_fixed(root(&base, &manifest.path)?);
+        grant = grant.with_fixed(root(&base, &lock_path(&manifest.path))?);
     }
     Ok(grant)
+}
+
+/// What `git` may do while a package is fetched, besides writing where it is fetched to.
+pub(super) fn errand(places: &Places) -> anyhow::Result<Grant> {
+    let grant = Grant::none().with_read_anywhere().with_network(true);
+    Ok(grant.with_seals_of(&seals(&Manifest::default(), places)?))
+}
+
+/// What each enabled plugin of the package `declared` may do: what it asks for and the program allows.
+/// Paths start from the program's folder, whoever wrote them.
+pub(super) fn package(
+    manifest: &Manifest,
+    places: &Places,
+    (sandbox, allow): (&Grant, &[Allow]),
+    package: (&Package, &Bundle),
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Grant>> {
+    let (declared, bundle) = package;
+    let given = table(manifest, places, &declared.grant, problems)?;
+    let seals = seals(manifest, places)?;
+    let grant = |(plugin, _, _): (&Plugin, _, _)| {
+        let mut grant = asked(manifest, places, &plugin.grant.rights())?.meet(&given);
+        if let Some(workspace) = sandbox.workspace() {
+            grant = grant.with_workspace(workspace.clone());
+        }
+        let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
+        Ok(grant.with_seals_of(&seals))
+    };
+    bundle.components().map(grant).collect()
+}
+
+/// Rights that somebody else's program.toml asks for. What no program can grant is left out.
+fn asked(manifest: &Manifest, places: &Places, rights: &[Right]) -> anyhow::Result<Grant> {
+    let base = std::env::current_dir()?;
+    let mut grant = Grant::none();
+    for right in rights {
+        grant = match right {
+            Right::Read(path) | Right::Write(path) => {
+                let root = root(&base, &manifest.resolve(Path::new(path), &places.home))?;
+                match (refusal(&root, places)?, right) {
+                    (Some(_), _) => grant,
+                    (None, Right::Write(_)) => grant.with_write(root),
+                    (None, _) => grant.with_read(root),
+                }
+            }
+            Right::Host(host) => grant.with_host(host.clone()),
+            Right::Env(name) => grant.with_env(name),
+        };
+    }
+    Ok(grant)
+}
+
+/// The rights that the program gives to a package and no part of it asks for.
+pub(super) fn unasked(
+    manifest: &Manifest,
+    places: &Places,
+    declared: &Package,
+    bundle: &Bundle,
+) -> anyhow::Result<Vec<Right>> {
+    let plugins = bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
+    let mut all = Vec::new();
+    for plugin in plugins {
+        all.push(asked(manifest, places, &plugin.grant.rights())?);
+    }
+    let commands = bundle.manifest.tools.iter().flat_map(|tool| &tool.env);
+    all.push(commands.fold(Grant::none(), Grant::with_env));
+    let mut unasked = Vec::new();
+    for right in declared.grant.rights() {
+        let alone = asked(manifest, places, std::slice::from_ref(&right))?;
+        if !all.iter().any(|asked| asked.meet(&alone) != Grant::none()) {
+            unasked.push(right);
+        }
+    }
+    Ok(unasked)
 }
 
 /// The same rights, but reading only `read` and what may be written.
@@ -137,20 +201,26 @@ pub(super) fn plugins(
     sandbox: &Grant,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Grant>> {
-    unknown_plugins(manifest, allow)?;
+    let seals = seals(manifest, places)?;
     let grant = |plugin: &Plugin| {
         let mut grant = table(manifest, places, &plugin.grant, problems)?;
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
         let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
-        sealed(grant, manifest, places)
+        Ok(grant.with_seals_of(&seals))
     };
     manifest.plugins.iter().map(grant).collect()
 }
 
-fn unknown_plugins(manifest: &Manifest, allow: &[Allow]) -> anyhow::Result<()> {
-    let known = |name: &str| manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
+/// Fails where `allow` names a plugin that is none of the program's nor `of_packages`.
+pub(super) fn unknown_plugins(
+    manifest: &Manifest,
+    allow: &[Allow],
+    of_packages: &[&str],
+) -> anyhow::Result<()> {
+    let own = |name: &str| manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
+    let known = |name: &str| own(name) || of_packages.contains(&name);
     match allow.iter().filter_map(|allow| allow.plugin.as_deref()).find(|name| !known(name)) {
         Some(name) => anyhow::bail!("`--allow` names the plugin `{name}`, which this program does not have"),
         None => Ok(()),
@@ -173,7 +243,7 @@ fn table(
 
 fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, places: &Places) -> anyhow::Result<Grant> {
     let own = allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
-    own.map(|allow| &allow.right).try_fold(grant, |grant, right| right.add(grant, places))
+    own.map(|allow| &allow.right).try_fold(grant, |grant, right| with_right(right, grant, places))
 }
 
 fn written_roots(
@@ -210,8 +280,8 @@ fn written_root(
 /// One that haft's own lies in can be; tools get all of it but that.
 fn refusal(root: &Root, places: &Places) -> anyhow::Result<Option<String>> {
     for own in places.own()? {
-        if self::root(Path::new("/"), own)?.contains(root) {
-            let (path, own) = (root.path().display(), own.display());
+        if own.contains(root) {
+            let (path, own) = (root.path().display(), own.path().display());
             return Ok(Some(format!("`{path}` cannot be granted: `{own}` belongs to haft itself")));
         }
     }

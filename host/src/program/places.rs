@@ -3,8 +3,11 @@
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use etcetera::BaseStrategy;
+
+use crate::grant::Root;
 
 /// Where things are. haft's own state lies outside everything a tool may write by default.
 #[derive(Clone, Debug)]
@@ -23,6 +26,10 @@ pub struct Places {
     pub state: PathBuf,
     /// What a person sets up for all programs: `$XDG_CONFIG_HOME/haft`.
     pub config: PathBuf,
+    /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
+    pub store: PathBuf,
+    /// [`Self::own`], once it was found.
+    own: OnceLock<Vec<Root>>,
 }
 
 impl Places {
@@ -41,7 +48,9 @@ impl Places {
             cache: base.cache_dir().join("haft"),
             state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
             config: base.config_dir().join("haft"),
+            store: base.data_dir().join("haft/store"),
             home,
+            own: OnceLock::new(),
         })
     }
 
@@ -57,14 +66,31 @@ impl Places {
 
     /// haft's own directories, which no tool may read or write. They are made, since only what is
     /// there can be closed. One that haft may not make is left out: no tool could make it either.
-    pub fn own(&self) -> io::Result<Vec<&Path>> {
-        let all = [self.cache.as_path(), &self.state, &self.config];
-        let made = all.map(|directory| match create_private(directory) {
-            Ok(()) => Ok(Some(directory)),
-            Err(error) if is_forbidden(&error) => Ok(None),
-            Err(error) => Err(error),
-        });
-        made.into_iter().filter_map(Result::transpose).collect()
+    pub fn own(&self) -> io::Result<&[Root]> {
+        if let Some(known) = self.own.get() {
+            return Ok(known);
+        }
+        let mut own = Vec::new();
+        for directory in [&self.cache, &self.state, &self.config] {
+            if let Some(directory) = made(directory)? {
+                own.push(Root::resolve(Path::new("/"), directory)?);
+            }
+        }
+        Ok(self.own.get_or_init(|| own))
+    }
+
+    /// What tools may read and never write: what was installed. Made for the same reason.
+    pub fn kept(&self) -> io::Result<Option<&Path>> {
+        made(&self.store)
+    }
+}
+
+/// A directory that is there now; `None` for one that haft may not make.
+fn made(directory: &Path) -> io::Result<Option<&Path>> {
+    match create_private(directory) {
+        Ok(()) => Ok(Some(directory)),
+        Err(error) if is_forbidden(&error) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

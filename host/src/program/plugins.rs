@@ -3,16 +3,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use tokio::task::JoinSet;
 
+use super::packages::{self, Pinned};
 use super::{Assembly, Places, approvals, secrets};
 use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::manifest::{Component, Manifest, Plugin as Declared};
-use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source};
-use crate::report::Problem;
+use crate::manifest::{Component, Located, Manifest, Package, Plugin as Declared, PluginSecret};
+use crate::package::Kind;
+use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
+use crate::report::{Problem, Span};
 use crate::secret::Secrets;
 use crate::tool::{Approval, exposed_name};
 
@@ -26,24 +29,73 @@ pub(super) struct Wanted<'a> {
     pub(super) limits: Limits,
     /// What program.toml says of it; nothing for a built-in.
     pub(super) declared: Option<&'a Declared>,
+    /// The package it came in. What is declared is the package's then, and the program has its say here.
+    pub(super) package: Option<&'a Package>,
 }
 
-impl Assembly<'_> {
-    pub(super) async fn plugins(
+impl Wanted<'_> {
+    /// The headers that the program gives it: those of a package by the names that it asks for.
+    fn secrets(&self) -> Vec<&PluginSecret> {
+        let Some(declared) = self.declared else { return Vec::new() };
+        let Some(package) = self.package else { return declared.secrets.iter().collect() };
+        let is_asked =
+            |secret: &&PluginSecret| declared.secrets.iter().any(|asked| asked.name == secret.name);
+        package.secrets.iter().filter(is_asked).collect()
+    }
+
+    /// Whether the tool that is `own` to the plugin is offered under its exposed name.
+    fn offers(&self, own: &str, exposed: &str) -> bool {
+        is_offered(self.declared, own)
+            && self.package.is_none_or(|package| packages::offers(package, exposed))
+    }
+
+    /// Where it stands in the program's file.
+    fn span(&self) -> Option<Span> {
+        let own = self.declared.map(|plugin| plugin.component.span);
+        self.package.map(|package| package.name.span).or(own)
+    }
+}
+
+/// Those that may have a tool called `only`, and the others. Without `only` all of them may.
+pub(super) fn apart<'a>(wanted: Vec<Wanted<'a>>, only: Option<&str>) -> (Vec<Wanted<'a>>, Vec<Wanted<'a>>) {
+    let Some(only) = only else { return (wanted, Vec::new()) };
+    // An exposed name begins with the plugin's, even where it had to be shortened.
+    let plugin = only.split_once("__").map(|(plugin, _)| plugin);
+    let may_have = |wanted: &Wanted<'_>| match (plugin, wanted.declared) {
+        (Some(plugin), Some(_)) => wanted.name.eq_ignore_ascii_case(plugin),
+        (None, None) => true,
+        _ => false,
+    };
+    wanted.into_iter().partition(may_have)
+}
+
+impl<'m> Assembly<'m> {
+    /// The plugins that come with haft and those that the program declares, where they are enabled, with
+    /// what each may do: `grants` are those of the declared ones.
+    pub(super) fn wanted(
         &mut self,
-        engine: &Engine,
         places: &Places,
         sandbox: &Grant,
         grants: Vec<Grant>,
-        secrets: Secrets<'_>,
-    ) -> anyhow::Result<()> {
-        let mut wanted = self.builtins(sandbox);
+        pinned: &Pinned<'_>,
+    ) -> Vec<Wanted<'m>> {
+        let mut wanted: Vec<Wanted<'m>> = self.builtins(sandbox);
         for (plugin, grant) in self.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
-            match declared(self.manifest, places, plugin, grant) {
+            match declared(self.manifest, places, plugin, grant, pinned) {
                 Ok(plugin) => wanted.push(plugin),
                 Err(problem) => self.problems.push(problem),
             }
         }
+        wanted
+    }
+
+    /// Loads plugins and puts their tools in.
+    pub(super) async fn plugins(
+        &mut self,
+        engine: &Engine,
+        wanted: Vec<Wanted<'m>>,
+        secrets: Secrets<'_>,
+    ) -> anyhow::Result<()> {
         self.files.extend(wanted.iter().filter_map(|wanted| wanted.source.path().map(Path::to_owned)));
         let loaded = if self.known_only { known(engine, &wanted) } else { load_all(engine, &wanted).await };
         for (wanted, loaded) in wanted.iter().zip(loaded) {
@@ -51,9 +103,17 @@ impl Assembly<'_> {
                 None => self.is_complete = false,
                 Some(Ok(mut plugin)) => {
                     if let Some(declared) = wanted.declared {
-                        let injections = secrets::of_plugin(declared, secrets, &mut self.problems).await;
+                        let own = wanted.secrets();
+                        let injections = secrets::of_plugin(own, secrets, &mut self.problems).await;
                         plugin = plugin.with_injections(injections);
+                        // What a package asks for here is not its own to decide: the program opts in.
+                        if let Some(reuse) = declared.reuse.filter(|_| wanted.package.is_none()) {
+                            plugin = plugin.with_reuse(reuse);
+                        }
                     }
+                    let named =
+                        |one: &Uncallable| format!("`{}` of `{}` {}", one.name, wanted.name, one.reason);
+                    self.uncallable.extend(plugin.uncallable().iter().map(named));
                     self.add(wanted, &plugin)?;
                 }
                 Some(Err(error)) => self.problems.push(unloadable(wanted, &error)),
@@ -73,19 +133,30 @@ impl Assembly<'_> {
     }
 
     fn add(&mut self, wanted: &Wanted<'_>, plugin: &Plugin) -> anyhow::Result<()> {
-        let origin = wanted.declared.map_or_else(
-            || "built in".to_owned(),
-            |plugin| format!("plugin `{}` at {}", wanted.name, self.manifest.source.place(plugin.name.span)),
-        );
-        for own in plugin.tools().iter().filter(|own| is_offered(wanted.declared, &own.name)) {
+        let origin = match (wanted.package, wanted.declared) {
+            (Some(package), _) => format!("plugin `{}` of {}", wanted.name, self.origin_of(package)),
+            (None, Some(plugin)) => {
+                format!("plugin `{}` at {}", wanted.name, self.manifest.source.place(plugin.name.span))
+            }
+            (None, None) => "built in".to_owned(),
+        };
+        for own in plugin.tools() {
             let exposed = match wanted.declared {
                 None => own.name.clone(),
                 Some(_) => exposed_name(&[&wanted.name, &own.name]),
             };
+            if !wanted.offers(&own.name, &exposed) {
+                continue;
+            }
             let described = described(wanted.declared, own);
             let tool = PluginTool::new(plugin, &described, exposed, wanted.place.clone());
-            let approval = self.approval(wanted, &own.name);
-            self.insert(Arc::new(tool), wanted.grant.clone(), wanted.limits, origin.clone(), approval)?;
+            let (grant, approval) = (wanted.grant.clone(), self.approval(wanted, &own.name));
+            let inserted = self.insert(Arc::new(tool), grant, wanted.limits, origin.clone(), approval);
+            match (inserted, wanted.package) {
+                // Somebody else's choice of names does not keep the rest from working.
+                (Err(error), Some(package)) => self.left_out(package, error.to_string()),
+                (inserted, _) => inserted?,
+            }
         }
         Ok(())
     }
@@ -96,38 +167,60 @@ fn declared<'a>(
     places: &Places,
     plugin: &'a Declared,
     grant: Grant,
+    pinned: &Pinned<'_>,
 ) -> Result<Wanted<'a>, Problem> {
-    let Component::File(path) = &plugin.component.value else {
-        let problem = Problem::new(format!("plugin `{}` is not on this machine", plugin.name.as_str()));
-        let problem = problem.at(plugin.component.span, "only files can be loaded");
-        return Err(problem.hint("download the component and name the file here"));
+    let (name, component) = (plugin.name.as_str(), &plugin.component);
+    let source = Located { value: component.value.source(), span: component.span };
+    let pin = pinned.of(Kind::Plugin, name, &source)?;
+    let source = match (&component.value, pin) {
+        (Component::File(path), None) => Source::File(manifest.resolve(path, &places.home)),
+        (Component::File(path), Some(pin)) => {
+            Source::Pinned(manifest.resolve(path, &places.home), pin.kept.hex().to_owned())
+        }
+        (_, Some(pin)) if pinned.store.has(&pin.kept) => {
+            Source::Pinned(pinned.store.component(&pin.kept), pin.kept.hex().to_owned())
+        }
+        _ => return Err(packages::not_installed(name, component.span)),
     };
     Ok(Wanted {
-        name: plugin.name.as_str().to_owned(),
-        source: Source::File(manifest.resolve(path, &places.home)),
+        name: name.to_owned(),
+        source,
         grant,
         place: GrantPlace::Plugin,
         limits: plugin.limits,
         declared: Some(plugin),
+        package: None,
     })
 }
 
-/// Loads all at once, so that a first start uses every processor.
+/// Loads all: those that are known already one after the other, which takes less time than to hand
+/// them out, the others at once, so that a first start uses every processor.
 async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
+    let mut loaded: Vec<Option<Result<Plugin, LoadError>>> = Vec::with_capacity(wanted.len());
     let mut loading = JoinSet::new();
     for (index, wanted) in wanted.iter().enumerate() {
         let (engine, name) = (engine.clone(), wanted.name.clone());
         let (source, limits) = (wanted.source.clone(), wanted.limits);
-        loading.spawn(async move { (index, Plugin::load(&engine, &name, source, &limits).await) });
+        let mut load = Box::pin(async move { Plugin::load(&engine, &name, source, &limits).await });
+        match load.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(plugin) => loaded.push(Some(plugin)),
+            Poll::Pending => {
+                loading.spawn(async move { (index, load.await) });
+                loaded.push(None);
+            }
+        }
     }
-    let mut loaded = loading.join_all().await;
-    loaded.sort_by_key(|(index, _)| *index);
-    loaded.into_iter().map(|(_, plugin)| plugin.map(Some)).collect()
+    for (index, plugin) in loading.join_all().await {
+        if let Some(place) = loaded.get_mut(index) {
+            *place = Some(plugin);
+        }
+    }
+    loaded.into_iter().flatten().map(|plugin| plugin.map(Some)).collect()
 }
 
 /// Those that have been seen before.
 fn known(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
-    wanted.iter().map(|wanted| Plugin::known(engine, &wanted.name, &wanted.source)).collect()
+    wanted.iter().map(|wanted| Plugin::known(engine, &wanted.name, wanted.source.clone())).collect()
 }
 
 /// A plugin; nothing where it would have to be looked at first.
@@ -135,9 +228,18 @@ type Loaded = Result<Option<Plugin>, LoadError>;
 
 fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {
     let problem = Problem::new(format!("plugin `{}` cannot be loaded: {error}", wanted.name));
-    match wanted.declared {
-        Some(plugin) => problem.at(plugin.component.span, "this component"),
+    let problem = match wanted.span() {
+        Some(span) => problem.at(span, "this component"),
         None => problem,
+    };
+    match (error, wanted.package) {
+        (LoadError::Pinned, None) => {
+            problem.hint(format!("`haft update {}` shows what it is now and asks again", wanted.name))
+        }
+        (LoadError::Pinned, Some(_)) => {
+            problem.hint("`haft add` fetches it again; `haft verify` checks everything")
+        }
+        _ => problem,
     }
 }
 

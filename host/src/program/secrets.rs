@@ -1,19 +1,19 @@
 //! The headers that haft adds to plugins' requests, with their values. Nothing is sent from here.
 
-use crate::manifest::{Plugin, PluginSecret};
+use crate::manifest::PluginSecret;
 use crate::plugin::Injection;
 use crate::report::Problem;
 use crate::secret::Secrets;
 
-/// The headers of `plugin`. One whose value cannot be had is a problem, and the plugin works
+/// The headers of a plugin. One whose value cannot be had is a problem, and the plugin works
 /// without it.
 pub(super) async fn of_plugin(
-    plugin: &Plugin,
+    declared: Vec<&PluginSecret>,
     secrets: Secrets<'_>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Injection> {
     let mut injections = Vec::new();
-    for secret in &plugin.secrets {
+    for secret in declared {
         match injection(secret, secrets).await {
             Ok(injection) => injections.push(injection),
             Err(problem) => problems.push(problem),

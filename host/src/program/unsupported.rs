@@ -2,14 +2,15 @@
 //! than what was asked for, the tools concerned are left out; nothing is passed over in silence.
 
 use super::Assembly;
+use super::packages::Installed;
 use crate::manifest::Located;
 use crate::report::Problem;
 
 impl Assembly<'_> {
     /// Notes everything that is declared and not done.
-    pub(super) fn unsupported(&mut self) {
+    pub(super) fn unsupported(&mut self, installed: &[Installed<'_>]) {
         self.servers();
-        self.plugin_extras();
+        self.package_servers(installed);
         self.required_tools();
     }
 
@@ -20,12 +21,11 @@ impl Assembly<'_> {
         }
     }
 
-    fn plugin_extras(&mut self) {
-        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
-            if plugin.reuse.is_some() {
-                let problem =
-                    Problem::new("`[plugins.reuse]` has no effect yet: every call gets a fresh instance");
-                self.problems.push(problem.at(plugin.name.span, "this plugin"));
+    fn package_servers(&mut self, installed: &[Installed<'_>]) {
+        for Installed { declared, bundle } in installed {
+            for server in bundle.manifest.mcp_servers.iter().filter(|server| server.enabled) {
+                let (server, package) = (server.name.as_str(), declared.name.as_str());
+                self.left_out(declared, format!("MCP server `{server}` of `{package}` is not started yet"));
             }
         }
     }

@@ -318,9 +318,10 @@ fn sensitive(value: &str) -> Option<HeaderValue> {
 }
 
 fn client(base: &Url, timeouts: Timeouts) -> Result<Client, SettingsError> {
+    let failed = |error: rustls::Error| SettingsError::Tls(error.to_string());
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
-        .tls_backend_preconfigured(tls(base.scheme() == "https")?)
+        .tls_backend_preconfigured(tls(base.scheme() == "https").map_err(failed)?)
         .redirect(reqwest::redirect::Policy::none())
         // `Retry` decides, in one place.
         .retry(reqwest::retry::never())
@@ -342,14 +343,12 @@ fn is_loopback(url: &Url) -> bool {
 
 /// TLS with the system's certificates, or, where only plain HTTP is spoken, with none: a local
 /// server must work on a machine that has none installed.
-fn tls(secure: bool) -> Result<ClientConfig, SettingsError> {
-    let failed = |error: rustls::Error| SettingsError::Tls(error.to_string());
+pub(crate) fn tls(secure: bool) -> Result<ClientConfig, rustls::Error> {
     // Handed over, not installed: a process-wide provider is the embedding program's to choose.
     let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions().map_err(failed)?;
+    let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
     let builder = if secure {
-        builder.with_platform_verifier().map_err(failed)?
+        builder.with_platform_verifier()?
     } else {
         builder.with_root_certificates(RootCertStore::empty())
     };

@@ -39,7 +39,13 @@ impl Retry {
         failure: &Failure,
         retry_after: Option<Duration>,
     ) -> Option<Duration> {
-        if attempt >= self.attempts || !failure.is_transient() {
+        failure.is_transient().then(|| self.wait(attempt, retry_after))?
+    }
+
+    /// How long to wait after attempt number `attempt` (from 1) failed in a way that may pass, if
+    /// there is to be another.
+    pub(crate) fn wait(&self, attempt: u32, retry_after: Option<Duration>) -> Option<Duration> {
+        if attempt >= self.attempts {
             return None;
         }
         match retry_after {
@@ -75,7 +81,7 @@ fn jittered(delay: Duration) -> Duration {
 }
 
 /// What a `Retry-After` header asks for: seconds or a date (RFC 9110, section 10.2.3).
-pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();

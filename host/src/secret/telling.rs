@@ -69,6 +69,8 @@ impl Streams {
         let some = |text: String| (!text.is_empty()).then_some(text);
         let text = |text: &str| redactor.redact(text).into_owned();
         Some(match event {
+            // What a plugin is called is no secret.
+            Event::Compiling { .. } | Event::Compiled { .. } => event.clone(),
             Event::Asked { model } => Event::Asked { model: text(model) },
             Event::Said(piece) => Event::Said(some(self.said.push(piece))?),
             Event::Started(call) => Event::Started(redactor.call(call)),

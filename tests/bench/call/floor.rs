@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use serde_json::Value;
-use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
+use wasmtime::component::{
+    Component, ComponentExportIndex, HasSelf, InstancePre, Linker, ResourceTable, TypedFunc,
+};
 use wasmtime::{Config, Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -46,6 +48,39 @@ impl Floor {
             let plugin = self.component.instantiate_async(&mut store).await.unwrap();
             let answer = plugin.haft_plugin_tools().call_call_tool(&mut store, &call).await.unwrap();
             assert!(answer.is_ok());
+        });
+    }
+}
+
+/// The same for one typed function, from a text to a text.
+pub(crate) struct TypedFloor {
+    engine: Engine,
+    component: InstancePre<Data>,
+    function: ComponentExportIndex,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl TypedFloor {
+    pub(crate) fn new(component: &Path, function: &str) -> Self {
+        let engine = Engine::new(Config::new().epoch_interruption(true)).unwrap();
+        let mut linker: Linker<Data> = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
+        let component = Component::from_file(&engine, component).unwrap();
+        let function = component.get_export_index(None, function).unwrap();
+        let component = linker.instantiate_pre(&component).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { engine, component, function, runtime }
+    }
+
+    pub(crate) fn call(&self, text: &str) {
+        self.runtime.block_on(async {
+            let data = Data { wasi: WasiCtx::builder().build(), table: ResourceTable::new() };
+            let mut store = Store::new(&self.engine, data);
+            store.set_epoch_deadline(1 << 40);
+            let instance = self.component.instantiate_async(&mut store).await.unwrap();
+            let function: TypedFunc<(&str,), (String,)> =
+                instance.get_typed_func(&mut store, self.function).unwrap();
+            assert!(!function.call_async(&mut store, (text,)).await.unwrap().0.is_empty());
         });
     }
 }

@@ -1,5 +1,7 @@
 //! Times variants in turn and prints medians with their ratio to the first.
 
+#![allow(dead_code, reason = "not every benchmark uses all of it")]
+
 use std::time::{Duration, Instant};
 
 /// Rounds; each times every variant once.
@@ -10,6 +12,15 @@ const SLICE: Duration = Duration::from_millis(20);
 
 /// A variant's name, and one run of it.
 type Row<'a> = (&'a str, Box<dyn FnMut() + 'a>);
+
+/// What a table says of a variant.
+#[derive(Clone, Copy)]
+pub(crate) struct Summary {
+    /// Microseconds.
+    pub(crate) median: f64,
+    /// The median of the ratios to the first variant, round by round.
+    pub(crate) ratio: f64,
+}
 
 /// Variants of one thing.
 pub(crate) struct Table<'a> {
@@ -30,8 +41,8 @@ impl<'a> Table<'a> {
         self.rows.push((name, Box::new(run)));
     }
 
-    /// Times all variants and prints the table.
-    pub(crate) fn print(mut self) {
+    /// Times all variants and prints the table; what it says of each variant.
+    pub(crate) fn print(mut self) -> Vec<Summary> {
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); self.rows.len()];
         for round in 0..=ROUNDS {
             for ((_, run), times) in self.rows.iter_mut().zip(&mut times) {
@@ -45,11 +56,15 @@ impl<'a> Table<'a> {
         println!("\n{}", self.title);
         println!("{:<34} {:>10} {:>10} {:>10} {:>8}", "", "median", "p10", "p90", "ratio");
         let first = times.first().cloned().unwrap_or_default();
+        let mut summaries = Vec::new();
         for ((name, _), times) in self.rows.iter().zip(times) {
             let ratios = times.iter().zip(&first).map(|(time, first)| time / first).collect();
             let [p10, median, p90] = [0.1, 0.5, 0.9].map(|at| quantile(times.clone(), at));
-            println!("{name:<34} {median:>8.1}us {p10:>8.1}us {p90:>8.1}us {:>8.2}", quantile(ratios, 0.5));
+            let ratio = quantile(ratios, 0.5);
+            println!("{name:<34} {median:>8.1}us {p10:>8.1}us {p90:>8.1}us {ratio:>8.2}");
+            summaries.push(Summary { median, ratio });
         }
+        summaries
     }
 }
 

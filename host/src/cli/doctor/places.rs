@@ -45,6 +45,7 @@ pub(super) fn look(places: &Places) -> Vec<Place> {
         ("journal", &journal),
         ("cache", &places.cache),
         ("config", &places.config),
+        ("store", &places.store),
     ];
     let tools = [("data", &places.data), ("workspace", &places.workspace), ("temporary", &places.temporary)];
     let place = |is_own: bool| {

@@ -124,6 +124,7 @@ impl Asker {
         let job = Job {
             program: path.to_owned(),
             arguments: words.iter().map(Into::into).collect(),
+            environment: Vec::new(),
             input: Vec::new(),
             output: Output::Separate,
             limit: MAX_ANSWER,

@@ -93,7 +93,9 @@ fn asked(capabilities: &Value) -> Vec<Asked> {
 }
 
 fn capability(name: &str, value: &Value) -> Vec<Asked> {
-    let allow = field(value, "allow").and_then(Value::as_array);
+    // The specification's word, and the one that its own packer writes (0.14).
+    let list = |word| field(value, word).and_then(Value::as_array);
+    let allow = list("allow").or_else(|| list("constraints"));
     match (name, allow) {
         ("wasi:filesystem", Some(allow)) => allow.iter().filter_map(files).take(MAX_ASKED).collect(),
         ("wasi:http", Some(allow)) => allow.iter().filter_map(host).take(MAX_ASKED).collect(),
@@ -127,6 +129,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_asked_for_goes_by_two_words() {
+        let said = |word: &str| {
+            let capabilities = serde_json::json!({ "wasi:http": { word: [{ "host": "a.test" }] } });
+            let std = serde_json::json!({ "name": "a", "version": "1", "capabilities": capabilities });
+            About::decode(&cbor(&serde_json::json!({ "std": std }))).unwrap().capabilities
+        };
+        assert_eq!(said("allow"), [Asked::Host { host: "a.test".into(), ports: Vec::new() }]);
+        assert_eq!(said("constraints"), said("allow"));
+        assert_eq!(said("other"), [Asked::Other("wasi:http".into())]);
+    }
+
+    #[test]
     fn a_description_says_what_is_asked_for() {
         let about = About::decode(&cbor(&serde_json::json!({ "std": {
             "name": "weather", "version": "1.2.0", "default-language": "de",
@@ -139,7 +153,7 @@ mod tests {
         }, "acme": 1 })));
         let about = about.unwrap();
         assert_eq!((about.name.as_str(), about.version.as_str()), ("weather", "1.2.0"));
-        assert_eq!(about.description.as_deref(), Some("Wetter"));
+        assert_eq!(about.description.as_deref(), Some("Weather"));
         let files = |path: &str, write| Asked::Files { path: path.into(), write };
         assert_eq!(
             about.capabilities,

@@ -8,9 +8,9 @@ use wasmtime_wasi::filesystem::{Descriptor, Dir};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::Files;
 use super::look::Object;
 use super::seals::Closed;
+use super::{Files, relative};
 use crate::grant::Preopen;
 
 impl preopens::Host for Files<'_> {
@@ -19,8 +19,14 @@ impl preopens::Host for Files<'_> {
         self.wanted.files = preopens.is_empty();
         self.wanted.opened = true;
         self.wanted.unopened.clear();
-        let mut directories = Vec::with_capacity(preopens.len());
-        for preopen in preopens {
+        let mut directories = Vec::with_capacity(preopens.len() + 1);
+        if let Some((directory, is_workspace)) = self.relative_root() {
+            let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
+            self.stands_for_root(&descriptor, is_workspace);
+            directories.push((descriptor, relative::NAME.to_owned()));
+        }
+        let stands_for_root = !directories.is_empty();
+        for preopen in preopens.into_iter().filter(|one| !stands_for_root || one.name != relative::NAME) {
             match self.preopen(&preopen) {
                 Ok(directory) => {
                     let directory = Descriptor::Dir(directory);
@@ -34,7 +40,7 @@ impl preopens::Host for Files<'_> {
 }
 
 impl Files<'_> {
-    fn preopen(&self, preopen: &Preopen) -> Result<Dir, String> {
+    pub(super) fn preopen(&self, preopen: &Preopen) -> Result<Dir, String> {
         let (directory, closed) = self.granted(preopen)?;
         let (permissions, mode) = rights(preopen.writable && closed.is_none());
         Ok(Dir::new(directory, permissions, mode, true))

@@ -4,8 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use wasmtime::component::Resource;
-use wasmtime_wasi::filesystem::{Descriptor, Dir};
+use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsError, FsResult};
 
@@ -89,28 +88,22 @@ impl Files<'_> {
     }
 
     /// Remembers what was refused for want of a right, for the hint that goes with the answer.
-    pub(super) fn note<T>(&mut self, fd: u32, path: &str, what_for: Use, result: &FsResult<T>) {
+    pub(super) fn note<T>(&mut self, (directory, path): (&Dir, &str), what_for: Use, result: &FsResult<T>) {
         let Err(error) = result else { return };
         match error.downcast_ref() {
             Some(ErrorCode::NotPermitted) => {}
             Some(ErrorCode::NoEntry) => return self.wanted.missed = true,
             _ => return,
         }
-        let directory = self.directory(&Resource::<Descriptor>::new_borrow(fd));
-        if let Ok(place) = directory.and_then(|directory| look::place(&directory, path)) {
+        if let Ok(place) = look::place(directory, path) {
             self.wanted.refuse(&place, what_for, self.grant);
         }
     }
 
     /// The same of a file that was to go from one directory to another.
-    pub(super) fn note_both<T>(
-        &mut self,
-        (from, old): (u32, &str),
-        (to, new): (u32, &str),
-        result: &FsResult<T>,
-    ) {
-        for (fd, path) in [(from, old), (to, new)] {
-            self.note(fd, path, Use::Write, result);
+    pub(super) fn note_both<T>(&mut self, from: (&Dir, &str), to: (&Dir, &str), result: &FsResult<T>) {
+        for place in [from, to] {
+            self.note(place, Use::Write, result);
         }
     }
 }

@@ -134,6 +134,7 @@ async fn answers(confiner: &Confiner, ground: &Ground) -> Result<Vec<Answer>, Se
         // In the helper that becomes it, this is the helper: the same program.
         program: "/proc/self/exe".into(),
         arguments: vec![VERB.into()],
+        environment: Vec::new(),
         input: serde_json::to_vec(&brief).map_err(|error| SelfTestError::Ground(error.to_string()))?,
         output: Output::Separate,
         limit: MAX_ANSWER,

@@ -1,0 +1,225 @@
+//! A package of several parts as one file: the same parts give the same bytes, whoever packs them and
+//! whenever. It takes in what the package needs and is declared, and nothing that merely lies there.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component as Part, Path, PathBuf};
+
+use anyhow::Context;
+use flate2::{Compression, GzBuilder};
+use tar::{Builder, EntryType, Header};
+
+use crate::manifest::{Component, Manifest};
+use crate::package::MAX_SIZE;
+use crate::report::{Problem, Report};
+
+/// Files of one package; what installs it takes no more.
+const MAX_FILES: usize = 10_000;
+
+/// Folders below `bin`, one in the other.
+const MAX_DEPTH: usize = 16;
+
+/// Files that belong to a package where they are there: what a model and a person read.
+const READ: &[&str] = &["SKILL.md", "README.md", "README", "README.txt", "CHANGELOG.md"];
+
+/// The same of whatever ending: `LICENSE-MIT`, `NOTICE.txt`.
+const TERMS: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
+
+/// The folder of programs and data that command tools bring along.
+const PROGRAMS: &str = "bin";
+
+/// When every file of a package was made, as far as it says: 1980, before which some programs know
+/// no time.
+const TIME: u64 = 315_532_800;
+
+/// A file of a package.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Where it is in the package.
+    pub path: String,
+    /// Where it is now.
+    pub file: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// A package on its way.
+#[derive(Debug)]
+pub struct Package {
+    /// `NAME-VERSION`, which everything in it lies below.
+    pub name: String,
+    /// What is in it, in order.
+    pub entries: Vec<Entry>,
+}
+
+impl Package {
+    /// What belongs to the package that `manifest`, in `folder`, describes.
+    pub fn of(folder: &Path, manifest: &Manifest) -> anyhow::Result<Self> {
+        let Some(program) = &manifest.program else {
+            let problem = Problem::new("a package needs `[program]` with its name and version");
+            return Err(manifest.report(vec![problem]).into());
+        };
+        let mut files = Files { folder, found: BTreeMap::new(), size: 0 };
+        files.add(Path::new("program.toml"))?;
+        files.components(manifest)?;
+        files.commands(manifest)?;
+        for name in READ.iter().map(Path::new).filter(|name| folder.join(name).is_file()) {
+            files.add(name)?;
+        }
+        files.terms()?;
+        if folder.join(PROGRAMS).is_dir() {
+            files.tree(Path::new(PROGRAMS), MAX_DEPTH)?;
+        }
+        let name = format!("{}-{}", program.name.as_str(), program.version);
+        Ok(Self { name, entries: files.found.into_values().collect() })
+    }
+
+    /// Bytes of its files together.
+    pub fn size(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.size).sum()
+    }
+
+    /// The archive.
+    pub fn pack(&self) -> anyhow::Result<Vec<u8>> {
+        let zip = GzBuilder::new().operating_system(UNKNOWN_SYSTEM).write(Vec::new(), Compression::best());
+        let mut archive = Builder::new(zip);
+        for entry in &self.entries {
+            let bytes = std::fs::read(&entry.file)
+                .with_context(|| format!("cannot read `{}`", entry.file.display()))?;
+            self.append(&mut archive, entry, &bytes)
+                .with_context(|| format!("cannot pack `{}`", entry.file.display()))?;
+        }
+        let zip = archive.into_inner().context("cannot end the archive")?;
+        zip.finish().context("cannot compress the archive")
+    }
+
+    fn append(&self, archive: &mut Builder<impl Write>, entry: &Entry, bytes: &[u8]) -> io::Result<()> {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_size(bytes.len() as u64);
+        header.set_mode(if entry.executable { 0o755 } else { 0o644 });
+        header.set_mtime(TIME);
+        header.set_uid(0);
+        header.set_gid(0);
+        archive.append_data(&mut header, format!("{}/{}", self.name, entry.path), bytes)
+    }
+}
+
+/// What gzip writes where it does not matter on which system it ran.
+const UNKNOWN_SYSTEM: u8 = 255;
+
+struct Files<'a> {
+    folder: &'a Path,
+    found: BTreeMap<String, Entry>,
+    size: u64,
+}
+
+impl Files<'_> {
+    /// The components of every plugin, which must be in the folder.
+    fn components(&mut self, manifest: &Manifest) -> anyhow::Result<()> {
+        let mut problems = Vec::new();
+        for plugin in &manifest.plugins {
+            let Component::File(path) = &plugin.component.value else { continue };
+            let wrong = |why: &str| {
+                let problem = Problem::new(format!("plugin `{}` cannot be packed", plugin.name.as_str()));
+                problem.at(plugin.component.span, why)
+            };
+            if !is_inside(path) {
+                problems.push(wrong("expected a file in this folder"));
+            } else if !self.folder.join(path).is_file() {
+                problems.push(wrong("not there").hint("build it first: `haft build`"));
+            } else {
+                self.add(path)?;
+            }
+        }
+        if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems).into()) }
+    }
+
+    /// The programs that command tools name as `./x`.
+    fn commands(&mut self, manifest: &Manifest) -> anyhow::Result<()> {
+        for tool in &manifest.tools {
+            let Some(path) = tool.command.value.first().and_then(|word| word.strip_prefix("./")) else {
+                continue;
+            };
+            if !is_inside(Path::new(path)) || !self.folder.join(path).is_file() {
+                let problem = Problem::new(format!("command tool `{}` cannot be packed", tool.name.as_str()));
+                let problem = problem.at(tool.command.span, "no such file in this folder");
+                return Err(manifest.report(vec![problem]).into());
+            }
+            self.add(Path::new(path))?;
+        }
+        Ok(())
+    }
+
+    /// What says under which terms the package may be used.
+    fn terms(&mut self) -> anyhow::Result<()> {
+        for name in names(self.folder)? {
+            if TERMS.iter().any(|term| name.starts_with(term)) && self.folder.join(&name).is_file() {
+                self.add(Path::new(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tree(&mut self, path: &Path, depth: usize) -> anyhow::Result<()> {
+        if depth == 0 {
+            anyhow::bail!("`{}` lies too deep: at most {MAX_DEPTH} folders", path.display());
+        }
+        for name in names(&self.folder.join(path))? {
+            let inner = path.join(&name);
+            if self.folder.join(&inner).symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                self.tree(&inner, depth - 1)?;
+            } else {
+                self.add(&inner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in a file; a link is none, since it would mean something else elsewhere.
+    fn add(&mut self, path: &Path) -> anyhow::Result<()> {
+        let file = self.folder.join(path);
+        let shown = file.display();
+        let metadata = file.symlink_metadata().with_context(|| format!("cannot look at `{shown}`"))?;
+        if !metadata.is_file() {
+            let problem = Problem::new(format!("`{shown}` cannot be packed: not a regular file"));
+            return Err(Report::from(problem.hint("put the file itself in its place")).into());
+        }
+        let name =
+            name(path).with_context(|| format!("`{shown}` cannot be packed: its name is not UTF-8"))?;
+        let executable = metadata.permissions().mode() & 0o100 != 0;
+        let entry = Entry { path: name.clone(), file, size: metadata.len(), executable };
+        self.size += metadata.len();
+        self.found.insert(name, entry);
+        if self.found.len() > MAX_FILES || self.size > MAX_SIZE {
+            let most = super::pack::size(MAX_SIZE);
+            anyhow::bail!("the package is too large: at most {MAX_FILES} files of {most} together");
+        }
+        Ok(())
+    }
+}
+
+/// The path in the package: its parts joined by `/`, without `.`.
+fn name(path: &Path) -> Option<String> {
+    let parts = path.components().filter(|part| *part != Part::CurDir);
+    let parts: Option<Vec<&str>> = parts.map(|part| part.as_os_str().to_str()).collect();
+    parts.map(|parts| parts.join("/"))
+}
+
+fn is_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Part::Normal(_) | Part::CurDir))
+}
+
+fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let reading = || format!("cannot read folder `{}`", folder.display());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(reading)?.take(MAX_FILES) {
+        let name = entry.with_context(reading)?.file_name();
+        names.extend(name.into_string().ok());
+    }
+    names.sort();
+    Ok(names)
+}

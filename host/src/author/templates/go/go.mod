@@ -1,0 +1,8 @@
+module local/my-plugin
+
+go 1.24
+
+// The part that every component in Go needs. `haft build` writes it, so that nothing is downloaded.
+require go.bytecodealliance.org/pkg v0.4.0
+
+replace go.bytecodealliance.org/pkg => ./bindings/pkg

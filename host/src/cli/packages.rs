@@ -1,0 +1,352 @@
+//! What the verbs on packages share: a program to change, a place to work, and something that was
+//! fetched and looked at. Installs nothing.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::Common;
+use super::terminal::{Hinted, Terminal};
+use crate::limit::Limits;
+use crate::manifest::Name;
+use crate::native::command;
+use crate::package::oci::{Access, CredentialFiles};
+use crate::package::signature::{PublicKey, Trust};
+use crate::package::{
+    Bundle, Digest, Fetched, Fetching, Installing, Kind, Offered, OfferedPlugin, PackageSource, Pin, Project,
+    ProjectError, Request, StoreError, fetch,
+};
+use crate::plugin::{Plugin, Source};
+use crate::program::{Bench, FILE_NAME};
+use crate::tool::exposed_name;
+
+/// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
+const MAX_LISTING_MEMORY: u64 = 1 << 30;
+
+/// A program, and where its packages are worked on.
+pub(super) struct Work {
+    pub(super) project: Project,
+    pub(super) bench: Bench,
+}
+
+/// What somebody knows of a thing before it is fetched.
+pub(super) struct Expected<'a> {
+    /// Of what is fetched.
+    pub(super) digest: Option<Digest>,
+    /// Whose signature it must have.
+    pub(super) trust: &'a Trust,
+}
+
+impl Expected<'static> {
+    /// Nothing is known.
+    pub(super) fn nothing() -> Self {
+        Self { digest: None, trust: &Trust::Nobody }
+    }
+}
+
+/// As whom registries are asked.
+pub(super) fn access(home: &Path, terminal: Terminal) -> Access {
+    let credentials = CredentialFiles::of_environment(home);
+    Access { credentials, redactor: terminal.redactor(), ..Access::default() }
+}
+
+/// The key that somebody names on the command line.
+pub(super) fn trust(key: Option<&str>) -> anyhow::Result<Trust> {
+    let given = |key: &str| match PublicKey::given(key) {
+        Ok(key) => Ok(Trust::Given(key)),
+        Err(error) => Err(anyhow::anyhow!("invalid `--key`: {}", crate::report::plain(&error.to_string()))),
+    };
+    key.map_or(Ok(Trust::Nobody), given)
+}
+
+/// A tool that something brings.
+pub(super) struct Brought {
+    /// As the model will see it.
+    pub(super) name: String,
+    /// The first line of what it does.
+    pub(super) description: String,
+}
+
+/// Something that was fetched and looked at. Dropping it leaves nothing.
+pub(super) struct Arrival {
+    pub(super) installing: Installing,
+    pub(super) source: PackageSource,
+    pub(super) fetched: Fetched,
+    pub(super) offered: Offered,
+    pub(super) tools: Vec<Brought>,
+}
+
+impl Work {
+    /// The program that the command line names, or the one here, even if it is not there yet.
+    pub(super) fn open(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
+        let path = common.program.clone().unwrap_or_else(|| FILE_NAME.into());
+        let project = Project::open(&path).map_err(told_project)?;
+        let bench = Bench::new(&common.options(terminal, false)?, &project.manifest)?;
+        Ok(Self { project, bench })
+    }
+
+    /// Fetches `source`, whose relative paths start from `base`, and looks at it. What is not `expected`
+    /// is refused before it is looked at.
+    pub(super) async fn fetch(
+        &self,
+        terminal: Terminal,
+        (source, base): (PackageSource, &Path),
+        wanted: Expected<'_>,
+        name: Option<Name>,
+    ) -> anyhow::Result<Arrival> {
+        let installing = self.bench.store.install()?;
+        let fetched = self.bring(terminal, installing.directory(), (&source, base), wanted).await?;
+        let offered = Offered::new(&fetched.content, &fetched.kept, name, &stem(&source))
+            .map_err(|error| told(error.hint(), error))?;
+        let tools = self.tools(&offered).await?;
+        Ok(Arrival { installing, source, fetched, offered, tools })
+    }
+
+    /// Fetches `source` to `directory` and looks at nothing.
+    pub(super) async fn bring(
+        &self,
+        terminal: Terminal,
+        directory: &Path,
+        (source, base): (&PackageSource, &Path),
+        wanted: Expected<'_>,
+    ) -> anyhow::Result<Fetched> {
+        let home = &self.bench.places.home;
+        let fetching = Fetching {
+            directory,
+            base,
+            home,
+            progress: terminal.progress(),
+            expected: wanted.digest,
+            access: &access(home, terminal),
+            trust: wanted.trust,
+            confiner: &self.bench.confiner,
+            grant: &self.bench.errand,
+        };
+        let fetched = fetch(source, &fetching).await;
+        fetched.map_err(|error| told(error.hint().as_deref(), error))
+    }
+
+    /// The tools of what is offered, by running its components with no rights.
+    pub(super) async fn tools(&self, offered: &Offered) -> anyhow::Result<Vec<Brought>> {
+        let mut tools = Vec::new();
+        for plugin in &offered.plugins {
+            tools.extend(self.tools_of(plugin).await?);
+        }
+        if let Some(bundle) = &offered.bundle {
+            tools.extend(commands(bundle));
+        }
+        Ok(tools)
+    }
+
+    async fn tools_of(&self, offered: &OfferedPlugin) -> anyhow::Result<Vec<Brought>> {
+        let source = Source::Pinned(offered.file.clone(), offered.digest.hex().to_owned());
+        let usual = Limits::default();
+        let limits = Limits {
+            memory: offered.limits.memory.min(MAX_LISTING_MEMORY),
+            time: offered.limits.time.min(usual.time),
+            ..offered.limits
+        };
+        let plugin = Plugin::load(self.bench.engine()?, &offered.name, source, &limits).await;
+        let plugin = plugin.with_context(|| format!("`{}` cannot be loaded", offered.name))?;
+        let brought = plugin.tools().iter().map(|def| Brought {
+            name: exposed_name(&[&offered.name, &def.name]),
+            description: first_line(&def.description),
+        });
+        Ok(brought.collect())
+    }
+
+    /// What is installed for a pin, if it is there and whole enough to be understood.
+    pub(super) fn installed(&self, pin: &Pin) -> anyhow::Result<Offered> {
+        let store = &self.bench.store;
+        let content = match pin.kind {
+            Kind::Package => crate::package::Content::Tree(store.tree(&pin.kept), store.listing(&pin.kept)?),
+            Kind::Plugin => crate::package::Content::Component(self.component(pin)),
+        };
+        Ok(Offered::new(&content, &pin.kept, Some(pin.name.clone()), pin.name.as_str())?)
+    }
+
+    /// Where the component of a pin is: in the store, or where its author has it.
+    pub(super) fn component(&self, pin: &Pin) -> PathBuf {
+        match &pin.source {
+            PackageSource::Path(path) => self.project.manifest.resolve(path, &self.bench.places.home),
+            _ => self.bench.store.component(&pin.kept),
+        }
+    }
+
+    /// Whether the bytes of a pin are there and are what was agreed to.
+    pub(super) fn check(&self, pin: &Pin) -> Result<(), String> {
+        let is_component = pin.kind == Kind::Plugin;
+        if !is_component || !matches!(pin.source, PackageSource::Path(_)) {
+            return self.bench.store.check(&pin.kept, is_component).map_err(|error| error.to_string());
+        }
+        let file = self.component(pin);
+        match Digest::of_file(&file, crate::package::MAX_SIZE) {
+            Ok((found, _)) if found == pin.kept => Ok(()),
+            Ok(_) => Err(StoreError::Changed(file).to_string()),
+            Err(error) => Err(format!("cannot read `{}`: {error}", file.display())),
+        }
+    }
+
+    /// Where an entry of program.toml comes from now.
+    pub(super) fn source(&self, kind: Kind, name: &str) -> Option<PackageSource> {
+        let manifest = &self.project.manifest;
+        match kind {
+            Kind::Package => {
+                let package = manifest.packages.iter().find(|package| package.name.as_str() == name)?;
+                Some(package.source.value.clone())
+            }
+            Kind::Plugin => {
+                let plugin = manifest.plugins.iter().find(|plugin| plugin.name.as_str() == name)?;
+                Some(plugin.component.value.source())
+            }
+        }
+    }
+
+    /// What program.toml grants an entry now.
+    pub(super) fn granted(&self, kind: Kind, name: &str) -> Vec<Request> {
+        let manifest = &self.project.manifest;
+        let grant = match kind {
+            Kind::Package => manifest
+                .packages
+                .iter()
+                .find(|package| package.name.as_str() == name)
+                .map(|entry| &entry.grant),
+            Kind::Plugin => {
+                manifest.plugins.iter().find(|plugin| plugin.name.as_str() == name).map(|entry| &entry.grant)
+            }
+        };
+        let rights = grant.map(crate::manifest::GrantTable::rights).unwrap_or_default();
+        rights.into_iter().map(|right| Request::Right(None, right)).collect()
+    }
+
+    /// The names of all entries that can be installed, in the order of the file.
+    pub(super) fn entries(&self) -> Vec<(Kind, String)> {
+        let manifest = &self.project.manifest;
+        let packages = manifest.packages.iter().map(|package| (Kind::Package, package.name.to_string()));
+        let plugins = manifest.plugins.iter().map(|plugin| (Kind::Plugin, plugin.name.to_string()));
+        packages.chain(plugins).collect()
+    }
+
+    /// Fails where a plugin of `offered` has the name of another that is there.
+    pub(super) fn check_clashes(&self, offered: &Offered) -> anyhow::Result<()> {
+        let own = |name: &str| offered.plugins.iter().any(|plugin| plugin.name == name);
+        let is_itself = |kind, name: &str| kind == offered.kind && name == offered.name.as_str();
+        let manifest = &self.project.manifest;
+        let plugins = manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+        let mut taken = plugins.filter(|name| own(name) && !is_itself(Kind::Plugin, name));
+        if let Some(name) = taken.next() {
+            anyhow::bail!(
+                "it has a plugin `{name}`, and `{}` has another of that name",
+                self.project.path.display()
+            );
+        }
+        for pin in self.project.lock.pins.iter().filter(|pin| pin.kind == Kind::Package) {
+            // What cannot be understood any more has no names to clash with.
+            let Ok(other) = self.installed(pin) else { continue };
+            let taken = other.plugins.iter().find(|plugin| own(&plugin.name));
+            if let Some(plugin) = taken.filter(|_| !is_itself(pin.kind, pin.name.as_str())) {
+                anyhow::bail!(
+                    "it has a plugin `{}`, and the package `{}` has another of that name",
+                    plugin.name,
+                    pin.name
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry of this name, or an error that names the nearest.
+    pub(super) fn entry(&self, name: &str) -> anyhow::Result<Kind> {
+        self.project.kind_of(name).ok_or_else(|| {
+            let entries = self.entries();
+            let near = crate::report::nearest(name, entries.iter().map(|(_, name)| name.as_str()));
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let (name, path) = (crate::report::plain(name), self.project.path.display());
+            anyhow::anyhow!("`{path}` has no package or plugin `{name}`{near}")
+        })
+    }
+}
+
+impl Arrival {
+    /// What program.lock says of it.
+    pub(super) fn pin(&self, granted: &[Request]) -> Pin {
+        Pin {
+            name: self.offered.name.clone(),
+            kind: self.offered.kind,
+            source: self.source.clone(),
+            resolved: self.fetched.resolved.clone(),
+            digest: self.fetched.digest.clone(),
+            kept: self.fetched.kept.clone(),
+            version: self.offered.version.clone(),
+            contracts: self.offered.contracts(),
+            signer: self.fetched.verdict.signer().cloned(),
+            asked: self.offered.requests.iter().map(ToString::to_string).collect(),
+            granted: granted.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Puts it into the store. A component of this machine stays where it is.
+    pub(super) fn keep(&self) -> Result<(), StoreError> {
+        let stays = self.offered.kind == Kind::Plugin && matches!(self.source, PackageSource::Path(_));
+        if stays { Ok(()) } else { self.installing.keep(&self.fetched.content, &self.fetched.kept) }
+    }
+
+    /// The same as data.
+    pub(super) fn described(&self, granted: &[Request]) -> Value {
+        let pin = self.pin(granted);
+        json!({
+            "name": pin.name.as_str(),
+            "kind": pin.kind,
+            "version": pin.version.map(|version| version.to_string()),
+            "source": pin.source.to_string(),
+            "resolved": pin.resolved,
+            "digest": pin.digest.to_string(),
+            "kept": pin.kept.to_string(),
+            "signer": pin.signer.map(|signer| signer.to_string()),
+            "contracts": pin.contracts,
+            "tools": self.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
+            "asked": pin.asked,
+            "granted": pin.granted,
+        })
+    }
+}
+
+/// The commands of a package as tools.
+pub(super) fn commands(bundle: &Bundle) -> impl Iterator<Item = Brought> {
+    let program = bundle.program.name.as_str();
+    bundle.manifest.tools.iter().map(move |tool| Brought {
+        name: command::exposed_name(program, tool.name.as_str()),
+        description: first_line(&tool.description),
+    })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// What a component is called that does not say, after where it comes from.
+pub(super) fn stem(source: &PackageSource) -> String {
+    let text = source.to_string();
+    let path = text.split(['?', '@']).next().unwrap_or_default();
+    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let last =
+        if matches!(source, PackageSource::Oci(_)) { last.split(':').next().unwrap_or(last) } else { last };
+    last.strip_suffix(".wasm").unwrap_or(last).to_owned()
+}
+
+/// An error with its way out.
+pub(super) fn told(hint: Option<&str>, error: impl std::fmt::Display) -> anyhow::Error {
+    match hint {
+        Some(hint) => Hinted::new(format!("{error}"), hint).into(),
+        None => anyhow::anyhow!("{error}"),
+    }
+}
+
+/// The same of a program that cannot be read or changed.
+pub(super) fn told_project(error: ProjectError) -> anyhow::Error {
+    match error {
+        ProjectError::Manifest(report) => report.into(),
+        error => told(error.hint(), error),
+    }
+}

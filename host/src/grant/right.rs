@@ -1,0 +1,136 @@
+//! One right as a person writes it on a command line: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`.
+//! A text alone: no path is resolved and nothing is granted by it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::host::{HostPattern, HostPatternError};
+
+/// A right.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Right {
+    /// To read a directory.
+    Read(String),
+    /// To read and write a directory.
+    Write(String),
+    /// To reach a host.
+    Host(HostPattern),
+    /// To see an environment variable.
+    Env(String),
+}
+
+/// Why a text is not a [`Right`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RightError {
+    /// Not of the form at all.
+    #[error("expected `read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`")]
+    Form,
+    /// The host is none.
+    #[error("{0}")]
+    Host(#[from] HostPatternError),
+}
+
+impl FromStr for Right {
+    type Err = RightError;
+
+    fn from_str(text: &str) -> Result<Self, RightError> {
+        let (what, value) = text.split_once('=').ok_or(RightError::Form)?;
+        match what {
+            _ if value.is_empty() || value.contains(char::is_control) => Err(RightError::Form),
+            "read" => Ok(Self::Read(value.into())),
+            "write" => Ok(Self::Write(value.into())),
+            "host" => Ok(Self::Host(value.parse()?)),
+            "env" => Ok(Self::Env(value.into())),
+            _ => Err(RightError::Form),
+        }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path) => write!(f, "read={path}"),
+            Self::Write(path) => write!(f, "write={path}"),
+            Self::Host(host) => write!(f, "host={host}"),
+            Self::Env(name) => write!(f, "env={name}"),
+        }
+    }
+}
+
+impl Right {
+    /// Whether whoever has this needs no `other`: by their texts, with paths taken as written below
+    /// one directory.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Write(ours), Self::Read(theirs) | Self::Write(theirs))
+            | (Self::Read(ours), Self::Read(theirs)) => lies_in(theirs, ours),
+            (Self::Host(ours), Self::Host(theirs)) => ours.contains(theirs),
+            (Self::Env(ours), Self::Env(theirs)) => ours == theirs,
+            _ => false,
+        }
+    }
+}
+
+/// Whether `path` is `folder` or below it, as far as the texts say. What leads upwards lies in nothing
+/// but itself.
+fn lies_in(path: &str, folder: &str) -> bool {
+    let kind = |text: &str| (text.starts_with('/'), text.starts_with('~'));
+    let parts = |text: &str| -> Vec<String> {
+        text.split('/').filter(|part| !matches!(*part, "" | ".")).map(str::to_owned).collect()
+    };
+    let (inner, outer) = (parts(path), parts(folder));
+    let leads_up = inner.iter().chain(&outer).any(|part| part == "..");
+    path == folder || !leads_up && kind(path) == kind(folder) && inner.starts_with(&outer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn right(text: &str) -> Right {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_right_is_read_and_written_alike() {
+        for text in ["read=./docs", "write=~/x", "host=*.a.test", "host=http://localhost:80", "env=LANG"] {
+            assert_eq!(right(text).to_string().parse(), Ok(right(text)), "{text}");
+        }
+        for wrong in ["read", "read=", "run=ls", "=x", "read=a\nb"] {
+            assert_eq!(wrong.parse::<Right>(), Err(RightError::Form), "{wrong}");
+        }
+    }
+
+    /// PR10: what covers what, so that an update that asks for less does not stop.
+    #[test]
+    fn pr10_a_right_covers_what_lies_in_it() {
+        for (ours, theirs) in [
+            ("read=.", "read=./docs"),
+            ("read=docs", "read=./docs/a/"),
+            ("write=/a", "read=/a/b"),
+            ("read=../x", "read=../x"),
+            ("read=~", "read=~/x"),
+            ("read=/", "read=/etc"),
+            ("host=*.a.test", "host=b.a.test"),
+            ("host=*", "host=b.a.test"),
+            ("env=A", "env=A"),
+        ] {
+            assert!(right(ours).covers(&right(theirs)), "{ours} {theirs}");
+        }
+        for (ours, theirs) in [
+            ("read=./docs", "read=."),
+            ("read=./docs", "read=./docs2"),
+            ("read=/a", "write=/a"),
+            ("read=.", "read=/etc"),
+            ("read=.", "read=~/x"),
+            ("read=.", "read=../x"),
+            ("read=a", "read=a/../b"),
+            ("host=b.a.test", "host=*.a.test"),
+            ("host=a.test", "host=http://a.test"),
+            ("env=A", "env=B"),
+            ("env=A", "read=A"),
+        ] {
+            assert!(!right(ours).covers(&right(theirs)), "{ours} {theirs}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! SHA-256 digests, the names that content goes by. Says nothing of whether content is any good.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+/// Bytes read at once.
+const CHUNK: usize = 64 << 10;
+
+/// SHA-256 of something, written `sha256:` and 64 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(String);
+
+/// Why a text is not a [`Digest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a SHA-256 digest: `sha256:` and 64 hexadecimal digits")]
+pub struct DigestError;
+
+/// A digest being made, piece by piece.
+#[derive(Clone, Debug, Default)]
+pub struct Hasher(Sha256);
+
+impl Digest {
+    /// The digest of `bytes`.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut hasher = Hasher::default();
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// The digest of a file and its size in bytes. Fails beyond `most` bytes.
+    pub fn of_file(path: &Path, most: u64) -> io::Result<(Self, u64)> {
+        let mut file = File::open(path)?.take(most.saturating_add(1));
+        let (mut hasher, mut size, mut chunk) = (Hasher::default(), 0, vec![0; CHUNK]);
+        loop {
+            let read = file.read(&mut chunk)?;
+            if read == 0 {
+                return Ok((hasher.finish(), size));
+            }
+            size += read as u64;
+            if size > most {
+                return Err(io::Error::new(
+                    io::ErrorKind::FileTooLarge,
+                    format!("larger than {} MiB", most >> 20),
+                ));
+            }
+            hasher.update(chunk.get(..read).unwrap_or_default());
+        }
+    }
+
+    /// The 64 hexadecimal digits alone: a name that every file system takes.
+    pub fn hex(&self) -> &str {
+        &self.0
+    }
+
+    /// The beginning, enough for a person to tell one from another.
+    pub fn short(&self) -> &str {
+        self.0.get(..12).unwrap_or(&self.0)
+    }
+}
+
+impl Hasher {
+    /// Goes on with `bytes`.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all that it was given.
+    pub fn finish(self) -> Digest {
+        use fmt::Write;
+        let mut text = String::with_capacity(64);
+        for byte in self.0.finalize() {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Digest(text)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.0)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+
+    /// Takes the digits alone too, as `sha256sum` prints them.
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let hex = text.strip_prefix("sha256:").unwrap_or(text);
+        let is_right = hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_right.then(|| Self(hex.to_ascii_lowercase())).ok_or(DigestError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The digest of nothing, as every other program has it.
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[test]
+    fn a_digest_is_read_as_it_is_written() {
+        let digest = Digest::of(b"");
+        assert_eq!(digest.to_string(), format!("sha256:{EMPTY}"));
+        assert_eq!(digest.to_string().parse(), Ok(digest.clone()));
+        assert_eq!(EMPTY.to_uppercase().parse(), Ok(digest.clone()));
+        assert_eq!(digest.short(), "e3b0c44298fc");
+        for wrong in ["", "sha256:", "sha256:00", "md5:00", &format!("sha256:{}", "g".repeat(64))] {
+            assert_eq!(wrong.parse::<Digest>(), Err(DigestError), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_bound() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let bytes = vec![7; 100_000];
+        std::fs::write(file.path(), &bytes).unwrap();
+        let (digest, size) = Digest::of_file(file.path(), 100_000).unwrap();
+        assert_eq!((digest, size), (Digest::of(&bytes), 100_000));
+        let error = Digest::of_file(file.path(), 99_999).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+}

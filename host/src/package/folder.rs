@@ -1,0 +1,151 @@
+//! Copies a package's folder: regular files alone, and not what work on it leaves behind. Refuses
+//! every link rather than judging where it leads.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use super::MAX_SIZE;
+use super::inventory::{Inventory, Unfit};
+use super::listing::{TreeError, io_error, joined, open, refuse_special};
+
+/// Folders that are no part of what is handed out: histories, and what tools can make again.
+const LEFT_OUT: &[&str] = &[".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules", "target"];
+
+/// The file that haft keeps beside a program.toml of its own.
+const LOCK: &str = "program.lock";
+
+/// Copies the folder `from` to `to`, which is made. Returns how many bytes there were.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<u64, TreeError> {
+    let mut inventory = Inventory::default();
+    copy_folder(from, to, "", &mut inventory)?;
+    Ok(inventory.size())
+}
+
+fn copy_folder(from: &Path, to: &Path, inside: &str, inventory: &mut Inventory) -> Result<(), TreeError> {
+    fs::create_dir(to).map_err(io_error("create folder", to))?;
+    for entry in fs::read_dir(from).map_err(io_error("list", from))? {
+        let entry = entry.map_err(io_error("list", from))?;
+        let (name, full) = (entry.file_name(), entry.path());
+        let kind = entry.file_type().map_err(io_error("look at", &full))?;
+        if is_left_out(&name, kind.is_dir(), inside) {
+            continue;
+        }
+        let path = joined(inside, &name)?;
+        if kind.is_dir() {
+            inventory.folder(&path)?;
+            copy_folder(&full, &to.join(&name), &path, inventory)?;
+        } else {
+            refuse_special(kind, &path)?;
+            copy_listed(&full, &to.join(&name), &path, inventory)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_left_out(name: &std::ffi::OsStr, is_folder: bool, inside: &str) -> bool {
+    let is_history = is_folder || name == ".git";
+    let is_ours = inside.is_empty() && name == LOCK;
+    is_ours || is_history && LEFT_OUT.iter().any(|left_out| name == *left_out)
+}
+
+fn copy_listed(from: &Path, to: &Path, path: &str, inventory: &mut Inventory) -> Result<(), TreeError> {
+    let file = open(from).map_err(io_error("open", from))?;
+    let metadata = file.metadata().map_err(io_error("look at", from))?;
+    refuse_special(metadata.file_type(), path)?;
+    inventory.file(path, metadata.len())?;
+    let is_executable = metadata.permissions().mode() & 0o100 != 0;
+    let written = write(file, to, metadata.len(), is_executable).map_err(io_error("copy", from))?;
+    // A file that shrinks meanwhile has been admitted with more; one that grows is cut off.
+    if written < metadata.len() { Err(TreeError::Changed(path.to_owned())) } else { Ok(()) }
+}
+
+/// Copies one file of at most [`MAX_SIZE`] bytes to a temporary place.
+pub(super) fn copy_file(from: &Path, to: &Path) -> Result<u64, TreeError> {
+    let file = open_followed(from).map_err(io_error("open", from))?;
+    let metadata = file.metadata().map_err(io_error("look at", from))?;
+    refuse_special(metadata.file_type(), &from.to_string_lossy())?;
+    if metadata.len() > MAX_SIZE {
+        return Err(Unfit::Size.into());
+    }
+    write(file, to, MAX_SIZE, false).map_err(io_error("copy", from))
+}
+
+/// What a person names may be a link of their own.
+fn open_followed(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// Writes a new file that nobody may change: at most `most` bytes of `from`.
+pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) -> io::Result<u64> {
+    let mode = if is_executable { 0o555 } else { 0o444 };
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(to)?;
+    let written = io::copy(&mut from.take(most), &mut file)?;
+    file.flush()?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()?;
+    Ok(written)
+}
+
+/// The same for every folder of a tree.
+pub(super) fn sync_tree(folder: &Path) -> Result<(), TreeError> {
+    for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
+        let entry = entry.map_err(io_error("list", folder))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            sync_tree(&entry.path())?;
+        }
+    }
+    sync(folder)
+}
+
+/// Sees to it that what was made in a folder is there after a power cut.
+pub(super) fn sync(folder: &Path) -> Result<(), TreeError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error("write", folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::listing::Listing;
+
+    fn place() -> (tempfile::TempDir, std::path::PathBuf, std::path::PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        (directory, from, to)
+    }
+
+    #[test]
+    fn what_work_leaves_behind_is_no_part_of_a_package() {
+        let (_directory, from, to) = place();
+        for folder in [".git", "target", "sub/node_modules", ".venv"] {
+            fs::create_dir_all(from.join(folder)).unwrap();
+            fs::write(from.join(folder).join("file"), "").unwrap();
+        }
+        for file in ["program.toml", "program.lock", "sub/target", "sub/program.lock"] {
+            fs::write(from.join(file), "text").unwrap();
+        }
+        fs::set_permissions(from.join("sub/target"), fs::Permissions::from_mode(0o4777)).unwrap();
+        assert_eq!(copy(&from, &to).unwrap(), 12);
+        let (listing, _) = Listing::of(&to).unwrap();
+        let paths: Vec<_> = listing.paths().collect();
+        assert_eq!(paths, ["program.toml", "sub/program.lock", "sub/target"]);
+        let mode = |path| fs::metadata(to.join(path)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((mode("program.toml"), mode("sub/target")), (0o444, 0o555));
+    }
+
+    /// PR08: a link is refused before what it leads to is looked at.
+    #[test]
+    fn pr08_no_link_is_followed() {
+        let (_directory, from, to) = place();
+        std::os::unix::fs::symlink("/etc/passwd", from.join("passwd")).unwrap();
+        let error = copy(&from, &to).unwrap_err().to_string();
+        assert!(error.contains("`passwd` is a symbolic link"), "{error}");
+        fs::remove_file(from.join("passwd")).unwrap();
+        std::os::unix::fs::symlink("/etc", from.join("etc")).unwrap();
+        fs::remove_dir_all(&to).unwrap();
+        assert!(copy(&from, &to).unwrap_err().to_string().contains("`etc` is a symbolic link"));
+    }
+}

@@ -1,0 +1,284 @@
+//! A program.toml with its program.lock, as one thing to change: read anew under a lock, checked, and
+//! written whole or not at all. Knows nothing of what is installed.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+
+use super::edit::EditError;
+use super::lock::{Kind, Lock, LockError, lock_path};
+use super::store::{Store, StoreError};
+use crate::manifest::{MAX_FILE, Manifest};
+use crate::report::Report;
+
+/// How long a change waits for another haft that changes the same program: that takes a moment.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Both files as they were read.
+#[derive(Clone, Debug)]
+pub struct Project {
+    /// The program.toml, which need not be there.
+    pub path: PathBuf,
+    /// Its text; empty without one.
+    pub text: String,
+    /// What it says.
+    pub manifest: Manifest,
+    /// What is pinned.
+    pub lock: Lock,
+}
+
+/// What both files are to be.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The text of program.toml.
+    pub text: String,
+    /// What is to be pinned.
+    pub lock: Lock,
+}
+
+/// Why a program cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    /// Its program.toml is wrong.
+    #[error(transparent)]
+    Manifest(#[from] Report),
+    /// What is pinned cannot be understood.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// What refers to the store cannot be noted there.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file cannot be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// An entry cannot be changed.
+    #[error("`{}` was not changed: {error}", path.display())]
+    Edit {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: EditError,
+    },
+    /// The file would be wrong then.
+    #[error("`{}` was not changed, since it would be wrong then\n{report}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What would be wrong.
+        report: Report,
+    },
+    /// Somebody else changes it.
+    #[error("`{}` changed meanwhile, and was left as it is now", .0.display())]
+    Changed(PathBuf),
+    /// Another haft has it.
+    #[error("`{}` is being changed by another haft", .0.display())]
+    Busy(PathBuf),
+    /// There is an entry of this name.
+    #[error("`{}` has an entry `{name}` already", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+}
+
+impl ProjectError {
+    /// The way out.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Lock(error) => error.hint(),
+            Self::Changed(_) | Self::Busy(_) => Some("run it again"),
+            Self::Taken { .. } => Some(
+                "`haft update NAME` fetches it anew, `haft remove NAME` removes it; `--name NAME` gives a component another name",
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProjectError {
+    let path = path.to_owned();
+    move |source| ProjectError::Io { action, path, source }
+}
+
+impl Project {
+    /// Reads both files. A program.toml that is not there says nothing, and pins nothing.
+    pub fn open(path: &Path) -> Result<Self, ProjectError> {
+        let text = read(path)?;
+        let manifest = match &text {
+            Some(text) => Manifest::parse(text, path)?,
+            None => Manifest { path: path.to_owned(), ..Manifest::default() },
+        };
+        let lock = Lock::load(&lock_path(path))?.unwrap_or_default();
+        Ok(Self { path: path.to_owned(), text: text.unwrap_or_default(), manifest, lock })
+    }
+
+    /// Whether there is a program.toml.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// Its folder, which relative paths start from.
+    pub fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    /// The table that has an entry of this name.
+    pub fn kind_of(&self, name: &str) -> Option<Kind> {
+        let package = self.manifest.packages.iter().any(|package| package.name.as_str() == name);
+        let plugin = || self.manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
+        if package {
+            return Some(Kind::Package);
+        }
+        plugin().then_some(Kind::Plugin)
+    }
+
+    /// Changes both files by what `change` makes of them as they are now. Two hafts at once change them
+    /// one after the other; a change by anybody else in the very moment is found out, and kept.
+    ///
+    /// The lock file is written first: what it pins beyond program.toml does no harm.
+    pub fn change<E: From<ProjectError>>(
+        path: &Path,
+        store: &Store,
+        change: impl FnOnce(&Self) -> Result<Change, E>,
+    ) -> Result<(), E> {
+        // A link to a program.toml stays one.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let project = Self::open(path)?;
+        let _alone = alone(project.folder())?;
+        let project = Self::open(path)?;
+        let Change { text, lock } = change(&project)?;
+        if let Err(report) = Manifest::parse(&text, path) {
+            return Err(ProjectError::Wrong { path: path.clone(), report }.into());
+        }
+        let place = lock_path(path);
+        let is_needed = !lock.pins.is_empty() || place.exists();
+        if is_needed && lock != project.lock {
+            store.register(&place).map_err(ProjectError::from)?;
+            replace(&place, &lock.text())?;
+        }
+        if text != project.text {
+            if read(path)?.unwrap_or_default() != project.text {
+                return Err(ProjectError::Changed(path.clone()).into());
+            }
+            replace(path, &text)?;
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, ProjectError> {
+    match crate::manifest::read_bounded(path) {
+        Ok(bytes) if bytes.len() > MAX_FILE => Err(Manifest::parse_bytes(&bytes, path).err().map_or_else(
+            || failed("read", path)(io::ErrorKind::FileTooLarge.into()),
+            ProjectError::Manifest,
+        )),
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => Err(failed("read", path)(io::Error::new(io::ErrorKind::InvalidData, error))),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error)),
+    }
+}
+
+/// The right to change the programs of a folder, until it is dropped.
+fn alone(folder: &Path) -> Result<File, ProjectError> {
+    let file = File::open(folder).map_err(failed("open", folder))?;
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(ProjectError::Busy(folder.to_owned())),
+            Err(error) => return Err(failed("lock", folder)(error.into())),
+        }
+    }
+}
+
+/// Writes a file beside its place and puts it there: whoever reads it sees the old one or the new one.
+fn replace(path: &Path, text: &str) -> Result<(), ProjectError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(".haft-").tempfile_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(failed("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project() -> (tempfile::TempDir, PathBuf, Store) {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, store) = (directory.path().join("program.toml"), directory.path().join("store"));
+        fs::create_dir(&store).unwrap();
+        (directory, path, Store::new(store))
+    }
+
+    fn change(path: &Path, store: &Store, text: &str) -> Result<(), ProjectError> {
+        Project::change(path, store, |project| {
+            Ok::<_, ProjectError>(Change { text: text.into(), lock: project.lock.clone() })
+        })
+    }
+
+    #[test]
+    fn a_file_keeps_its_mode_and_a_link_stays_one() {
+        let (directory, path, store) = project();
+        let real = directory.path().join("real.toml");
+        fs::write(&real, "").unwrap();
+        fs::set_permissions(&real, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("real.toml", &path).unwrap();
+        change(&path, &store, "[agent]\n").unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "[agent]\n");
+        assert!(path.is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn what_would_be_wrong_is_not_written() {
+        let (_directory, path, store) = project();
+        fs::write(&path, "[agent]\n").unwrap();
+        let error = change(&path, &store, "[agnet]\n").unwrap_err().to_string();
+        assert!(error.contains("was not changed, since it would be wrong then"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
+    }
+
+    /// Somebody saves the file in an editor in the very moment.
+    #[test]
+    fn a_change_by_somebody_else_is_kept() {
+        let (_directory, path, store) = project();
+        fs::write(&path, "[agent]\n").unwrap();
+        let changed = Project::change(&path, &store, |project| {
+            fs::write(&path, "[agent] # theirs\n").unwrap();
+            Ok::<_, ProjectError>(Change { text: "[sandbox]\n".into(), lock: project.lock.clone() })
+        });
+        assert!(matches!(changed, Err(ProjectError::Changed(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[agent] # theirs\n");
+    }
+}

@@ -1,0 +1,136 @@
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::*;
+
+/// The key and the signature of `test` from minisign's documentation: made by minisign itself.
+const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+const SIGNATURE: &str = "untrusted comment: signature from minisign secret key\n\
+    RUQf6LRCGA9i559r3g7V1qNyJDApGip8MfqcadIgT9CuhV3EMhHoN1mGTkUidF/z7SrlQgXdy8ofjb7bNJJylDOocrCo8KLzZwo=\n\
+    trusted comment: timestamp:1633700835\tfile:test\tprehashed\n\
+    wLMDjy9FLAuxZ3q4NlEvkgtyhrr0gtTu6KC4KBJdITbbOeAi1zBIYo0v4iTgt8jJpIidRJnp94ABQkJAgAooBQ==\n";
+
+fn file(content: &[u8]) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), content).unwrap();
+    file
+}
+
+fn judged(text: &str, content: &[u8], trust: &Trust) -> Result<Verdict, SignatureError> {
+    let file = file(content);
+    judge(&[Statement::Minisign(text.to_owned())], Subject::File(file.path()), trust)
+}
+
+fn given(key: &str) -> Trust {
+    Trust::Given(PublicKey::parse(key).unwrap())
+}
+
+/// A pair that signs as minisign's first versions did, over the whole file.
+struct Pair(Ed25519KeyPair);
+
+impl Pair {
+    fn new() -> Self {
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap())
+    }
+
+    fn word(&self) -> String {
+        STANDARD.encode([b"Ed12345678", self.0.public_key().as_ref()].concat())
+    }
+
+    fn sign(&self, content: &[u8]) -> String {
+        let signature = self.0.sign(content);
+        let both = self.0.sign(&[signature.as_ref(), b"t"].concat());
+        let line = STANDARD.encode([b"Ed12345678", signature.as_ref()].concat());
+        format!("untrusted comment: x\n{line}\ntrusted comment: t\n{}\n", STANDARD.encode(both.as_ref()))
+    }
+}
+
+#[test]
+fn a_file_is_verified_with_the_key_that_was_given() {
+    let verdict = judged(SIGNATURE, b"test", &given(KEY)).unwrap();
+    assert_eq!(verdict.signer().unwrap().to_string(), format!("minisign:{KEY}"));
+    assert!(verdict.describe().starts_with("signed with the minisign key E7620F1842B4E81F (sha256:"));
+    let error = judged(SIGNATURE, b"Test", &given(KEY)).unwrap_err();
+    assert!(error.to_string().contains("it is not a signature of this file"), "{error}");
+}
+
+#[test]
+fn signatures_over_the_whole_file_are_verified_too() {
+    let pair = Pair::new();
+    let text = pair.sign(b"content");
+    assert!(matches!(judged(&text, b"content", &given(&pair.word())), Ok(Verdict::Signed(_))));
+    assert!(judged(&text, b"Content", &given(&pair.word())).is_err());
+    // The identifier is chosen by whoever makes the key: the same one is not the same key.
+    let error = judged(&text, b"content", &given(&Pair::new().word())).unwrap_err();
+    assert!(error.to_string().contains("it is not a signature of this file"), "{error}");
+}
+
+#[test]
+fn without_a_key_the_signature_is_told_and_nothing_is_pinned() {
+    let verdict = judged(SIGNATURE, b"anything", &Trust::Nobody).unwrap();
+    assert_eq!(verdict, Verdict::Unchecked(vec!["with the minisign key E7620F1842B4E81F".to_owned()]));
+    assert_eq!(judge(&[], Subject::File(Path::new("/")), &Trust::Nobody), Ok(Verdict::Unsigned));
+}
+
+#[test]
+fn a_pin_is_read_back_and_wants_the_same_key() {
+    let signer = judged(SIGNATURE, b"test", &given(KEY)).unwrap().signer().unwrap().clone();
+    let pinned: Signer = signer.to_string().parse().unwrap();
+    assert_eq!(pinned, signer);
+    let trust = Trust::Pinned(pinned);
+    assert!(judged(SIGNATURE, b"test", &trust).is_ok());
+    let other = Pair::new();
+    let error = judged(&other.sign(b"test"), b"test", &trust).unwrap_err().to_string();
+    assert!(error.contains("what is installed was signed with the minisign key E7620F1842B4E81F"), "{error}");
+    assert!(
+        error.contains("found one with the minisign key 3837363534333231: it was made with another key"),
+        "{error}"
+    );
+    let error = judge(&[], Subject::File(Path::new("/")), &trust).unwrap_err().to_string();
+    assert!(error.starts_with("it is not signed, and what is installed was signed with"), "{error}");
+}
+
+/// What is no signature, is about something else or was made by another scheme is none by the key.
+#[test]
+fn odd_statements_are_named_and_refused() {
+    let long = "x\n".repeat(9);
+    for text in
+        ["", "x", &long, "a\nb\ntrusted comment: \nc\n", &SIGNATURE.replace("trusted comment: t", "t")]
+    {
+        assert!(judged(text, b"test", &given(KEY)).is_err(), "{text}");
+        assert!(matches!(judged(text, b"test", &Trust::Nobody), Ok(Verdict::Unchecked(_))));
+    }
+    let digest = Digest::of(b"x");
+    let statement = [Statement::Minisign(SIGNATURE.to_owned())];
+    let error = judge(&statement, Subject::Manifest(&digest), &given(KEY)).unwrap_err();
+    assert!(error.to_string().contains("it is about something else"), "{error}");
+    for bytes in [
+        &b""[..],
+        b"{}",
+        b"[]",
+        br#"{"dsseEnvelope":{}}"#,
+        br#"{"dsseEnvelope":{"payload":"","payloadType":"","signatures":[]}}"#,
+    ] {
+        let statement = [Statement::Bundle(bytes.to_vec())];
+        assert!(judge(&statement, Subject::Manifest(&digest), &given(KEY)).is_err());
+        assert!(judge(&statement, Subject::Manifest(&digest), &Trust::Nobody).is_ok());
+    }
+    let none =
+        Statement::Cosign { payload: Vec::new(), signature: "!".into(), certificate: Some("-----\n".into()) };
+    assert!(judge(&[none], Subject::Manifest(&digest), &given(KEY)).is_err());
+}
+
+#[test]
+fn only_so_many_statements_are_looked_at() {
+    let pair = Pair::new();
+    let file = file(b"a");
+    let mut statements = vec![Statement::Minisign(String::new()); MAX_STATEMENTS];
+    statements.push(Statement::Minisign(pair.sign(b"a")));
+    assert!(judge(&statements, Subject::File(file.path()), &given(&pair.word())).is_err());
+    statements.swap_remove(0);
+    assert!(judge(&statements, Subject::File(file.path()), &given(&pair.word())).is_ok());
+}

@@ -1,0 +1,219 @@
+//! Where installed content is kept, by its digest: once on a machine, for all its programs. What is
+//! in it is never changed, and nothing is in it that was not wholly there before.
+
+mod sweep;
+
+use std::fs::{self, DirBuilder, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::FlockOperation;
+
+pub use self::sweep::{SweepError, Swept, SweptEntry};
+use super::folder::{sync, sync_tree};
+use super::listing::{Listing, TreeError, io_error};
+use super::{Content, Digest, MAX_SIZE};
+
+/// The file of a component.
+const COMPONENT: &str = "component.wasm";
+/// The folder of a package.
+const TREE: &str = "tree";
+/// The list of its files.
+const FILES: &str = "files";
+/// What is being installed.
+const INCOMING: &str = ".incoming";
+/// Whose lock files refer to content.
+const PROGRAMS: &str = ".programs";
+/// Held by whoever installs, shared, and by whoever clears away, alone.
+const LOCK: &str = ".lock";
+
+/// How long an install waits for somebody who clears away: that takes a moment.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The store of this machine's user.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+/// Why content is not to be had, or not to be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Something is wrong with a tree or a file.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// It is not there.
+    #[error("it is not installed on this machine")]
+    Absent,
+    /// A component is not the one that was asked for.
+    #[error("`{}` was changed", .0.display())]
+    Changed(PathBuf),
+    /// Somebody else has the store.
+    #[error("`{}` is in use by another haft; try again when that is done", .0.display())]
+    Busy(PathBuf),
+}
+
+/// An install under way: while it lives, nothing is cleared away. Its temporary directory goes with it.
+#[derive(Debug)]
+pub struct Installing {
+    store: Store,
+    directory: tempfile::TempDir,
+    _lock: File,
+}
+
+impl Store {
+    /// The store in the directory `root`, which need not be there yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Its directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file of the component `kept`.
+    pub fn component(&self, kept: &Digest) -> PathBuf {
+        self.root.join(kept.hex()).join(COMPONENT)
+    }
+
+    /// The folder of the package `kept`.
+    pub fn tree(&self, kept: &Digest) -> PathBuf {
+        self.root.join(kept.hex()).join(TREE)
+    }
+
+    /// The files of the package `kept`, of which none has been looked at.
+    pub fn listing(&self, kept: &Digest) -> Result<Listing, StoreError> {
+        let file = self.root.join(kept.hex()).join(FILES);
+        if !file.exists() {
+            return Err(StoreError::Absent);
+        }
+        Ok(Listing::read(&file, kept)?)
+    }
+
+    /// Whether something of this digest is there; whether it is whole, [`check`](Self::check) tells.
+    pub fn has(&self, kept: &Digest) -> bool {
+        self.root.join(kept.hex()).is_dir()
+    }
+
+    /// Reads all of `kept` and compares it with its digest.
+    pub fn check(&self, kept: &Digest, is_component: bool) -> Result<(), StoreError> {
+        if !self.has(kept) {
+            return Err(StoreError::Absent);
+        }
+        if !is_component {
+            return Ok(self.listing(kept)?.check(&self.tree(kept))?);
+        }
+        let file = self.component(kept);
+        let (found, _) = Digest::of_file(&file, MAX_SIZE).map_err(io_error("read", &file))?;
+        if found == *kept { Ok(()) } else { Err(StoreError::Changed(file)) }
+    }
+
+    /// Begins an install; waits for whoever clears away just now.
+    pub fn install(&self) -> Result<Installing, StoreError> {
+        self.create(&self.root)?;
+        let lock = self.lock(FlockOperation::NonBlockingLockShared, PATIENCE)?;
+        let incoming = self.root.join(INCOMING);
+        self.create(&incoming)?;
+        let directory = tempfile::Builder::new().prefix("").tempdir_in(&incoming);
+        let directory = directory.map_err(io_error("make a directory in", &incoming))?;
+        Ok(Installing { store: self.clone(), directory, _lock: lock })
+    }
+
+    /// Notes that the lock file at `lock` refers to content.
+    pub fn register(&self, lock: &Path) -> Result<(), StoreError> {
+        let lock = std::path::absolute(lock).map_err(io_error("find", lock))?;
+        let folder = self.root.join(PROGRAMS);
+        self.create(&folder)?;
+        let bytes = lock.as_os_str().as_encoded_bytes();
+        let file = folder.join(Digest::of(bytes).hex());
+        if !file.exists() {
+            fs::write(&file, bytes).map_err(io_error("write", &file))?;
+        }
+        Ok(())
+    }
+
+    fn create(&self, directory: &Path) -> Result<(), TreeError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.map_err(io_error("create directory", directory))
+    }
+
+    fn lock(&self, how: FlockOperation, patience: Duration) -> Result<File, StoreError> {
+        let path = self.root.join(LOCK);
+        let file = File::options().create(true).append(true).open(&path).map_err(io_error("open", &path))?;
+        let begun = Instant::now();
+        loop {
+            match rustix::fs::flock(file.as_fd(), how) {
+                Ok(()) => return Ok(file),
+                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => std::thread::sleep(LOOK),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::Busy(self.root.clone())),
+                Err(error) => return Err(io_error("lock", &path)(error.into()).into()),
+            }
+        }
+    }
+}
+
+impl Installing {
+    /// A directory of this install alone, empty.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Puts `content`, which lies in [`directory`](Self::directory), where it is kept. What is there
+    /// already and whole is left as it is; what is damaged is replaced.
+    pub fn keep(&self, content: &Content, kept: &Digest) -> Result<(), StoreError> {
+        let place = self.store.root.join(kept.hex());
+        let is_component = matches!(content, Content::Component(_));
+        if self.store.has(kept) {
+            if self.store.check(kept, is_component).is_ok() {
+                return Ok(touch(&place)?);
+            }
+            let damaged = self.directory().join("damaged");
+            fs::rename(&place, &damaged).map_err(io_error("move away", &place))?;
+        }
+        let entry = self.directory().join("entry");
+        fs::create_dir(&entry).map_err(io_error("create directory", &entry))?;
+        let put = |from: &Path, name| fs::rename(from, entry.join(name)).map_err(io_error("move", from));
+        match content {
+            Content::Component(file) => put(file, COMPONENT)?,
+            Content::Tree(folder, listing) => {
+                sync_tree(folder)?;
+                put(folder, TREE)?;
+                let text = listing.text();
+                let file = entry.join(FILES);
+                let written = super::folder::write(text.as_bytes(), &file, text.len() as u64, false);
+                written.map_err(io_error("write", &file))?;
+            }
+        }
+        sync(&entry)?;
+        match fs::rename(&entry, &place) {
+            Ok(()) => Ok(sync(&self.store.root)?),
+            // Somebody else was quicker, with the same content.
+            Err(_) if self.store.check(kept, is_component).is_ok() => Ok(()),
+            Err(error) => Err(io_error("move into place", &place)(error).into()),
+        }
+    }
+}
+
+impl Drop for Installing {
+    /// Nothing of it stays, not even the directory for all of them if this was the last.
+    fn drop(&mut self) {
+        let directory = self.directory.path().to_owned();
+        let _ = fs::remove_dir_all(&directory);
+        let _ = fs::remove_dir(self.store.root.join(INCOMING));
+    }
+}
+
+/// Makes it young again: it is about to be used.
+fn touch(place: &Path) -> Result<(), TreeError> {
+    let now = SystemTime::now();
+    File::open(place).and_then(|place| place.set_modified(now)).map_err(io_error("touch", place))
+}
+
+#[cfg(test)]
+mod tests;

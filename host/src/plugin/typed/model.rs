@@ -1,0 +1,270 @@
+//! The types of a function: what schemas, decoding and encoding all go by. Taken from the component
+//! itself, so that they are the ones that are called; only the words about them come from elsewhere.
+
+use wasmtime::component::types;
+
+use super::docs::{FunctionDocs, Words};
+
+/// Types within types. JSON has up to four levels for one of these, and haft checks no deeper than
+/// 64 levels; nobody has ever seen six.
+const MAX_DEPTH: usize = 14;
+
+/// Types of one function, with every type counted as often as it is used: what is written once in WIT
+/// and used by ten fields is in a schema ten times.
+const MAX_TYPES: usize = 2000;
+
+/// Characters of a parameter's or field's name. One vendor refuses a whole prompt for a longer one.
+const MAX_NAME: usize = 64;
+
+/// A WIT type.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Type {
+    Bool,
+    Integer(Integer),
+    Float32,
+    Float64,
+    Char,
+    String,
+    /// `list<u8>`.
+    Bytes,
+    List(Box<Type>),
+    Map(Box<(Type, Type)>),
+    Record(Vec<Field>),
+    Tuple(Vec<Type>),
+    Variant(Vec<Case>),
+    Enum(Vec<Name>),
+    Flags(Vec<Name>),
+    Option(Box<Type>),
+    Result(Option<Box<Type>>, Option<Box<Type>>),
+}
+
+/// An integer type, by the numbers it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Integer {
+    S8,
+    U8,
+    S16,
+    U16,
+    S32,
+    U32,
+    S64,
+    U64,
+}
+
+/// A field of a record, or a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) docs: Option<String>,
+    pub(super) ty: Type,
+}
+
+/// A case of a variant.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) docs: Option<String>,
+    pub(super) ty: Option<Type>,
+}
+
+/// A case of an enum, or a flag.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Name {
+    pub(super) name: String,
+    pub(super) docs: Option<String>,
+}
+
+/// A function's types.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Signature {
+    pub(super) params: Vec<Field>,
+    pub(super) returned: Returned,
+}
+
+/// What a function returns.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Returned {
+    Nothing,
+    Value(Type),
+    /// `result<ok, error>`, whose error is the tool's.
+    Result(Option<Type>, Option<Type>),
+}
+
+impl Integer {
+    /// The smallest and the largest number.
+    pub(super) fn range(self) -> (i128, i128) {
+        match self {
+            Self::S8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::U8 => (0, u8::MAX.into()),
+            Self::S16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::U16 => (0, u16::MAX.into()),
+            Self::S32 => (i32::MIN.into(), i32::MAX.into()),
+            Self::U32 => (0, u32::MAX.into()),
+            Self::S64 => (i64::MIN.into(), i64::MAX.into()),
+            Self::U64 => (0, u64::MAX.into()),
+        }
+    }
+
+    /// Whether some of its numbers are none that every JSON reader keeps.
+    pub(super) fn is_wide(self) -> bool {
+        matches!(self, Self::S64 | Self::U64)
+    }
+}
+
+impl Type {
+    /// Whether `null` is one of its values in JSON.
+    pub(super) fn is_nullable(&self) -> bool {
+        matches!(self, Self::Option(_))
+    }
+}
+
+impl Signature {
+    /// The types of a function, or why nothing can call it: "takes a resource".
+    pub(super) fn of(
+        function: &types::ComponentFunc,
+        docs: Option<&FunctionDocs<'_>>,
+    ) -> Result<Self, String> {
+        let mut builder = Builder { left: MAX_TYPES };
+        let mut params = Vec::new();
+        for (name, ty) in function.params() {
+            let about = docs.map_or(Words::none(), |docs| docs.parameter(name));
+            short(name).map_err(|what| format!("takes {what}"))?;
+            let ty = builder.build(&ty, about, 0).map_err(|what| format!("takes {what}"))?;
+            params.push(Field { name: name.to_owned(), docs: about.text(), ty });
+        }
+        let returned = match function.results().next() {
+            None => Returned::Nothing,
+            Some(ty) => {
+                let about = docs.map_or(Words::none(), FunctionDocs::returned);
+                builder.returned(&ty, about).map_err(|what| format!("returns {what}"))?
+            }
+        };
+        Ok(Self { params, returned })
+    }
+}
+
+/// Builds the types of one function.
+struct Builder {
+    /// Types that may still be built.
+    left: usize,
+}
+
+/// A type, or what there is that has no JSON: "a resource".
+type Built<T> = Result<T, String>;
+
+impl Builder {
+    fn returned(&mut self, ty: &types::Type, words: Words<'_>) -> Built<Returned> {
+        let types::Type::Result(result) = ty else { return self.build(ty, words, 0).map(Returned::Value) };
+        let ok = result.ok().map(|ty| self.build(&ty, words.ok(), 0)).transpose()?;
+        let error = result.err().map(|ty| self.build(&ty, words.error(), 0)).transpose()?;
+        Ok(Returned::Result(ok, error))
+    }
+
+    fn build(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Type> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| format!("more than {MAX_TYPES} types"))?;
+        if depth > MAX_DEPTH {
+            return Err(format!("types nested deeper than {MAX_DEPTH} levels"));
+        }
+        if let Some(simple) = simple(ty) {
+            return Ok(simple);
+        }
+        self.compound(ty, words, depth + 1)
+    }
+
+    fn compound(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Type> {
+        match ty {
+            types::Type::List(list) => match list.ty() {
+                types::Type::U8 => Ok(Type::Bytes),
+                element => self.boxed(&element, words.element(), depth).map(Type::List),
+            },
+            types::Type::Map(map) => {
+                let key = self.build(&map.key(), Words::none(), depth)?;
+                let value = self.build(&map.value(), words.element(), depth)?;
+                Ok(Type::Map(Box::new((key, value))))
+            }
+            types::Type::Record(record) => self.record(record, words, depth),
+            types::Type::Tuple(tuple) => {
+                let elements = tuple.types().enumerate();
+                let build = elements.map(|(index, ty)| self.build(&ty, words.nth(index), depth));
+                build.collect::<Built<_>>().map(Type::Tuple)
+            }
+            types::Type::Variant(variant) => self.variant(variant, words, depth),
+            types::Type::Enum(choice) => Ok(Type::Enum(names(choice.names(), words))),
+            types::Type::Flags(flags) => Ok(Type::Flags(names(flags.names(), words))),
+            types::Type::Option(option) => self.boxed(&option.ty(), words.element(), depth).map(Type::Option),
+            types::Type::Result(result) => {
+                let ok = result.ok().map(|ty| self.boxed(&ty, words.ok(), depth)).transpose()?;
+                let error = result.err().map(|ty| self.boxed(&ty, words.error(), depth)).transpose()?;
+                Ok(Type::Result(ok, error))
+            }
+            other => Err(unsupported(other).to_owned()),
+        }
+    }
+
+    fn boxed(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Box<Type>> {
+        self.build(ty, words, depth).map(Box::new)
+    }
+
+    fn record(&mut self, record: &types::Record, words: Words<'_>, depth: usize) -> Built<Type> {
+        let field = |field: types::Field<'_>| {
+            let about = words.part(field.name);
+            short(field.name)?;
+            let ty = self.build(&field.ty, about, depth)?;
+            Ok(Field { name: field.name.to_owned(), docs: about.text(), ty })
+        };
+        record.fields().map(field).collect::<Built<_>>().map(Type::Record)
+    }
+
+    fn variant(&mut self, variant: &types::Variant, words: Words<'_>, depth: usize) -> Built<Type> {
+        let case = |case: types::Case<'_>| {
+            let about = words.part(case.name);
+            let ty = case.ty.map(|ty| self.build(&ty, about, depth)).transpose()?;
+            Ok(Case { name: case.name.to_owned(), docs: about.own_text(), ty })
+        };
+        variant.cases().map(case).collect::<Built<_>>().map(Type::Variant)
+    }
+}
+
+fn short(name: &str) -> Built<()> {
+    match name.len() {
+        0..=MAX_NAME => Ok(()),
+        _ => Err(format!("a field whose name has more than {MAX_NAME} characters")),
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>, words: Words<'_>) -> Vec<Name> {
+    names.map(|name| Name { name: name.to_owned(), docs: words.part(name).own_text() }).collect()
+}
+
+fn simple(ty: &types::Type) -> Option<Type> {
+    Some(match ty {
+        types::Type::Bool => Type::Bool,
+        types::Type::S8 => Type::Integer(Integer::S8),
+        types::Type::U8 => Type::Integer(Integer::U8),
+        types::Type::S16 => Type::Integer(Integer::S16),
+        types::Type::U16 => Type::Integer(Integer::U16),
+        types::Type::S32 => Type::Integer(Integer::S32),
+        types::Type::U32 => Type::Integer(Integer::U32),
+        types::Type::S64 => Type::Integer(Integer::S64),
+        types::Type::U64 => Type::Integer(Integer::U64),
+        types::Type::Float32 => Type::Float32,
+        types::Type::Float64 => Type::Float64,
+        types::Type::Char => Type::Char,
+        types::Type::String => Type::String,
+        _ => return None,
+    })
+}
+
+/// What has no JSON, for a line about the function.
+fn unsupported(ty: &types::Type) -> &'static str {
+    match ty {
+        types::Type::Own(_) | types::Type::Borrow(_) => {
+            "a handle to a resource, and nothing in a plugin outlives a call"
+        }
+        types::Type::Future(_) => "a `future`, which no JSON stands for",
+        types::Type::Stream(_) => "a `stream`, which no JSON stands for",
+        types::Type::ErrorContext => "an `error-context`, which no JSON stands for",
+        types::Type::FixedLengthList(_) => "a list of a fixed length, which this haft does not support",
+        _ => "a type that this haft does not know",
+    }
+}

@@ -1,0 +1,178 @@
+//! What a function's text says of its parameters. WIT has no place for words about a parameter, so
+//! authors write them into the function's own, one a line, in one of the forms of their language:
+//!
+//! ```text
+//! - name: words        - `name`: words        * name - words
+//! @param name words    :param name: words     name -- words
+//! ```
+//!
+//! Only lines about a parameter that there is are taken out; everything else stays as it is.
+
+use std::collections::BTreeMap;
+
+/// A function's text, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Paragraphs {
+    /// What is left for the function itself.
+    pub(super) text: String,
+    /// By the parameters' names.
+    pub(super) params: BTreeMap<String, String>,
+}
+
+/// Lines that say no more than that parameters follow.
+const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "inputs", "input"];
+
+impl Paragraphs {
+    /// Takes the text of a function with these parameters apart.
+    pub(super) fn of(text: &str, params: &[&str]) -> Self {
+        let mut found = Self::default();
+        let mut kept: Vec<&str> = Vec::new();
+        // The parameter that an indented line goes on about.
+        let mut current: Option<(String, usize)> = None;
+        for line in text.lines() {
+            let indent = line.len() - line.trim_start().len();
+            if let Some((name, words)) = about_parameter(line, params, &found.params) {
+                found.params.insert(name.clone(), words);
+                current = Some((name, indent));
+                continue;
+            }
+            match &current {
+                Some((name, depth)) if indent > *depth && !line.trim().is_empty() => {
+                    let words = found.params.entry(name.clone()).or_default();
+                    words.push(' ');
+                    words.push_str(line.trim());
+                }
+                _ => {
+                    current = None;
+                    kept.push(line);
+                }
+            }
+        }
+        found.text = if found.params.is_empty() { text.trim().to_owned() } else { without_headings(&kept) };
+        found
+    }
+}
+
+/// The parameter that a line is about, and what it says; the first line about one is heard.
+fn about_parameter(
+    line: &str,
+    params: &[&str],
+    known: &BTreeMap<String, String>,
+) -> Option<(String, String)> {
+    let line = line.trim();
+    let bullet = line.strip_prefix(['-', '*', '+']).filter(|rest| rest.starts_with(' '));
+    let tag = || ["@param ", ":param ", "\\param "].iter().find_map(|tag| line.strip_prefix(tag));
+    let (rest, tagged) = match (bullet, tag()) {
+        (Some(rest), _) => (rest.trim_start(), false),
+        (None, Some(rest)) => (rest.trim_start(), true),
+        (None, None) => (line, false),
+    };
+    let (name, rest) = word(rest)?;
+    let name = *params.iter().find(|param| is_name(name, param))?;
+    let words = separated(rest, tagged, bullet.is_some())?;
+    (!words.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), words.to_owned()))
+}
+
+/// The first word, with or without marks around it, and what comes after it.
+fn word(text: &str) -> Option<(&str, &str)> {
+    for mark in ["**`", "`", "**", "*", "_"] {
+        if let Some(rest) = text.strip_prefix(mark) {
+            let closing: String = mark.chars().rev().collect();
+            return rest.split_once(closing.as_str());
+        }
+    }
+    let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '-' | '_'));
+    let (name, rest) = text.split_at_checked(end.unwrap_or(text.len()))?;
+    (!name.is_empty()).then_some((name, rest))
+}
+
+/// Whether a word names a parameter: as WIT writes it, or as a language does.
+fn is_name(word: &str, param: &str) -> bool {
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
+    };
+    plain(word) == plain(param)
+}
+
+/// What follows a name and what separates it from its words. A tag needs no more than a space; a line
+/// without a mark at its beginning needs a separator that no sentence has.
+fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
+    let rest = rest.trim_start();
+    // A type in parentheses, as some languages' comments have it.
+    let rest = match rest.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
+        Some((_, after)) if after.trim_start().starts_with([':', '-', '–', '—']) => after.trim_start(),
+        _ => rest,
+    };
+    let separators: &[&str] =
+        if tagged || bullet { &[":", "--", "—", "–", "-", "="] } else { &[": ", "--", "—"] };
+    let found = separators.iter().find_map(|separator| rest.strip_prefix(separator));
+    match found {
+        Some(words) => Some(words.trim()),
+        None if tagged => Some(rest.trim()),
+        None => None,
+    }
+}
+
+/// The lines that are left, without headings of lists that are gone and with no two empty ones.
+fn without_headings(lines: &[&str]) -> String {
+    let is_heading = |line: &str| {
+        let word = line.trim().trim_matches(['#', '*', ':', '_', ' ']).to_lowercase();
+        HEADINGS.contains(&word.as_str())
+    };
+    let mut kept: Vec<&str> = Vec::new();
+    for line in lines.iter().filter(|line| !is_heading(line)) {
+        if !line.trim().is_empty() || kept.last().is_some_and(|last| !last.trim().is_empty()) {
+            kept.push(line.trim_end());
+        }
+    }
+    kept.join("\n").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str, params: &[&str]) -> (String, Vec<(String, String)>) {
+        let found = Paragraphs::of(text, params);
+        (found.text, found.params.into_iter().collect())
+    }
+
+    fn pair(name: &str, words: &str) -> (String, String) {
+        (name.to_owned(), words.to_owned())
+    }
+
+    #[test]
+    fn every_usual_form_is_understood() {
+        for line in [
+            "- max-count: how many",
+            "* `max-count`: how many",
+            "* **max_count** - how many",
+            "- max_count (u32): how many",
+            "@param maxCount how many",
+            "@param max-count - how many",
+            ":param max_count: how many",
+            "max-count: how many",
+            "`max-count` -- how many",
+            "- `max-count` — how many",
+        ] {
+            let (text, params) = parts(&format!("Counts.\n\n{line}\n"), &["text", "max-count"]);
+            assert_eq!((text.as_str(), params), ("Counts.", vec![pair("max-count", "how many")]), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_list_goes_with_its_heading_and_the_rest_stays() {
+        let text = "Counts words.\n\n# Arguments\n\n- text: what to count\n  in, as UTF-8\n- other: nothing of ours\n- limit: stop there\n\nReturns the count.";
+        let (text, params) = parts(text, &["text", "limit"]);
+        assert_eq!(text, "Counts words.\n\n- other: nothing of ours\n\nReturns the count.");
+        assert_eq!(params, [pair("limit", "stop there"), pair("text", "what to count in, as UTF-8")]);
+    }
+
+    #[test]
+    fn a_sentence_is_not_taken_for_a_parameter() {
+        let text = "Text is split at spaces.\ntext - the first\nNothing else.";
+        assert_eq!(parts(text, &["text"]), (text.to_owned(), Vec::new()));
+        assert_eq!(parts("", &[]), (String::new(), Vec::new()));
+        assert_eq!(parts("- text:", &["text"]).1, []);
+    }
+}

@@ -1,0 +1,237 @@
+//! JSON Schemas of WIT types. What a schema of arguments accepts, `decode` accepts; what `encode`
+//! makes, the schema of answers accepts. No `$ref`, no `oneOf`: some vendors know neither.
+
+use serde_json::{Map, Value, json};
+
+use super::model::{Case, Field, Integer, Name, Type};
+
+/// Which way values go.
+///
+/// The only difference: an answer may hold a number that is none (`NaN`, infinities), and JSON has no
+/// numbers for those. No model has a use for them as arguments, and every schema with a floating-point
+/// number in it would be twice as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Arguments,
+    Answer,
+}
+
+/// The names of the numbers that are none, as `encode` writes them.
+pub(super) const NO_NUMBERS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
+
+/// What is said of a `list<u8>`.
+const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
+
+/// Standard base64, with its padding or without.
+const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$";
+
+/// Decimal numbers from 0 to 2^64 - 1.
+const U64: &str = r"^(\d{1,19}|1([0-7]\d{18}|8([0-3]\d{17}|4([0-3]\d{16}|4([0-5]\d{15}|6([0-6]\d{14}|7([0-3]\d{13}|4([0-3]\d{12}|40([0-6]\d{10}|7([0-2]\d{9}|3([0-6]\d{8}|70([0-8]\d{6}|9([0-4]\d{5}|5([0-4]\d{4}|5(0\d{3}|1([0-5]\d{2}|6(0\d|1[0-5])))))))))))))))))$";
+
+/// Decimal numbers from -2^63 to 2^63 - 1.
+const S64: &str = r"^(-9223372036854775808|-?(\d{1,18}|([0-8]\d{18}|9([01]\d{17}|2([01]\d{16}|2([0-2]\d{15}|3([0-2]\d{14}|3([0-6]\d{13}|7([01]\d{12}|20([0-2]\d{10}|3([0-5]\d{9}|6([0-7]\d{8}|8([0-4]\d{7}|5([0-3]\d{6}|4([0-6]\d{5}|7([0-6]\d{4}|7([0-4]\d{3}|5([0-7]\d{2}|80[0-7]))))))))))))))))))$";
+
+/// The schema of an object with these fields; the one form that every vendor takes for parameters.
+pub(super) fn object(fields: &[Field], direction: Direction) -> Value {
+    Value::Object(record(fields, direction))
+}
+
+/// The schema of a type.
+pub(super) fn of(ty: &Type, direction: Direction) -> Map<String, Value> {
+    let of = |ty: &Type| Value::Object(of(ty, direction));
+    match ty {
+        Type::Bool => typed("boolean"),
+        Type::Integer(integer) => number(*integer),
+        Type::Float32 => float(f64::from(f32::MAX), direction),
+        Type::Float64 => float(f64::INFINITY, direction),
+        Type::Char => map(json!({ "type": "string", "minLength": 1, "maxLength": 1 })),
+        Type::String => typed("string"),
+        Type::Bytes => bytes(),
+        Type::List(element) => map(json!({ "type": "array", "items": of(element) })),
+        Type::Map(types) => dictionary(&types.0, &types.1, direction),
+        Type::Record(fields) => record(fields, direction),
+        Type::Tuple(types) => tuple(types, direction),
+        Type::Variant(cases) => variant(cases, direction),
+        Type::Enum(names) => choice(names),
+        Type::Flags(names) => {
+            let mut flags = map(json!({ "type": "array", "items": {}, "uniqueItems": true }));
+            flags.insert("items".into(), Value::Object(choice(names)));
+            flags
+        }
+        Type::Option(inner) => nullable(inner, direction),
+        Type::Result(ok, error) => {
+            let branch = |name: &str, ty: Option<&Type>| {
+                closed([(name.to_owned(), ty.map_or_else(|| json!({ "type": "null" }), of))], &[name])
+            };
+            any_of([branch("ok", ok.as_deref()), branch("err", error.as_deref())])
+        }
+    }
+}
+
+/// The same schema with words about the use of it.
+pub(super) fn described(mut schema: Map<String, Value>, docs: Option<&str>) -> Map<String, Value> {
+    let Some(docs) = docs else { return schema };
+    let text = match schema.get("description").and_then(Value::as_str) {
+        Some(own) => format!("{docs}\n{own}"),
+        None => docs.to_owned(),
+    };
+    schema.insert("description".into(), text.into());
+    schema
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn typed(name: &str) -> Map<String, Value> {
+    map(json!({ "type": name }))
+}
+
+fn any_of(schemas: impl IntoIterator<Item = Value>) -> Map<String, Value> {
+    map(json!({ "anyOf": schemas.into_iter().collect::<Vec<_>>() }))
+}
+
+/// An object with these properties and no others.
+fn closed(properties: impl IntoIterator<Item = (String, Value)>, required: &[&str]) -> Value {
+    let properties: Map<String, Value> = properties.into_iter().collect();
+    let mut object =
+        map(json!({ "type": "object", "properties": properties, "additionalProperties": false }));
+    if !required.is_empty() {
+        object.insert("required".into(), json!(required));
+    }
+    Value::Object(object)
+}
+
+fn number(integer: Integer) -> Map<String, Value> {
+    let number = match integer {
+        Integer::U64 => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+        Integer::S64 => json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX }),
+        narrow => {
+            let (minimum, maximum) = narrow.range();
+            let bound = |bound: i128| i64::try_from(bound).unwrap_or_default();
+            json!({ "type": "integer", "minimum": bound(minimum), "maximum": bound(maximum) })
+        }
+    };
+    if !integer.is_wide() {
+        return map(number);
+    }
+    let pattern = if integer == Integer::U64 { U64 } else { S64 };
+    any_of([number, json!({ "type": "string", "pattern": pattern })])
+}
+
+fn float(largest: f64, direction: Direction) -> Map<String, Value> {
+    let mut number = typed("number");
+    if largest.is_finite() {
+        number.insert("minimum".into(), json!(-largest));
+        number.insert("maximum".into(), json!(largest));
+    }
+    match direction {
+        Direction::Arguments => number,
+        Direction::Answer => any_of([Value::Object(number), json!({ "type": "string", "enum": NO_NUMBERS })]),
+    }
+}
+
+fn bytes() -> Map<String, Value> {
+    let base64 = json!({ "type": "string", "pattern": BASE64 });
+    let encoded = closed([("base64".to_owned(), base64)], &["base64"]);
+    described(any_of([json!({ "type": "string" }), encoded]), Some(BYTES))
+}
+
+fn record(fields: &[Field], direction: Direction) -> Map<String, Value> {
+    let properties = fields.iter().map(|field| {
+        let schema = described(of(&field.ty, direction), field.docs.as_deref());
+        (field.name.clone(), Value::Object(schema))
+    });
+    let required: Vec<&str> =
+        fields.iter().filter(|field| !field.ty.is_nullable()).map(|field| field.name.as_str()).collect();
+    map(closed(properties, &required))
+}
+
+/// `map<string, V>` is an object; any other map a list of its entries.
+fn dictionary(key: &Type, value: &Type, direction: Direction) -> Map<String, Value> {
+    let values = Value::Object(of(value, direction));
+    if *key == Type::String {
+        return map(json!({ "type": "object", "additionalProperties": values }));
+    }
+    let keys = Value::Object(of(key, direction));
+    let entry = closed([("key".to_owned(), keys), ("value".to_owned(), values)], &["key", "value"]);
+    map(json!({ "type": "array", "items": entry }))
+}
+
+/// An array of exactly these types. `items` stands beside `prefixItems` for vendors that know only one.
+fn tuple(types: &[Type], direction: Direction) -> Map<String, Value> {
+    let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(of(ty, direction))).collect();
+    let mut different: Vec<Value> = Vec::new();
+    for schema in &schemas {
+        if !different.contains(schema) {
+            different.push(schema.clone());
+        }
+    }
+    let count = schemas.len();
+    match <[Value; 1]>::try_from(different) {
+        Ok([same]) => map(json!({ "type": "array", "items": same, "minItems": count, "maxItems": count })),
+        Err(different) => map(json!({
+            "type": "array",
+            "prefixItems": schemas,
+            "items": { "anyOf": different },
+            "minItems": count,
+            "maxItems": count,
+        })),
+    }
+}
+
+/// `{"tag": …}` for the cases that hold nothing, in one; `{"tag": …, "val": …}` for each other.
+fn variant(cases: &[Case], direction: Direction) -> Map<String, Value> {
+    let (full, empty): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.ty.is_some());
+    let mut branches: Vec<Value> = Vec::new();
+    if !empty.is_empty() {
+        let names: Vec<Name> =
+            empty.iter().map(|case| Name { name: case.name.clone(), docs: case.docs.clone() }).collect();
+        branches.push(closed([("tag".to_owned(), Value::Object(choice(&names)))], &["tag"]));
+    }
+    for case in full {
+        let Some(ty) = &case.ty else { continue };
+        let tag = json!({ "type": "string", "enum": [case.name] });
+        let value = Value::Object(of(ty, direction));
+        // A value that may be absent is `null` here: the tag alone would not say that it was meant.
+        let branch = closed([("tag".to_owned(), tag), ("val".to_owned(), value)], &["tag", "val"]);
+        branches.push(Value::Object(described(map(branch), case.docs.as_deref())));
+    }
+    match <[Value; 1]>::try_from(branches) {
+        Ok([only]) => map(only),
+        Err(branches) => any_of(branches),
+    }
+}
+
+/// One of some names, with what is written about them.
+fn choice(names: &[Name]) -> Map<String, Value> {
+    let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+    let about = |name: &Name| Some(format!("- {}: {}", name.name, name.docs.as_deref()?));
+    let docs: Vec<String> = names.iter().filter_map(about).collect();
+    let schema = map(json!({ "type": "string", "enum": all }));
+    described(schema, (!docs.is_empty()).then(|| docs.join("\n")).as_deref())
+}
+
+/// `null` or the value; where the value may be `null` itself, `{"some": value}`.
+fn nullable(inner: &Type, direction: Direction) -> Map<String, Value> {
+    let mut schema = of(inner, direction);
+    if inner.is_nullable() {
+        let some = closed([("some".to_owned(), Value::Object(schema))], &["some"]);
+        return any_of([some, json!({ "type": "null" })]);
+    }
+    if let Some(Value::Array(branches)) = schema.get_mut("anyOf") {
+        branches.push(json!({ "type": "null" }));
+        return schema;
+    }
+    let Some(Value::String(name)) = schema.get("type").cloned() else { return schema };
+    if schema.contains_key("enum") {
+        let docs = schema.remove("description");
+        let choice = any_of([Value::Object(schema), json!({ "type": "null" })]);
+        return described(choice, docs.as_ref().and_then(Value::as_str));
+    }
+    schema.insert("type".into(), json!([name, "null"]));
+    schema
+}

@@ -1,0 +1,144 @@
+//! Components of the `act:tools` world of other hosts: one made for these tests, and one that was
+//! published.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use haft::event::Event;
+use haft::grant::{Grant, Root};
+use haft::limit::Limits;
+use haft::plugin::inspect::{Asked, look};
+use haft::plugin::{Contract, Plugin, Source};
+use serde_json::json;
+
+use crate::common::{engine, repository};
+use crate::guest::{Guest, briefly};
+use crate::tiny::Tiny;
+
+fn component() -> PathBuf {
+    repository().join("tests/guests/built/act.wasm")
+}
+
+async fn guest(grant: Grant) -> Guest {
+    Guest::of(&component(), grant, Limits::default()).await
+}
+
+/// WA01: its tools are listed, in one language, with what they say of themselves.
+#[tokio::test]
+async fn wa01_the_tools_of_another_host_s_world() {
+    let source = Source::File(component());
+    let plugin = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap();
+    assert_eq!(plugin.contract(), Contract::Act);
+    let tool = |name: &str| plugin.tools().iter().find(|tool| tool.name == name).unwrap();
+    assert_eq!(plugin.tools().len(), 11);
+    assert_eq!(tool("say").description, "Does say.");
+    assert!(tool("say").hints.read_only && !tool("fail").hints.read_only);
+}
+
+/// WA01: answers come at once or piece by piece, and are what their media types say.
+#[tokio::test]
+async fn wa01_answers_in_parts() {
+    let guest = guest(Grant::none()).await;
+    assert_eq!(guest.says("say", json!({})).await, "said");
+    assert_eq!(guest.says("nothing", json!({})).await, "");
+    let mixed = guest.call("mixed", json!({})).await;
+    assert_eq!(mixed.content, "# Täxt\n{\"a\":1,\"b\":[true,null]}\n[image/png, 8 bytes]");
+    assert_eq!(mixed.structured, Some(json!({ "a": 1, "b": [true, null] })));
+    assert_eq!(mixed.attachments[0].media_type, "image/png");
+    let numbers: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
+    assert_eq!(guest.says("count", json!({})).await, numbers.join("\n"));
+    let progress = guest.heard().into_iter().filter_map(|event| match event {
+        Event::Progress { done, total, .. } => Some((done, total)),
+        _ => None,
+    });
+    let expected: Vec<_> = (1..=20).map(|number| (f64::from(number), Some(20.0))).collect();
+    assert_eq!(progress.collect::<Vec<_>>(), expected);
+}
+
+/// WA01: arguments are deterministic CBOR (RFC 8949, section 4.2.1).
+#[tokio::test]
+async fn wa01_arguments_are_deterministic_cbor() {
+    let guest = guest(Grant::none()).await;
+    let arguments = json!({ "bb": 1.5, "a": [256, -1, 2.0], "ccc": null, "b": "ü" });
+    let expected = "a4 6161 83 190100 20 02 6162 62c3bc 626262 f93e00 63636363 f6";
+    assert_eq!(guest.says("arguments", arguments).await, expected.replace(' ', ""));
+}
+
+/// WA01: failures are the tool's, with what was said before; and a trap is nobody else's.
+#[tokio::test]
+async fn wa01_failures_in_parts() {
+    let guest = guest(Grant::none()).await;
+    for (tool, expected) in [
+        ("fail", "Tool error: half\nit broke"),
+        ("fail-late", "invalid arguments: no such thing"),
+        (
+            "remember",
+            "Tool error: open a session first: it works inside a session, and a plugin keeps none: nothing in it outlives a call",
+        ),
+    ] {
+        assert_eq!(guest.fails(tool, json!({})).await, expected);
+    }
+    let trapped = guest.fails("trap", json!({})).await;
+    assert!(trapped.contains("`trap` panicked") && trapped.contains("as told"), "{trapped}");
+    assert_eq!(guest.says("say", json!({})).await, "said");
+}
+
+/// WA03: an answer without end is cut off by the limit, or by the time.
+#[tokio::test]
+async fn wa03_a_stream_without_end_is_ended() {
+    let guest = Guest::of(&component(), Grant::none(), briefly(5000)).await;
+    let error = guest.fails("flood", json!({})).await;
+    assert!(error.contains("more than its result limit of 1 MiB"), "{error}");
+}
+
+/// WA02: files are those of the grant, relative ones those of the workspace.
+#[tokio::test]
+async fn wa02_files_of_another_host_s_component() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.txt"), "a").unwrap();
+    let root = Root::resolve(Path::new("/"), directory.path()).unwrap();
+    let reader = guest(Grant::none().with_workspace(root.clone()).with_read(root)).await;
+    assert_eq!(reader.says("read", json!({ "path": "a.txt" })).await, "a");
+    let path = directory.path().join("a.txt");
+    assert_eq!(reader.says("read", json!({ "path": path })).await, "a");
+    reader.fails("read", json!({ "path": "/a.txt" })).await;
+    guest(Grant::none()).await.fails("read", json!({ "path": "a.txt" })).await;
+}
+
+/// PR11: what it says of itself is read without running it.
+#[test]
+fn pr11_what_another_host_s_component_asks_for() {
+    let look = look(&fs::read(component()).unwrap()).unwrap();
+    let about = look.act.as_ref().unwrap();
+    assert_eq!((about.name.as_str(), about.version.as_str()), ("acts", "1.2.3"));
+    assert_eq!(about.capabilities, [Asked::Files { path: "**".into(), write: true }]);
+    assert_eq!(look.contract().unwrap(), Contract::Act);
+}
+
+/// WA04: another version of the world is named.
+#[tokio::test]
+async fn wa04_another_version_of_the_world_is_refused() {
+    let source = Tiny { export: "act:tools/tool-provider@0.2.0".into(), ..Tiny::default() }.source();
+    let error = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "built for `act:tools@0.2.0`, and this haft speaks 0.1; rebuild it against that version"
+    );
+    let source = Tiny { export: "act:tools/tool-provider@0.1.3".into(), ..Tiny::default() }.source();
+    let error = Plugin::load(engine(), "acts", source, &Limits::default()).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot be linked: "), "{error}");
+}
+
+/// WA01: a component that somebody else published, as it was published.
+#[tokio::test]
+async fn wa01_a_published_component_is_called() {
+    let path = repository().join("tests/foreign/time.wasm");
+    let guest = Guest::of(&path, Grant::none(), Limits::default()).await;
+    let now = guest.says("get_current_time", json!({})).await;
+    let there = guest.says("get_current_time", json!({ "timezone": "Asia/Tokyo" })).await;
+    assert!(now.contains("+00:00") || now.contains('Z'), "{now}");
+    assert!(there.contains("+09:00"), "{there}");
+    guest.fails("get_current_time", json!({ "timezone": "Nowhere/At-All" })).await;
+    let look = look(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(look.act.map(|about| about.name).as_deref(), Some("time"));
+}

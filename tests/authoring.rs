@@ -1,0 +1,243 @@
+//! Writing a plugin as a person meets it: `haft new`, `build`, `check`, `call`, `dev`, `pack`. What
+//! needs a language's own tools says so where they are missing; `.ci/authoring` has them all.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use haft::author::template::{self, ProjectName};
+use haft::author::wit::Wit;
+use haft::author::{LANGUAGES, Style};
+use haft::manifest::Manifest;
+use haft::plugin::inspect::look;
+use serde_json::{Value, json};
+
+use crate::cli::{Answer, Home};
+use crate::common::repository;
+
+mod dev;
+mod pack;
+
+const STYLES: [Style; 2] = [Style::Typed, Style::Sdk];
+
+/// Whether this machine compiles Rust for components, without asking any network.
+fn has_target() -> bool {
+    let rustc =
+        Command::new("rustc").args(["--print", "target-libdir", "--target", "wasm32-wasip2"]).output();
+    let library = rustc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let has = library.is_ok_and(|library| Path::new(&library).is_dir());
+    if !has {
+        eprintln!("SKIPPED: no Rust target `wasm32-wasip2` here; `.ci/authoring rust` tests it");
+    }
+    has
+}
+
+/// haft with cargo's own folders, and without the network.
+fn cargo_haft(home: &Home, arguments: &[&str]) -> Answer {
+    let own = std::env::var_os("HOME").unwrap_or_default();
+    let folder =
+        |name: &str, usual: &str| std::env::var_os(name).unwrap_or(Path::new(&own).join(usual).into());
+    let mut command = home.command(arguments);
+    command
+        .env("CARGO_HOME", folder("CARGO_HOME", ".cargo"))
+        .env("RUSTUP_HOME", folder("RUSTUP_HOME", ".rustup"));
+    command.env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_TARGET_DIR");
+    Answer::from(command.output().unwrap())
+}
+
+/// A Rust project whose one dependency is of the version that this repository uses too.
+fn offline_project(home: &Home, name: &str) {
+    let answer = home.haft(&["new", "--lang", "rust", name]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    fs::copy(repository().join("Cargo.lock"), home.work().join(name).join("Cargo.lock")).unwrap();
+}
+
+/// Every template is whole: its program.toml is right, its WIT has a world, its name is everywhere.
+#[test]
+fn every_template_is_well_formed() {
+    let name = ProjectName::new("word-tool").unwrap();
+    for language in LANGUAGES {
+        for style in STYLES {
+            let Some(files) = template::files(*language, style, &name) else { continue };
+            let text =
+                |path: &str| files.iter().find(|(own, _)| own == Path::new(path)).map(|(_, text)| text);
+            let manifest = Manifest::parse(text("program.toml").unwrap(), Path::new("program.toml")).unwrap();
+            assert_eq!(manifest.build.unwrap().language.unwrap().value, language.name());
+            assert_eq!(manifest.plugins[0].name.as_str(), "word-tool");
+            assert_eq!(text("wit/world.wit").is_some(), style == Style::Typed);
+            let readme = text("README.md").unwrap();
+            assert!(readme.contains("haft build") && readme.lines().count() < 40, "one screen");
+            assert!(text(".gitignore").unwrap().contains("*.wasm"));
+            for (path, text) in files.iter().filter(|(path, _)| !path.starts_with("sdk")) {
+                let left = ["my-plugin", "my_plugin", "MyPlugin", "LANGUAGE"]
+                    .iter()
+                    .find(|word| text.contains(**word));
+                assert_eq!(left, None, "{} of {}", path.display(), language.name());
+            }
+        }
+    }
+}
+
+/// The WIT of the templates makes bindings for every language that has a generator, and keeps its
+/// documentation when it is encoded.
+#[test]
+fn the_templates_wit_makes_bindings_and_keeps_its_documentation() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = ProjectName::new("word-tool").unwrap();
+    for language in LANGUAGES {
+        let place = folder.path().join(language.name());
+        let paths = template::create(*language, Style::Typed, &name, &place).unwrap();
+        assert!(paths.iter().all(|path| place.join(path).is_file()));
+        let wit = Wit::read(&place.join("wit"), None).unwrap();
+        assert_eq!(wit.world(), "tools");
+        let encoded = wit.encode().unwrap();
+        let text = String::from_utf8_lossy(&encoded);
+        assert!(text.contains("Finds the most frequent words of a text"), "{}", language.name());
+    }
+    let bindings = fs::read_to_string(folder.path().join("rust/src/bindings.rs")).unwrap();
+    assert!(bindings.contains("pub mod word_tool") && bindings.contains("fn top_words("), "{bindings}");
+}
+
+#[test]
+fn a_project_is_made_whole_or_not_at_all() {
+    let home = Home::new();
+    let answer = home.haft(&["new", "--lang", "c", "word-tool"]);
+    assert_eq!((answer.code, answer.stdout.as_str()), (0, ""));
+    assert!(
+        answer.stderr.ends_with("next: `cd word-tool && haft build`, or `haft dev` there while you write\n")
+    );
+    let again = home.haft(&["new", "--lang", "rust", "word-tool"]);
+    assert_eq!(again.code, 3);
+    assert!(
+        again.stderr.contains("`word-tool` is there already") && again.stderr.contains("nothing was written")
+    );
+    assert!(!home.work().join("word-tool/Cargo.toml").exists());
+    for (name, why) in [
+        ("Word", "write `word`"),
+        ("2words", "begins with a letter"),
+        ("a--b", "joined by one `-`"),
+        ("list", "a meaning of its own"),
+        ("..", "must not be empty"),
+    ] {
+        let refused = home.haft(&["new", "--lang", "rust", name]);
+        assert!(refused.code == 3 && refused.stderr.contains(why), "{name}: {}", refused.stderr);
+    }
+    let unknown = home.haft(&["new", "--lang", "ruts", "x"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("did you mean `rust`?"), "{}", unknown.stderr);
+    let sdk = home.haft(&["new", "--lang", "c", "--sdk", "x"]);
+    assert!(sdk.stderr.contains("there is no sdk for C"), "{}", sdk.stderr);
+    let names: Vec<_> = fs::read_dir(home.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["word-tool"], "nothing is left behind");
+}
+
+/// A tool that is missing is named, with where it was looked for and how to get it.
+#[test]
+fn a_missing_tool_is_named_with_the_ways_to_get_it() {
+    let home = Home::new();
+    for (language, tool) in [("rust", "cargo"), ("c", "zig")] {
+        home.haft(&["new", "--lang", language, language]);
+        fs::remove_file(home.work().join(language).join("requirements.txt")).ok();
+        let mut command = home.command(&["build", language]);
+        let empty = tempfile::tempdir().unwrap();
+        let answer = Answer::from(command.env("PATH", empty.path()).output().unwrap());
+        assert_eq!(answer.code, 3);
+        let first = format!("error: cannot find `{tool}`, which ");
+        assert!(answer.stderr.starts_with(&first) && answer.stderr.contains("on PATH"), "{}", answer.stderr);
+        assert!(answer.stderr.matches("hint: ").count() >= 2, "{}", answer.stderr);
+    }
+}
+
+/// Rust, from nothing to a component that says everything itself.
+#[test]
+fn a_rust_project_is_built_and_says_everything_itself() {
+    let home = Home::new();
+    if !has_target() {
+        return;
+    }
+    offline_project(&home, "word-tool");
+    let answer = cargo_haft(&home, &["build", "word-tool", "--json"]);
+    if answer.stderr.contains("failed to download") || answer.stderr.contains("no matching package") {
+        return eprintln!("SKIPPED: `wit-bindgen` is not among the crates of this machine");
+    }
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let said: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let bytes = fs::read(said["component"].as_str().unwrap()).unwrap();
+    assert_eq!(said["bytes"], json!(bytes.len()));
+    assert!(said["tools"][0].as_str().unwrap().starts_with("Rust 1."));
+    let found = look(&bytes).unwrap();
+    assert_eq!(found.wit.len(), 1);
+    assert_eq!(found.program, Some(fs::read_to_string(home.work().join("word-tool/program.toml")).unwrap()));
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(!text.contains(&home.work().display().to_string()), "no path of this machine");
+    // The same source gives the same bytes, and nothing is compiled again for it.
+    cargo_haft(&home, &["build", "word-tool"]);
+    assert_eq!(fs::read(home.work().join("word-tool/word-tool.wasm")).unwrap(), bytes);
+    let broken = home.work().join("word-tool/src/lib.rs");
+    fs::write(&broken, "fn").unwrap();
+    let answer = cargo_haft(&home, &["build", "word-tool"]);
+    assert!(answer.code == 3 && answer.stderr.contains("failed: exit status: 101"), "{}", answer.stderr);
+    assert_eq!(fs::read(home.work().join("word-tool/word-tool.wasm")).unwrap(), bytes, "the last one stays");
+}
+
+/// `[build] command`: any language, as long as it makes a component.
+#[test]
+fn a_command_of_ones_own_builds_and_haft_finishes_it() {
+    let home = Home::new();
+    let built = repository().join("plugins/built/hello.wasm");
+    home.write("program.toml", &format!(
+        "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"\n\
+         [build]\ncommand = [\"cp\", \"{}\", \"p.wasm\"]\n", built.display()
+    ));
+    let answer = home.haft(&["build"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("built `p.wasm`") && answer.stderr.ends_with("`haft call p__TOOL`\n"),
+        "{}",
+        answer.stderr
+    );
+    let bytes = fs::read(home.work().join("p.wasm")).unwrap();
+    assert!(look(&bytes).unwrap().program.unwrap().contains("name = \"p\""));
+    assert_eq!(home.haft(&["call", "p__hello", "-a", "name=you"]).stdout, "hello you\n");
+    let nothing = home.haft(&["build", "nowhere"]);
+    assert!(nothing.code == 3 && nothing.stderr.contains("haft new --lang"), "{}", nothing.stderr);
+    home.write("program.toml", "[build]\ncommand = \"true\"");
+    assert!(home.haft(&["build"]).stderr.contains("has no plugin to build"));
+}
+
+/// `haft check` of a component that nobody installed.
+#[test]
+fn a_component_is_checked_without_installing_it() {
+    let home = Home::new();
+    let hello = repository().join("plugins/built/hello.wasm");
+    fs::copy(&hello, home.work().join("hello.wasm")).unwrap();
+    let answer = home.haft(&["check", "hello.wasm"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(
+        answer.stdout.contains("haft:plugin, 1 tool") && answer.stdout.contains("hello__hello"),
+        "{}",
+        answer.stdout
+    );
+    assert!(answer.stderr.contains("nothing says what it asks for"), "{}", answer.stderr);
+    let grant = "[[plugins]]\nname = \"hello\"\ncomponent = \"hello.wasm\"\ngrant.hosts = [\"a.example\"]\n";
+    home.write("program.toml", grant);
+    let answer = home.haft(&["check", "hello.wasm"]);
+    assert!(answer.stdout.contains("asks for hosts [\"a.example\"]"), "{}", answer.stdout);
+    assert!(
+        answer.stderr.contains("asks for `hosts`, but imports nothing that could use it"),
+        "{}",
+        answer.stderr
+    );
+    let said: Value = serde_json::from_str(&home.haft(&["check", "hello.wasm", "--json"]).stdout).unwrap();
+    assert_eq!((&said["tools"][0]["name"], &said["errors"]), (&json!("hello"), &json!([])));
+    home.write("text.wasm", "not a component");
+    let bad = home.haft(&["check", "text.wasm"]);
+    assert!(bad.code == 3 && bad.stderr.contains("not a WebAssembly component"), "{}", bad.stderr);
+    home.write(
+        "program.toml",
+        "[[plugins]]\nname = \"hello\"\ncomponent = \"hello.wasm\"\n[build]\nlanguage = \"rust\"",
+    );
+    let project = home.haft(&["check", "."]);
+    assert!(project.code == 0 && project.stdout.contains("hello.wasm: "), "{}", project.stderr);
+}

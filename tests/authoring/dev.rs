@@ -1,0 +1,126 @@
+//! `haft dev` with no terminal: builds, answers lines, builds again, keeps the last good one, ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use crate::cli::Home;
+use crate::common::repository;
+
+/// A session under way, and every line that it has written to either stream.
+struct Session {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+    heard: Vec<String>,
+}
+
+impl Session {
+    fn start(home: &Home) -> Self {
+        let mut command = home.command(&["dev"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        let (sender, lines) = channel();
+        let streams: [Box<dyn std::io::Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for stream in streams {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        Self { child, input, lines, heard: Vec::new() }
+    }
+
+    fn type_line(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    /// Waits for a line with this in it.
+    fn expect(&mut self, what: &str) {
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_mins(1) {
+            if let Ok(line) = self.lines.recv_timeout(Duration::from_millis(100)) {
+                let is_it = line.contains(what);
+                self.heard.push(line);
+                if is_it {
+                    return;
+                }
+            }
+        }
+        panic!("never said: {what}\n{}", self.heard.join("\n"));
+    }
+
+    /// Ctrl-C, and how it ended.
+    fn leave(mut self) -> Option<i32> {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(20) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.child.kill().unwrap();
+        panic!("does not end:\n{}", self.heard.join("\n"));
+    }
+}
+
+fn program(home: &Home, component: &str, more: &str) {
+    home.write("program.toml", &format!(
+        "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"\n\
+         [build]\ncommand = [\"cp\", \"{component}\", \"p.wasm\"]\n{more}"
+    ));
+}
+
+#[test]
+fn dev_builds_calls_and_builds_again() {
+    let home = Home::new();
+    let built = |name: &str| repository().join("plugins/built").join(name).display().to_string();
+    fs::copy(built("hello.wasm"), home.work().join("source")).unwrap();
+    program(&home, "source", "");
+    let mut session = Session::start(&home);
+    session.expect("built `p.wasm`");
+    session.expect("next: type a call, such as `hello name=…`");
+    session.type_line("hello name='you there'");
+    session.expect("hello you there");
+    session.type_line("hello {\"name\": 7}");
+    session.expect("invalid arguments");
+    session.type_line("nothing");
+    session.expect("Unknown tool: nothing");
+    // The source is another: another plugin comes of it.
+    fs::write(home.work().join("source"), "no component").unwrap();
+    session.expect("changed: source");
+    session.expect("error: not a component: it is not WebAssembly");
+    session.expect("the last good build goes on answering calls");
+    session.type_line("p__hello {\"name\": \"again\"}");
+    session.expect("hello again");
+    fs::copy(built("wordcount.wasm"), home.work().join("source")).unwrap();
+    session.expect("next: type a call, such as `count path=…`");
+    // A mistake in program.toml is one like any other.
+    program(&home, "source", "colour = 1\n");
+    session.expect("unknown key `colour`");
+    program(&home, "source", "");
+    session.expect("next: type a call, such as `count path=…`");
+    assert_eq!(session.leave(), Some(0));
+}
+
+/// Ctrl-C in the middle of a build ends the build with all that it started.
+#[test]
+fn dev_is_left_in_the_middle_of_a_build() {
+    let home = Home::new();
+    home.write("program.toml", "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"\n[build]\ncommand = [\"sh\", \"-c\", \"echo begun; sleep 4711\"]\n");
+    let mut session = Session::start(&home);
+    session.expect("begun");
+    assert_eq!(session.leave(), Some(0));
+    let processes = std::process::Command::new("ps").args(["-eo", "args"]).output();
+    if let Ok(processes) = processes {
+        assert!(!String::from_utf8_lossy(&processes.stdout).lines().any(|line| line == "sleep 4711"));
+    }
+}

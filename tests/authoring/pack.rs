@@ -1,0 +1,164 @@
+//! `haft pack`: components with what they lack, and packages as one file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use haft::plugin::inspect::look;
+
+use crate::cli::Home;
+use crate::common::repository;
+
+fn wordcount(home: &Home) {
+    fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("p.wasm")).unwrap();
+}
+
+const WIT: &str = "package local:p;\n/// Documented.\ninterface i { f: func(); }\nworld w { export i; }\n";
+
+/// What is added can be read again, and packing twice is packing once.
+#[test]
+fn a_component_gets_its_documentation_and_what_it_asks_for() {
+    let home = Home::new();
+    wordcount(&home);
+    fs::create_dir(home.work().join("wit")).unwrap();
+    home.write("wit/world.wit", WIT);
+    let program = "[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n";
+    home.write("program.toml", program);
+    let before = fs::read(home.work().join("p.wasm")).unwrap();
+    let answer = home.haft(&["pack", "p.wasm", "--wit", "wit"]);
+    assert!(answer.stderr.contains("with its documentation and program.toml"), "{}", answer.stderr);
+    let once = fs::read(home.work().join("p.wasm")).unwrap();
+    assert!(once.starts_with(&before), "what was there is as it was");
+    let found = look(&once).unwrap();
+    assert_eq!((found.wit.len(), found.program.as_deref()), (1, Some(program)));
+    home.haft(&["pack", "p.wasm", "--wit", "wit"]);
+    assert_eq!(fs::read(home.work().join("p.wasm")).unwrap(), once);
+    // Only what is given is replaced.
+    fs::remove_file(home.work().join("program.toml")).unwrap();
+    home.write("wit/world.wit", &WIT.replace("Documented", "Documented anew"));
+    home.haft(&["pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"]);
+    let other = look(&fs::read(home.work().join("q.wasm")).unwrap()).unwrap();
+    assert_eq!(other.program.as_deref(), Some(program));
+    assert!(String::from_utf8_lossy(&other.wit[0]).contains("Documented anew"));
+    let nothing = home.haft(&["pack", "q.wasm"]);
+    assert!(nothing.code == 3 && nothing.stderr.contains("nothing to add"), "{}", nothing.stderr);
+}
+
+#[test]
+fn wit_that_is_wrong_is_told_with_its_line() {
+    let home = Home::new();
+    wordcount(&home);
+    home.write("bad.wit", "package local:p;\ninterface i { f: fun(); }\n");
+    let answer = home.haft(&["pack", "p.wasm", "--wit", "bad.wit"]);
+    assert!(answer.code == 3 && answer.stderr.contains("bad.wit:2:18"), "{}", answer.stderr);
+    home.write("two.wit", "package local:p;\nworld a {}\nworld b {}\n");
+    let answer = home.haft(&["pack", "p.wasm", "--wit", "two.wit"]);
+    assert!(answer.stderr.contains("hint: name one of its worlds"), "{}", answer.stderr);
+    assert_eq!(home.haft(&["pack", "p.wasm", "--wit", "two.wit", "--world", "b"]).code, 0);
+}
+
+/// The files of an archive, with their mode, owner and time.
+fn files(archive: &Path) -> BTreeMap<String, (u32, u64, u64, String)> {
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(fs::File::open(archive).unwrap()));
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let (path, header) = (entry.path().unwrap().display().to_string(), entry.header().clone());
+        let mut text = Vec::new();
+        entry.read_to_end(&mut text).unwrap();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        (path, (header.mode().unwrap(), header.uid().unwrap(), header.mtime().unwrap(), text))
+    });
+    entries.collect()
+}
+
+const PACKAGE: &str = r#"
+[program]
+name = "words"
+version = "1.2.0"
+[[plugins]]
+name = "p"
+component = "p.wasm"
+[[tools]]
+name = "own"
+description = "d"
+command = "./tool.sh"
+"#;
+
+/// What is declared and needed goes in, what merely lies there does not, and the bytes depend on
+/// nothing else.
+#[test]
+fn a_folder_becomes_the_same_archive_every_time() {
+    let home = Home::new();
+    wordcount(&home);
+    home.write("program.toml", PACKAGE);
+    for folder in ["bin/data", "target", "src"] {
+        fs::create_dir_all(home.work().join(folder)).unwrap();
+    }
+    for file in [
+        "SKILL.md",
+        "README.md",
+        "LICENSE-MIT",
+        "tool.sh",
+        "bin/run",
+        "bin/data/x",
+        "target/y",
+        "src/z",
+        ".env",
+        "program.lock",
+    ] {
+        home.write(file, file);
+    }
+    for file in ["tool.sh", "bin/run"] {
+        fs::set_permissions(home.work().join(file), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let answer = home.haft(&["pack"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    assert!(answer.stderr.contains("packed `words-1.2.0.tar.gz`: 8 files"), "{}", answer.stderr);
+    let archive = home.work().join("words-1.2.0.tar.gz");
+    let found = files(&archive);
+    let names: Vec<_> = found.keys().map(|name| name.strip_prefix("words-1.2.0/").unwrap()).collect();
+    let expected = [
+        "LICENSE-MIT",
+        "README.md",
+        "SKILL.md",
+        "bin/data/x",
+        "bin/run",
+        "p.wasm",
+        "program.toml",
+        "tool.sh",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(found["words-1.2.0/bin/run"], (0o755, 0, 315_532_800, "bin/run".to_owned()));
+    assert_eq!(found["words-1.2.0/README.md"].0, 0o644);
+    let first = fs::read(&archive).unwrap();
+    fs::remove_file(&archive).unwrap();
+    for file in ["README.md", "bin/data/x"] {
+        home.write(file, file);
+    }
+    home.haft(&["pack", ".", "-o", "again.tar.gz"]);
+    assert_eq!(fs::read(home.work().join("again.tar.gz")).unwrap(), first);
+}
+
+/// PR08: nothing from outside the folder goes in.
+#[test]
+fn pr08_what_lies_elsewhere_is_not_packed() {
+    let home = Home::new();
+    wordcount(&home);
+    let pack = |text: &str| {
+        home.write("program.toml", text);
+        home.haft(&["pack"]).stderr
+    };
+    let component = |path: &str| PACKAGE.replace("p.wasm", path).replace("./tool.sh", "true");
+    assert!(pack(&component("../p.wasm")).contains("expected a file in this folder"));
+    assert!(pack(&component("none.wasm")).contains("hint: build it first: `haft build`"));
+    assert!(pack(PACKAGE).contains("command tool `own` cannot be packed"));
+    std::os::unix::fs::symlink("/etc/passwd", home.work().join("SKILL.md")).unwrap();
+    assert!(pack(&component("p.wasm")).contains("not a regular file"));
+    assert!(
+        pack("[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"").contains("a package needs `[program]`")
+    );
+    let names: Vec<_> = fs::read_dir(home.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| !name.to_string_lossy().contains("tar")), "{names:?}");
+}

@@ -1,0 +1,120 @@
+//! What a program with 1,000 plugins costs over one with 10: listing its tools, one call in a process
+//! of its own, and one call among many in a process that goes on. Every plugin is a component of its
+//! own, known to the cache.
+//!
+//! Both programs are measured in turn, round by round; what counts is the last column.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for people who measure"
+)]
+
+#[path = "call/table.rs"]
+mod table;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use haft::call::ToolCall;
+use haft::event::Events;
+use haft::program::{Options, Program};
+use serde_json::json;
+
+use crate::table::Table;
+
+/// How many plugins the two programs have.
+const COUNTS: [usize; 2] = [10, 1000];
+const NAMES: [&str; 2] = ["10 plugins", "1,000 plugins"];
+
+fn main() {
+    // Started by itself, where home and cache are the benchmark's own.
+    if let Some(folder) = std::env::var_os("HAFT_BENCH_MANY") {
+        return dispatch(Path::new(&folder));
+    }
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let folder = directory.path();
+    let hello = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/built/hello.wasm");
+    let hello = std::fs::read(hello).unwrap();
+    COUNTS.iter().for_each(|count| program(&folder.join(count.to_string()), *count, &hello));
+    println!("compiling {} components, once", COUNTS[1]);
+    COUNTS.iter().for_each(|count| haft(folder, *count, &["tools"]));
+    // Files changed just now are read again.
+    std::thread::sleep(Duration::from_secs(3));
+    COUNTS.iter().for_each(|count| haft(folder, *count, &["tools"]));
+    let listing = compare("`haft tools`, a process each", folder, &["tools"]);
+    let more = (listing[1] - listing[0]) / 990.0;
+    println!("{:.1} ms with 10, and {more:.1} us for each plugin more", listing[0] / 1e3);
+    compare("`haft call` of one tool, a process each", folder, &["call", "p5__hello", "--arg", "name=you"]);
+    let own = std::env::current_exe().unwrap();
+    assert!(
+        at_home(&mut Command::new(own), folder).env("HAFT_BENCH_MANY", folder).status().unwrap().success()
+    );
+}
+
+/// A child that has its home and its cache below `folder`.
+fn at_home<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
+    command
+        .env("HOME", folder)
+        .env("XDG_CACHE_HOME", folder.join("cache"))
+        .env("XDG_STATE_HOME", folder.join("state"))
+}
+
+/// A program of `count` plugins in `folder`, each component with a section that makes it another one.
+fn program(folder: &Path, count: usize, hello: &[u8]) {
+    std::fs::create_dir(folder).unwrap();
+    let mut text = "[program]\nname = \"many\"\nversion = \"1.0.0\"\n".to_owned();
+    for number in 0..count {
+        let note = format!("\u{4}note{number:04}");
+        let length = u8::try_from(note.len()).unwrap();
+        let component = [hello, &[0, length], note.as_bytes()].concat();
+        std::fs::write(folder.join(format!("p{number}.wasm")), component).unwrap();
+        writeln!(text, "[[plugins]]\nname = \"p{number}\"\ncomponent = \"p{number}.wasm\"").unwrap();
+    }
+    std::fs::write(folder.join("program.toml"), text).unwrap();
+}
+
+fn haft(folder: &Path, count: usize, arguments: &[&str]) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
+    command.arg("--program").arg(file(folder, count)).args(arguments);
+    let command = at_home(&mut command, folder).stdin(Stdio::null()).stdout(Stdio::null());
+    assert!(command.status().unwrap().success());
+}
+
+fn file(folder: &Path, count: usize) -> PathBuf {
+    folder.join(count.to_string()).join("program.toml")
+}
+
+/// Microseconds of both.
+fn compare(title: &'static str, folder: &Path, arguments: &[&str]) -> [f64; 2] {
+    let mut table = Table::new(title);
+    for (count, name) in COUNTS.into_iter().zip(NAMES) {
+        table.row(name, move || haft(folder, count, arguments));
+    }
+    let rows = table.print();
+    [rows[0].median, rows[1].median]
+}
+
+/// One call in a process that has loaded the whole program.
+fn dispatch(folder: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let loaded = COUNTS.map(|count| {
+        let options = Options { program: Some(file(folder, count)), many_calls: true, ..Options::default() };
+        runtime.block_on(Program::load(&options)).unwrap()
+    });
+    let mut table = Table::new("one call of one tool, the whole program loaded, journal and all");
+    for (program, name) in loaded.iter().zip(NAMES) {
+        let (runtime, session) = (&runtime, program.session(Events::none()));
+        table.row(name, move || {
+            let call =
+                ToolCall { id: "1".into(), tool: "p5__hello".into(), arguments: json!({ "name": "you" }) };
+            let result = runtime.block_on(program.toolbox.dispatch(call, &session));
+            assert!(!result.is_error, "{}", result.content);
+        });
+    }
+    table.print();
+}

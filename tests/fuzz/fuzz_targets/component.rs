@@ -1,0 +1,12 @@
+//! Any bytes as a component's file: looked into, never run.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    match haft::plugin::inspect::look(bytes) {
+        Ok(look) => drop(look.contract()),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});

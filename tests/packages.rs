@@ -1,0 +1,12 @@
+//! Other people's packages, as a person meets them: every verb by way of the program itself, on real
+//! folders, archives, repositories and a server of the test.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+
+mod add;
+mod hostile;
+mod keep;
+mod place;
+mod remote;
+mod rights;
+mod update;

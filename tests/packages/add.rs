@@ -1,0 +1,317 @@
+//! Installing and removing: what is shown, what is written, what works afterwards.
+
+use std::fs;
+use std::process::Stdio;
+
+use crate::agent::fake::{Fake, says};
+
+use super::place::{Answer, Place, program, saying, wordcount, words};
+
+/// A package with something of everything.
+fn github(place: &Place) {
+    let text = program(
+        "github",
+        "1.2.0",
+        r#"
+description = "Works with issues"
+authors = ["Ada <ada@example.com>"]
+license = "MIT"
+[[plugins]]
+name = "words"
+component = "words.wasm"
+[plugins.grant]
+read = ["./docs"]
+hosts = ["api.github.com"]
+[[tools]]
+name = "greet"
+description = "Greets"
+command = "./bin/greet 'good day'"
+env = ["GREETING"]
+[[mcp_servers]]
+name = "everything"
+command = "npx"
+args = ["everything"]
+enabled = false
+[host_requirements]
+required = ["sh"]
+optional = ["no-such-program-4711"]
+"#,
+    );
+    place.write("github/program.toml", text);
+    place.write("github/words.wasm", wordcount());
+    place.write(
+        "github/bin/greet",
+        "#!/bin/sh\necho \"$1, ${GREETING:-nobody}\"\ncat \"$(dirname \"$0\")/../more.txt\"\n",
+    );
+    place.write("github/more.txt", "from beside\n");
+    place.write(
+        "github/SKILL.md",
+        "---\nname: issues\ndescription: How to work with issues\n---\nRead first.\n",
+    );
+    place.write("docs/a.txt", "one two three");
+    place.write("secret.txt", "one two");
+}
+
+fn count(place: &Place, path: &str) -> Answer {
+    place.haft(&["call", "words__count", "-a", &format!("path={path}")])
+}
+
+/// PR07, PR11, WA08: the page says what a stranger has to know, and no more is asked for by it.
+#[test]
+fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
+    let place = Place::new();
+    github(&place);
+    let answer = place.haft(&["add", "./github"]).ends(7, "nobody is here to be asked");
+    let page = answer.stderr.replace(&place.home().display().to_string(), "HOME");
+    let digest = page.find("sha256:").map(|at| page[at..at + 71].to_owned()).unwrap();
+    let page = page.replace(&digest, "sha256:DIGEST");
+    let page = page.replace(&page[page.find(" (").unwrap() + 2..page.find("B)").unwrap() + 1], "SIZE");
+    insta::assert_snapshot!(page, @r"
+    github 1.2.0: Works with issues
+      from      ./github
+      digest    sha256:DIGEST (SIZE)
+      signed    by nobody
+      by        Ada <ada@example.com>, licence MIT
+      tools     words__count            Counts the lines, words, characters and bytes of a text file.
+                program__github__greet  Greets
+      asks for  read ./docs
+                reach api.github.com
+                run command ./bin/greet 'good day' (greet)
+                see variable GREETING
+                instruct the model, by its SKILL.md
+      calls get 64MiB of memory, 30s and 1MiB of answer for each, unless said above
+      commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp; use the network
+    error: nothing was changed: nobody is here to be asked
+    hint: `--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less
+    ");
+    assert!(place.kept().is_empty() && place.read("program.toml").is_empty());
+}
+
+/// PR02, PR07, WA08: with consent it is there: its tools, its commands, its pin, its grants.
+#[test]
+fn pr07_pr02_wa08_a_package_is_installed_and_used() {
+    let place = Place::new();
+    github(&place);
+    let answer = place.haft(&["add", "./github", "--yes"]).good();
+    assert!(answer.stderr.contains("there was no `program.toml`; made one"), "{}", answer.stderr);
+    let tools = place.tools();
+    assert!(
+        tools.contains(&"words__count".to_owned()) && tools.contains(&"program__github__greet".to_owned())
+    );
+    let counted = count(&place, &place.work().join("docs/a.txt").display().to_string()).good();
+    assert!(counted.stdout.contains("3 words"), "{}", counted.stdout);
+    // What nobody granted stays closed, whatever the package says.
+    let refused = count(&place, &place.work().join("secret.txt").display().to_string());
+    assert!(refused.stderr.contains("`[packages.grant]` of `github`"), "{}", refused.stderr);
+    let mut greet = place.command(&["call", "program:github:greet"]);
+    let greeted = Answer::from(greet.env("GREETING", "you").output().unwrap()).good();
+    assert_eq!(greeted.stdout, "good day, you\nfrom beside\n");
+    // The folder that it came from is not needed any more.
+    fs::remove_dir_all(place.work().join("github")).unwrap();
+    count(&place, &place.work().join("docs/a.txt").display().to_string()).good();
+    place.haft(&["verify"]).good();
+}
+
+/// PR09, PR13: off is off, over every start; its servers are never started by being there.
+#[test]
+fn pr09_pr13_enabled_and_disabled_are_kept() {
+    let place = Place::new();
+    github(&place);
+    place.haft(&["add", "./github", "--yes"]).good();
+    let before = place.read("program.toml");
+    place.haft(&["disable", "github"]).good().ends(0, "`github` is disabled");
+    assert!(!place.tools().iter().any(|tool| tool.contains("words") || tool.contains("github")));
+    place.haft(&["disable", "github"]).ends(0, "disabled already");
+    let listed = place.haft(&["--json", "list"]).json();
+    assert_eq!(listed[0]["enabled"], false);
+    place.haft(&["enable", "github"]).good();
+    assert!(place.tools().contains(&"words__count".to_owned()));
+    assert_eq!(place.read("program.toml").replace("enabled = true\n", ""), before);
+    let check = place.haft(&["check"]);
+    assert!(!check.stderr.contains("MCP server"), "{}", check.stderr);
+}
+
+/// PR11: what is installed, with everything there is to know.
+#[test]
+fn pr11_the_list_has_it_all() {
+    let place = Place::new();
+    github(&place);
+    place.haft(&["add", "./github", "--yes"]).good();
+    let listed = place.haft(&["--json", "list"]).json();
+    let row = &listed[0];
+    assert_eq!(
+        (&row["name"], &row["version"], &row["kind"]),
+        (&"github".into(), &"1.2.0".into(), &"package".into())
+    );
+    assert_eq!(row["description"], "Works with issues");
+    assert_eq!(row["tools"], serde_json::json!(["words__count", "program__github__greet"]));
+    let needs = serde_json::json!([
+        { "name": "sh", "required": true, "available": true },
+        { "name": "no-such-program-4711", "required": false, "available": false },
+    ]);
+    assert_eq!(row["requirements"], needs);
+    assert_eq!(row["granted"], serde_json::json!(["read=./docs", "host=api.github.com", "env=GREETING"]));
+    let text = place.haft(&["list"]).good().stdout;
+    for expected in ["github 1.2.0: Works with issues", "sha256:", "no-such-program-4711 (optional, missing)"]
+    {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+/// PR12: the model is told how to use it, unless it is off.
+#[tokio::test(flavor = "multi_thread")]
+async fn pr12_a_skill_reaches_the_model() {
+    let place = Place::new();
+    github(&place);
+    place.haft(&["add", "./github", "--yes"]).good();
+    let fake = Fake::start([says("one"), says("two")]).await;
+    let url = fake.base_url();
+    let told = "## issues: How to work with issues\nRead first.";
+    for (state, is_told) in [("enable", true), ("disable", false)] {
+        place.haft(&[state, "github"]).good();
+        place.haft(&["run", "--base-url", &url, "--model", "m", "hello"]).good();
+        let requests = fake.requests();
+        let system = requests.last().unwrap()["messages"][0]["content"].as_str().unwrap().to_owned();
+        assert_eq!(system.contains(told), is_told, "{system}");
+    }
+    fake.assert_done();
+}
+
+/// PR06: what the package needs and this machine has not got is said before it is installed, and its tools
+/// are not there as long as it is missing.
+#[test]
+fn pr06_missing_programs_are_named_and_nothing_runs_without_them() {
+    let place = Place::new();
+    let more = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"echo x\"\n[host_requirements]\nrequired = [\"no-such-4711\", \"nor-this-4711\", \"sh\"]\n";
+    place.write("needy/program.toml", program("needy", "1.0.0", more));
+    let before = place.everything();
+    let answer = place.haft(&["add", "./needy", "--yes"]);
+    answer.ends(5, "requires what is not on PATH: `no-such-4711`, `nor-this-4711`");
+    assert_eq!(place.everything(), before);
+    place.haft(&["add", "./needy", "--yes", "--force"]).good();
+    let tools = place.haft(&["tools"]).good();
+    assert!(!tools.stdout.contains("needy"), "{}", tools.stdout);
+    assert!(
+        tools.stderr.contains("package `needy` is left out: it requires `no-such-4711`"),
+        "{}",
+        tools.stderr
+    );
+}
+
+/// PR07: once, under one name; and gone, with nothing else.
+#[test]
+fn pr07_duplicates_are_refused_and_removing_takes_only_its_own() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    let own = "# Mine.\n[agent]   # mine too\nmax_turns = 3\n";
+    place.write("program.toml", own);
+    place.haft(&["add", "./text", "--yes"]).good();
+    let (before, store) = (place.read("program.toml"), place.kept());
+    place.haft(&["add", "./text", "--yes"]).ends(5, "has an entry `text` already");
+    place.write("other.wasm", wordcount());
+    place.haft(&["add", "other.wasm", "--name", "words", "--yes"]).ends(5, "has another of that name");
+    assert_eq!((place.read("program.toml"), place.kept()), (before, store.clone()));
+    place.haft(&["remove", "txet"]).ends(5, "did you mean `text`?");
+    place.haft(&["remove", "text"]).good();
+    assert_eq!(place.read("program.toml"), own);
+    assert!(!place.read("program.lock").contains("text"));
+    assert_eq!(place.kept(), store);
+    assert!(place.work().join("text/program.toml").exists());
+}
+
+/// A component alone: called where it lies, pinned, granted what is said.
+#[test]
+fn wa01_a_bare_component_is_installed() {
+    let place = Place::new();
+    place.write("tools/word_count.wasm", wordcount());
+    place.write("a.txt", "one two");
+    let answer = place.haft(&["--json", "add", "tools/word_count.wasm", "--yes", "--grant", "read=."]).json();
+    assert_eq!((&answer["name"], &answer["kind"]), (&"word-count".into(), &"plugin".into()));
+    let file = place.work().join("a.txt").display().to_string();
+    assert!(
+        place
+            .haft(&["call", "word-count__count", "-a", &format!("path={file}")])
+            .good()
+            .stdout
+            .contains("2 words")
+    );
+    let expected = "[[plugins]]\nname = \"word-count\"\ncomponent = \"tools/word_count.wasm\"\n\n[plugins.grant]\nread = [\".\"]\n";
+    assert_eq!(place.read("program.toml"), expected);
+    // Another folder, another program: both files are written as seen from there.
+    fs::create_dir(place.work().join("sub")).unwrap();
+    let mut elsewhere = place.command(&[
+        "-p",
+        "../program.toml",
+        "add",
+        "../tools/word_count.wasm",
+        "--name",
+        "w",
+        "-y",
+        "--grant",
+        "read=.",
+    ]);
+    Answer::from(elsewhere.current_dir(place.work().join("sub")).output().unwrap()).good();
+    let text = place.read("program.toml");
+    assert!(
+        text.contains("component = \"./tools/word_count.wasm\"") && text.contains("read = [\"./sub\"]"),
+        "{text}"
+    );
+}
+
+/// WA04: what is no component is refused, and what is there goes on working.
+#[test]
+fn wa04_what_cannot_be_loaded_is_not_installed() {
+    let place = Place::new();
+    place.write("good.wasm", saying("good"));
+    place.haft(&["add", "good.wasm", "--yes"]).good();
+    let before = place.everything();
+    for (bytes, reason) in [
+        (b"not wasm at all".to_vec(), "is neither a WebAssembly component nor a tar archive"),
+        (b"\0asm\x01\0\0\0".to_vec(), "a core WebAssembly module"),
+        (b"\0asm\x0d\0\x01\0".to_vec(), "exports"),
+        (saying("x")[..900].to_vec(), "not a WebAssembly component"),
+    ] {
+        fs::write(place.home().join("bad.wasm"), bytes).unwrap();
+        place.haft(&["add", "../bad.wasm", "--yes"]).ends(5, reason);
+        assert_eq!(place.everything(), before);
+    }
+    assert_eq!(
+        place.haft(&["call", "good__tiny"]).good().stdout,
+        "a tiny answer\n".replace("a tiny answer", "good")
+    );
+}
+
+/// WA08: a person is asked, and anything but yes is no. Needs a terminal, which `script` makes.
+#[test]
+fn wa08_a_person_is_asked() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "read = [\"./docs\"]");
+    let ask = |answer: &str| {
+        let haft = env!("CARGO_BIN_EXE_haft");
+        let mut script = place.command(&[]);
+        let environment: Vec<_> =
+            script.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+        script = std::process::Command::new("script");
+        for (name, value) in environment {
+            value.map(|value| script.env(&name, value));
+        }
+        script.args(["-qec", &format!("{haft} add ./text"), "/dev/null"]).current_dir(place.work());
+        script.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().ok()?;
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    };
+    let Some((code, said)) = ask("n\n") else {
+        eprintln!("SKIPPED: there is no `script` on this machine to make a terminal with");
+        return;
+    };
+    assert!(said.contains("Install it?") && said.contains("./docs"), "{said}");
+    assert_eq!(code, Some(7), "{said}");
+    assert!(place.read("program.toml").is_empty() && place.kept().is_empty());
+    let (code, said) = ask("y\n").unwrap();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(place.read("program.toml").contains("[[packages]]"));
+}

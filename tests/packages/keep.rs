@@ -1,0 +1,242 @@
+//! What is installed stays what it is: verified, refused where it was changed, safe from tools, from
+//! being killed and from each other.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::place::{Answer, Place, program, saying, words};
+
+/// Changes one byte of a file, whoever may write it.
+fn flip(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+/// PR08, WA06: a flipped byte is found by `verify`, refused when it would be used, and mended.
+#[test]
+fn wa06_a_changed_component_is_refused_and_mended() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "read = [\".\"]");
+    place.write("good.wasm", saying("still here"));
+    place.haft(&["add", "./text", "--yes"]).good();
+    place.haft(&["add", "good.wasm", "--yes"]).good();
+    place.haft(&["verify"]).good();
+    let package = place.kept().into_iter().find(|path| path.join("tree").exists()).unwrap();
+    flip(&package.join("tree/words.wasm"));
+    let verify = place.haft(&["verify"]);
+    assert_eq!((verify.code, verify.stdout.as_str()), (8, "✗ text: `words.wasm` was changed\n✓ good\n"));
+    let call = place.haft(&["call", "words__count", "-a", "path=x"]);
+    assert!(call.stderr.contains("the component is not the one that program.lock pins"), "{}", call.stderr);
+    assert_eq!(place.haft(&["call", "good__tiny"]).good().stdout, "still here\n");
+    place.haft(&["add"]).good().ends(0, "fetched `text`");
+    place.haft(&["verify"]).good();
+    assert!(place.tools().contains(&"words__count".to_owned()));
+}
+
+/// PR08: every file of a package counts: its program.toml, its commands, what lies beside them.
+#[test]
+fn pr08_a_changed_file_of_any_kind_is_refused() {
+    let place = Place::new();
+    let tool = "[[tools]]\nname = \"run\"\ndescription = \"d\"\ncommand = \"./bin/run\"\n";
+    place.write("own/program.toml", program("own", "1.0.0", tool));
+    place.write("own/bin/run", "#!/bin/sh\n. \"$(dirname \"$0\")/../library.sh\"\n");
+    place.write("own/library.sh", "echo fine\n");
+    place.haft(&["add", "./own", "--yes"]).good();
+    let tree = place.kept()[0].join("tree");
+    for name in ["program.toml", "bin/run", "library.sh"] {
+        assert_eq!(place.haft(&["call", "program:own:run"]).good().stdout, "fine\n");
+        flip(&tree.join(name));
+        let call = place.haft(&["call", "program:own:run"]);
+        assert_eq!(call.code, 1, "{name}");
+        assert!(call.stderr.contains("package `own` is not what was installed"), "{name}: {}", call.stderr);
+        place.haft(&["verify"]).ends(8, "hint");
+        place.haft(&["add"]).good();
+    }
+    fs::set_permissions(&tree, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(tree.join("added"), "").unwrap();
+    assert!(place.haft(&["verify"]).stdout.contains("`added` was added"));
+    fs::write(tree.join("../files"), "haft-tree-1\n").unwrap();
+    assert!(place.haft(&["verify"]).stdout.contains("the list of its files was changed"));
+}
+
+/// A component that is used where it lies is held to its pin too.
+#[test]
+fn wa06_a_component_beside_the_program_is_pinned() {
+    let place = Place::new();
+    place.write("a.wasm", saying("first"));
+    place.haft(&["add", "a.wasm", "--yes"]).good();
+    assert!(place.kept().is_empty());
+    place.write("a.wasm", saying("second"));
+    let call = place.haft(&["call", "a__tiny"]);
+    assert!(call.stderr.contains("not the one that program.lock pins"), "{}", call.stderr);
+    assert!(call.stderr.contains("`haft update a`"), "{}", call.stderr);
+    place.haft(&["verify"]).ends(8, "haft update NAME");
+    place.haft(&["add"]).ends(5, "`a` is not what was installed");
+    place.haft(&["update"]).good().ends(0, "updated `a`");
+    // WA06: what was compiled of the old one is not used for the new one.
+    assert_eq!(place.haft(&["call", "a__tiny"]).good().stdout, "second\n");
+}
+
+/// A lock of a later haft, and one that is damaged, are not guessed at.
+#[test]
+fn a_lock_that_cannot_be_understood_stops_everything() {
+    let place = Place::new();
+    place.write("a.wasm", saying("first"));
+    place.haft(&["add", "a.wasm", "--yes"]).good();
+    for (text, said) in [("version = 2\n", "has version 2"), ("version = 1\npin = 3\n", "is damaged")] {
+        place.write("program.lock", text);
+        place.haft(&["tools"]).ends(3, said).ends(3, "hint: ");
+        place.haft(&["add", "a.wasm", "--yes"]).ends(5, said);
+        place.haft(&["gc"]).ends(5, "nothing was cleared away");
+        assert_eq!(place.read("program.lock"), text);
+    }
+}
+
+/// WA08: what was agreed to lies outside of everything that a tool may write, even where the tool may write
+/// everything around it.
+#[test]
+fn wa08_tools_write_neither_the_store_nor_the_lock() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.haft(&["add", "./text", "--yes"]).good();
+    let grown = format!(
+        "{}\n[sandbox]\nworkspace = \"..\"\nwrite = [\"{}\"]\n",
+        place.read("program.toml"),
+        place.home().display()
+    );
+    place.write("program.toml", grown);
+    let before = place.everything();
+    let store = place.store().display().to_string();
+    let lock = place.work().join("program.lock").display().to_string();
+    let script = format!(
+        "echo x > {lock}; rm -f {lock}; mv {lock} {lock}.old; chmod -R u+w {store}; \
+         echo x > {store}/new; rm -rf {store}/*; mv {store} {store}.old; cat {store}/*/tree/program.toml"
+    );
+    let bash = place.haft(&["call", "bash", "-a", &format!("command={script}")]);
+    assert!(bash.stdout.contains("name = \"text\""), "it can be read: {}{}", bash.stdout, bash.stderr);
+    assert_eq!(place.everything(), before);
+    for path in [lock, format!("{store}/new")] {
+        let write = serde_json::json!({ "file_path": path, "content": "x" }).to_string();
+        assert_eq!(place.haft(&["call", "write", &write]).code, 1, "{path}");
+    }
+    assert_eq!(place.everything(), before);
+}
+
+/// PR08: an install that is killed at any moment leaves a program that works, and nothing for ever.
+#[test]
+fn pr08_a_killed_install_leaves_nothing_half_done() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.write("text/large", vec![7; 24 << 20]);
+    let mut stages = std::collections::BTreeSet::new();
+    for delay in [0, 5, 20, 40, 80, 120, 200, 300, 500, 800, 1200, 2000, 4000] {
+        let mut child = place.command(&["add", "./text", "--yes"]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let (program, lock) = (place.read("program.toml"), place.read("program.lock"));
+        stages.insert((!place.kept().is_empty(), !lock.is_empty(), !program.is_empty()));
+        // Whatever is there is whole: a pin has its content, an entry has its pin.
+        assert!(program.is_empty() || lock.contains("name = \"text\""), "{program}{lock}");
+        assert!(lock.is_empty() || !place.kept().is_empty());
+        let tools = place.haft(&["tools"]).good();
+        assert!(program.is_empty() || tools.stdout.contains("words__count"), "{}", tools.stderr);
+        if !program.is_empty() {
+            place.haft(&["verify"]).good();
+            break;
+        }
+    }
+    if place.read("program.toml").is_empty() {
+        place.haft(&["add", "./text", "--yes"]).good();
+    }
+    place.haft(&["gc"]).good();
+    assert!(!place.store().join(".incoming").exists());
+    assert_eq!(place.kept().len(), 1, "{stages:?}");
+    place.haft(&["verify"]).good();
+}
+
+/// Many at once: every one is there in the end, in both files, and the store has each once.
+#[test]
+fn pr08_concurrent_installs_do_not_disturb_each_other() {
+    let place = Place::new();
+    let names = ["a", "b", "c", "d", "e"];
+    for name in names {
+        let tool = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"echo x\"\n";
+        place.write(&format!("{name}/program.toml"), program(name, "1.0.0", tool));
+    }
+    let same = |folder: &Place| words(folder, "text", "1.0.0", "");
+    same(&place);
+    let mut running: Vec<_> = names
+        .iter()
+        .map(|name| place.command(&["add", &format!("./{name}"), "--yes"]).spawn().unwrap())
+        .collect();
+    // And one that somebody else installs just now.
+    running.extend((0..2).map(|_| place.command(&["add", "./text", "--yes"]).spawn().unwrap()));
+    let codes: Vec<_> = running.into_iter().map(|mut child| child.wait().unwrap().code().unwrap()).collect();
+    assert_eq!(codes[..5], [0; 5]);
+    let mut twice = codes[5..].to_vec();
+    twice.sort_unstable();
+    assert_eq!(twice, [0, 5], "one of both was there first");
+    let listed = place.haft(&["--json", "list"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 6);
+    place.haft(&["verify"]).good();
+    assert_eq!(place.kept().len(), 6);
+}
+
+/// Makes content look as if it had been installed long ago.
+fn age(path: &Path) {
+    fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
+}
+
+#[test]
+fn gc_removes_what_no_program_refers_to() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.haft(&["add", "./text", "--yes"]).good();
+    // Another program with the same package: both use the same content.
+    fs::create_dir(place.work().join("other")).unwrap();
+    let in_other = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        Answer::from(command.current_dir(place.work().join("other")).output().unwrap())
+    };
+    in_other(&["add", "../text", "--yes"]).good();
+    let kept = place.kept();
+    assert_eq!(kept.len(), 1);
+    age(&kept[0]);
+    place.haft(&["remove", "text"]).good();
+    assert_eq!(place.haft(&["--json", "gc"]).json()["used"], 1);
+    in_other(&["remove", "text"]).good();
+    let told = place.haft(&["--json", "gc", "--dry-run"]).json();
+    assert_eq!(told["removed"].as_array().unwrap().len(), 1);
+    assert!(told["size"].as_u64().unwrap() > 10_000);
+    assert!(kept[0].exists());
+    place.haft(&["gc"]).good();
+    assert!(place.kept().is_empty());
+}
+
+/// What was removed comes back by its pin, from where it came.
+#[test]
+fn what_is_pinned_is_fetched_again() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.haft(&["add", "./text", "--yes"]).good();
+    fs::remove_dir_all(place.store()).unwrap();
+    let tools = place.haft(&["tools"]).good();
+    assert!(tools.stderr.contains("`text` is not installed on this machine"), "{}", tools.stderr);
+    assert!(tools.stderr.contains("hint: `haft add` installs"), "{}", tools.stderr);
+    place.haft(&["verify"]).ends(8, "haft add");
+    let begun = Instant::now();
+    place.haft(&["add"]).good().ends(0, "fetched `text`");
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    place.haft(&["verify"]).good();
+    // Another content is not what was agreed to.
+    fs::remove_dir_all(place.store()).unwrap();
+    place.write("text/words.wasm", saying("something else"));
+    place.haft(&["add"]).ends(5, "was expected");
+    assert!(place.kept().is_empty());
+}

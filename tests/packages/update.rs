@@ -1,0 +1,159 @@
+//! Updates: nothing new, something newer, something that asks for more.
+
+use super::place::{Place, program, saying, words};
+
+fn asked(place: &Place) -> serde_json::Value {
+    place.haft(&["--json", "list"]).json()[0]["asked"].clone()
+}
+
+/// PR10: the same is left alone; the newer takes its place, keeping what was set.
+#[test]
+fn pr10_the_same_is_a_no_op_and_the_newer_takes_its_place() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "read = [\".\"]");
+    place.write("docs/a.txt", "one");
+    place.haft(&["add", "./text", "--yes", "--grant", "read=./docs"]).good();
+    let before = place.everything();
+    place.haft(&["update"]).good().ends(0, "`text` is up to date");
+    assert_eq!(place.everything(), before);
+    place.haft(&["disable", "text"]).good();
+    let program =
+        place.read("program.toml").replace("name = \"text\"", "# A comment.\nname = \"text\" # and another");
+    place.write("program.toml", &program);
+    words(&place, "text", "1.1.0", "read = [\".\"]");
+    place.haft(&["update", "text"]).good().ends(0, "updated `text` 1.0.0 → 1.1.0");
+    // Enabled or not, granted or not: as it was, to the last byte.
+    assert_eq!(place.read("program.toml"), program);
+    let listed = place.haft(&["--json", "list"]).json();
+    assert_eq!((&listed[0]["version"], &listed[0]["enabled"]), (&"1.1.0".into(), &false.into()));
+    assert_eq!(listed[0]["granted"], serde_json::json!(["read=./docs"]));
+    place.haft(&["verify"]).good();
+}
+
+/// PR10: what comes before a release is older than it, and going back is asked about.
+#[test]
+fn pr10_versions_are_ordered_as_semver_has_it() {
+    for (old, new, said) in [
+        ("1.0.0-beta.2", "1.0.0-beta.11", None),
+        ("1.0.0-beta", "1.0.0", None),
+        ("0.9.9", "0.10.0", None),
+        ("1.0.0", "1.0.0-rc.1", Some("is older: 1.0.0-rc.1, and 1.0.0 is installed")),
+        ("2.0.0", "1.9.9", Some("is older: 1.9.9, and 2.0.0 is installed")),
+    ] {
+        let place = Place::new();
+        let tool = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"echo x\"\n";
+        place.write("own/program.toml", program("own", old, tool));
+        place.haft(&["add", "./own", "--yes"]).good();
+        place.write("own/program.toml", program("own", new, tool));
+        let answer = place.haft(&["update"]);
+        match said {
+            None => assert!(answer.good().stderr.contains(&format!("{old} → {new}"))),
+            Some(said) => {
+                answer.ends(7, said);
+                assert!(place.read("program.lock").contains(&format!("version = \"{old}\"")));
+                place.haft(&["update", "--yes"]).good();
+            }
+        }
+        assert!(place.read("program.lock").contains(&format!("version = \"{new}\"")), "{old} {new}");
+    }
+}
+
+/// PR10, WA08: asking for more stops, shows what is new, and changes nothing until somebody agrees.
+#[test]
+fn pr10_wa08_an_update_that_asks_for_more_stops() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "read = [\"./docs\"]\nenv = [\"LANG\"]");
+    place.haft(&["add", "./text", "--yes"]).good();
+    let before = place.everything();
+    words(&place, "text", "2.0.0", "read = [\"./docs\", \"/etc\"]\nhosts = [\"evil.test\"]");
+    let answer = place.haft(&["update"]).ends(7, "`text` asks for more than was agreed to");
+    for expected in [
+        "text 1.0.0 → 2.0.0",
+        "read /etc  [new]",
+        "reach evil.test  [new]",
+        "read ./docs\n",
+        "no longer: words:env=LANG",
+        "nobody is here to be asked",
+    ] {
+        assert!(answer.stderr.contains(expected), "{expected}: {}", answer.stderr);
+    }
+    let now = place.everything();
+    let changed: Vec<_> =
+        now.iter().filter(|(path, _)| !path.starts_with(place.work().join("text"))).collect();
+    assert!(changed.iter().all(|(path, bytes)| before.get(*path) == Some(bytes)), "{changed:?}");
+    // Taken, with only a part of what is new.
+    place.haft(&["update", "--grant", "host=evil.test"]).good();
+    let text = place.read("program.toml");
+    assert!(text.contains("read = [\"./docs\"]") && text.contains("hosts = [\"evil.test\"]"), "{text}");
+    assert_eq!(
+        asked(&place),
+        serde_json::json!(["words:read=./docs", "words:read=/etc", "words:host=evil.test"])
+    );
+    // Agreed to once is agreed to.
+    words(&place, "text", "2.0.1", "read = [\"/etc/ssl\"]\nhosts = [\"evil.test\"]");
+    place.haft(&["update"]).good();
+    words(&place, "text", "3.0.0", "write = [\"/srv\"]");
+    place.haft(&["update", "--yes"]).good();
+    assert!(place.read("program.toml").contains("write = [\"/srv\"]"));
+}
+
+/// PR10: a package that calls itself otherwise is another package.
+#[test]
+fn pr10_a_changed_name_is_refused() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.haft(&["add", "./text", "--yes"]).good();
+    let lock = place.read("program.lock");
+    let renamed = program("texts", "1.1.0", "[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"");
+    place.write("text/program.toml", renamed);
+    place.haft(&["update", "--yes"]).ends(5, "`text` calls itself `texts` now");
+    place.write(
+        "text/program.toml",
+        program("text", "1.1.0", "[[plugins]]\nname = \"words\"\ncomponent = \"none.wasm\""),
+    );
+    place.haft(&["update", "--yes"]).ends(5, "is not a file of the package");
+    assert_eq!(place.read("program.lock"), lock);
+    assert!(place.tools().contains(&"words__count".to_owned()));
+}
+
+/// What was written into program.toml by hand is asked about like anything else.
+#[test]
+fn a_hand_written_entry_is_installed_once_somebody_agrees() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "read = [\".\"]");
+    place.write("docs/a.txt", "one two");
+    let text =
+        "[[packages]]\nname = \"text\" # mine\nsource = \"./text\"\n[packages.grant]\nread = [\"./docs\"]\n";
+    place.write("program.toml", text);
+    let tools = place.haft(&["tools"]).good();
+    assert!(tools.stderr.contains("`text` is not installed on this machine"), "{}", tools.stderr);
+    place.haft(&["add"]).ends(7, "nobody is here to be asked");
+    assert!(place.kept().is_empty());
+    place.haft(&["add", "--yes"]).good();
+    assert_eq!(place.read("program.toml"), text);
+    place.haft(&["verify"]).good();
+    // Another source is another package, until somebody agrees.
+    words(&place, "text2", "1.0.0", "read = [\".\"]");
+    place.write("program.toml", text.replace("./text", "./text2"));
+    let tools = place.haft(&["tools"]).good();
+    assert!(tools.stderr.contains("`text` is pinned from another source: `./text`"), "{}", tools.stderr);
+    assert!(place.haft(&["verify"]).stdout.contains("names another source"));
+    place.haft(&["update", "text"]).good();
+    place.haft(&["verify"]).good();
+}
+
+/// PR10: one that cannot be had does not keep the others from being updated.
+#[test]
+fn pr10_updates_are_independent() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.write("a.wasm", saying("first"));
+    place.haft(&["add", "./text", "--yes"]).good();
+    place.haft(&["add", "a.wasm", "--yes"]).good();
+    std::fs::remove_dir_all(place.work().join("text")).unwrap();
+    place.write("a.wasm", saying("second"));
+    place.haft(&["update"]).ends(5, "`text` was not updated");
+    assert_eq!(place.haft(&["call", "a__tiny"]).good().stdout, "second\n");
+    place.haft(&["update", "text"]).ends(5, "cannot look at");
+    assert!(place.tools().contains(&"words__count".to_owned()));
+}

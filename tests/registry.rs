@@ -1,0 +1,74 @@
+//! Packages in registries: an honest one, and one that does everything a registry should not. What
+//! a real one makes of it is shown by `.ci/registry`.
+
+pub(crate) mod fake;
+mod hostile;
+mod login;
+mod publish;
+mod real;
+mod signed;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use haft::backend::confine::Confiner;
+use haft::grant::Grant;
+use haft::package::oci::{self, Access, Pulled, Reference};
+use haft::package::signature::Trust;
+use haft::package::{FetchError, Fetching, Progress};
+use haft::provider::Retry;
+
+/// The smallest component there is.
+pub(crate) const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+
+/// An access that does not wait long between attempts.
+pub(crate) fn access() -> Access {
+    let retry = Retry { first_delay: Duration::from_millis(5), ..Retry::default() };
+    Access { retry, ..Access::default() }
+}
+
+/// Where one test's fetch goes.
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { directory: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// What is left in it.
+    pub(crate) fn left(&self) -> usize {
+        std::fs::read_dir(self.path()).unwrap().count()
+    }
+
+    pub(crate) async fn pull(
+        &self,
+        reference: &Reference,
+        access: &Access,
+        trust: &Trust,
+    ) -> Result<Pulled, FetchError> {
+        let fetching = Fetching {
+            directory: self.path(),
+            base: self.path(),
+            home: self.path(),
+            progress: Progress::default(),
+            expected: None,
+            access,
+            trust,
+            confiner: &Confiner::open(),
+            grant: &Grant::none(),
+        };
+        oci::pull(reference, &fetching).await
+    }
+}

@@ -1,0 +1,247 @@
+//! `[plugins.reuse]`: instances that serve several calls. What they carry from one call to the next,
+//! and everything that they must not.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use haft::call::ToolCall;
+use haft::grant::Grant;
+use haft::limit::Limits;
+use haft::manifest::Reuse;
+use haft::plugin::{GrantPlace, Plugin, PluginTool, Source};
+use haft::tool::{Session, Toolbox};
+use serde_json::{Value, json};
+
+use crate::common::{call, engine, grant, hostile};
+
+/// Long enough that nothing expires by itself.
+const USUAL: Reuse = Reuse { max_calls: 100, max_idle: Duration::from_mins(5), max_concurrent: 1 };
+
+async fn plugin(reuse: Reuse) -> Plugin {
+    let source = Source::File(hostile());
+    let plugin = Plugin::load(engine(), "guest", source, &Limits::default()).await.unwrap();
+    plugin.with_reuse(reuse)
+}
+
+/// The tools of `plugin` with a grant of their own, as an agent may have them.
+fn agent(plugin: &Plugin, grant: &Grant, limits: Limits) -> Toolbox {
+    let mut toolbox = Toolbox::default();
+    for def in plugin.tools() {
+        let tool = PluginTool::new(plugin, def, def.name.clone(), GrantPlace::Plugin);
+        toolbox.insert(Arc::new(tool), grant.clone(), limits, "the test").unwrap();
+    }
+    toolbox
+}
+
+async fn only(reuse: Reuse) -> Toolbox {
+    agent(&plugin(reuse).await, &Grant::none(), Limits::default())
+}
+
+/// How many calls of `count_calls` the instance has had that serves this one.
+async fn count(toolbox: &Toolbox) -> String {
+    let result = call(toolbox, "count_calls", json!({})).await;
+    assert!(!result.is_error, "{}", result.content);
+    result.content
+}
+
+async fn fails(toolbox: &Toolbox, tool: &str, arguments: Value) -> String {
+    let result = call(toolbox, tool, arguments).await;
+    assert!(result.is_error, "{tool}: {}", result.content);
+    result.content
+}
+
+#[tokio::test]
+async fn an_instance_serves_so_many_calls_and_no_more() {
+    let toolbox = only(Reuse { max_calls: 3, ..USUAL }).await;
+    let mut seen = Vec::new();
+    for _ in 0..7 {
+        seen.push(count(&toolbox).await);
+    }
+    assert_eq!(seen, ["1", "2", "3", "1", "2", "3", "1"]);
+}
+
+/// A tool's own error is no reason to begin anew; a trap, an exit and a limit are.
+#[tokio::test]
+async fn an_instance_that_ended_is_replaced() {
+    let toolbox = only(USUAL).await;
+    assert_eq!(count(&toolbox).await, "1");
+    fails(&toolbox, "open", json!({ "path": "/no/such/file" })).await;
+    assert_eq!(count(&toolbox).await, "2", "after an error");
+    for (tool, arguments) in [
+        ("panic", json!({})),
+        ("exit", json!({ "code": 0 })),
+        ("unreachable", json!({})),
+        ("fill", json!({ "bytes": 1 << 30 })),
+    ] {
+        fails(&toolbox, tool, arguments).await;
+        assert_eq!(count(&toolbox).await, "1", "after {tool}");
+        assert_eq!(count(&toolbox).await, "2", "after {tool}");
+    }
+}
+
+#[tokio::test]
+async fn an_instance_whose_call_took_too_long_is_replaced() {
+    let plugin = plugin(USUAL).await;
+    let limits = Limits { time: Duration::from_millis(500), ..Limits::default() };
+    let toolbox = agent(&plugin, &Grant::none(), limits);
+    assert_eq!(count(&toolbox).await, "1");
+    for tool in ["spin", "sleep_forever"] {
+        assert!(fails(&toolbox, tool, json!({})).await.contains("timed out after 500ms"), "{tool}");
+        assert_eq!(count(&toolbox).await, "1", "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn an_instance_whose_call_was_cancelled_is_replaced() {
+    let toolbox = only(USUAL).await;
+    assert_eq!(count(&toolbox).await, "1");
+    for tool in ["spin", "wait_cancel"] {
+        let session = Session::default();
+        let cancel = session.cancel.clone();
+        let call = ToolCall { id: "1".into(), tool: tool.into(), arguments: json!({ "ms": 10_000 }) };
+        let own = toolbox.clone();
+        let under_way = tokio::spawn(async move { own.dispatch(call, &session).await });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cancel.cancel();
+        under_way.await.unwrap();
+        assert_eq!(count(&toolbox).await, "1", "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_instance_is_given_up() {
+    let toolbox = only(Reuse { max_idle: Duration::from_millis(50), ..USUAL }).await;
+    assert_eq!(count(&toolbox).await, "1");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(count(&toolbox).await, "1");
+    let never = only(Reuse { max_idle: Duration::ZERO, ..USUAL }).await;
+    assert_eq!((count(&never).await, count(&never).await), ("1".into(), "1".into()));
+}
+
+/// Calls beyond `max_concurrent` wait their turn, and every one is served.
+#[tokio::test]
+async fn so_many_calls_at_once_and_the_others_wait() {
+    let toolbox = only(Reuse { max_concurrent: 2, ..USUAL }).await;
+    let begun = Instant::now();
+    let sleepers: Vec<_> = (0..6)
+        .map(|_| {
+            let toolbox = toolbox.clone();
+            tokio::spawn(async move { call(&toolbox, "sleep", json!({ "ms": 100 })).await.is_error })
+        })
+        .collect();
+    for sleeper in sleepers {
+        assert!(!sleeper.await.unwrap());
+    }
+    assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
+}
+
+/// Whoever waits waits no longer than the call may take, and not at all once it is cancelled.
+#[tokio::test]
+async fn waiting_for_an_instance_is_bounded() {
+    let plugin = plugin(USUAL).await;
+    let patient = agent(&plugin, &Grant::none(), Limits::default());
+    let hasty =
+        agent(&plugin, &Grant::none(), Limits { time: Duration::from_millis(200), ..Limits::default() });
+    let session = Session::default();
+    let (busy, own) = (session.cancel.clone(), patient.clone());
+    let sleep = ToolCall { id: "1".into(), tool: "sleep".into(), arguments: json!({ "ms": 20_000 }) };
+    let sleeper = tokio::spawn(async move { own.dispatch(sleep, &session).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let late = fails(&hasty, "count_calls", json!({})).await;
+    assert!(
+        late.contains("`count_calls` timed out after 200ms: all 1 instances of its plugin were busy"),
+        "{late}"
+    );
+    let session = Session::default();
+    let cancel = session.cancel.clone();
+    let waiting = tokio::spawn(async move {
+        let call = ToolCall { id: "1".into(), tool: "count_calls".into(), arguments: json!({}) };
+        patient.dispatch(call, &session).await.content
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    cancel.cancel();
+    let begun = Instant::now();
+    assert!(waiting.await.unwrap().contains("was cancelled while it waited"));
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    busy.cancel();
+    sleeper.await.unwrap();
+}
+
+/// What one agent's instance may do, that of another with a narrower grant may not, however alike
+/// they are otherwise.
+#[tokio::test]
+async fn an_instance_never_serves_a_call_with_other_rights() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("file"), "inside").unwrap();
+    let path = json!({ "path": directory.path().join("file") });
+    let plugin = plugin(Reuse { max_concurrent: 4, ..USUAL }).await;
+    let wide = agent(&plugin, &grant(&[], &[directory.path()]), Limits::default());
+    let reading = agent(&plugin, &grant(&[directory.path()], &[]), Limits::default());
+    let narrow = wide.select(&["*".parse().unwrap()], Some(&Grant::none()));
+    let less =
+        agent(&plugin, &grant(&[], &[directory.path()]), Limits { memory: 32 << 20, ..Limits::default() });
+    for round in ["1", "2", "3"] {
+        for (who, toolbox) in [("wide", &wide), ("reading", &reading), ("narrow", &narrow), ("less", &less)] {
+            assert_eq!(count(toolbox).await, round, "{who}");
+        }
+        assert!(call(&wide, "open", path.clone()).await.content.contains("inside"));
+        assert!(call(&reading, "open", path.clone()).await.content.contains("inside"));
+        fails(&narrow, "open", path.clone()).await;
+        let write = json!({ "path": directory.path().join("new"), "text": "x" });
+        assert!(!call(&wide, "write", write.clone()).await.is_error);
+        fails(&reading, "write", write.clone()).await;
+        fails(&narrow, "write", write).await;
+    }
+}
+
+/// No more instances are there at one time than was said, whatever rights they have.
+#[tokio::test]
+async fn an_instance_gives_way_to_one_with_other_rights() {
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = plugin(USUAL).await;
+    let first = agent(&plugin, &Grant::none(), Limits::default());
+    let second = agent(&plugin, &grant(&[directory.path()], &[]), Limits::default());
+    for _ in 0..2 {
+        assert_eq!((count(&first).await, count(&second).await), ("1".into(), "1".into()));
+    }
+}
+
+/// A granted directory that is another one by now is not the one that an instance holds open.
+#[tokio::test]
+async fn an_instance_is_replaced_with_its_directories() {
+    let place = tempfile::tempdir().unwrap();
+    let granted = place.path().join("granted");
+    let write = |name: &str| json!({ "path": granted.join(name), "text": "x" });
+    std::fs::create_dir(&granted).unwrap();
+    let plugin = plugin(USUAL).await;
+    for rights in [grant(&[], &[&granted]), grant(&[&granted], &[])] {
+        let toolbox = agent(&plugin, &rights, Limits::default());
+        assert_eq!(count(&toolbox).await, "1");
+        call(&toolbox, "list_dir", json!({ "path": granted })).await;
+        call(&toolbox, "write", write("before")).await;
+        assert_eq!(count(&toolbox).await, "2");
+        let away = place.path().join(format!("away{}", std::fs::read_dir(place.path()).unwrap().count()));
+        std::fs::rename(&granted, &away).unwrap();
+        std::fs::create_dir(&granted).unwrap();
+        assert_eq!(count(&toolbox).await, "1");
+        call(&toolbox, "write", write("after")).await;
+        assert!(!Path::new(&away).join("after").exists());
+    }
+    assert!(granted.join("after").exists() || place.path().join("away2/after").exists());
+}
+
+/// What was refused and printed in one call is not told of the next.
+#[tokio::test]
+async fn what_is_told_of_a_call_is_that_of_this_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let plugin = plugin(USUAL).await;
+    let toolbox = agent(&plugin, &grant(&[directory.path()], &[]), Limits::default());
+    let outside = fails(&toolbox, "write", json!({ "path": directory.path().join("x"), "text": "" })).await;
+    assert!(outside.contains("hint: to allow it, add `write ="), "{outside}");
+    call(&toolbox, "print", json!({ "text": "printed before" })).await;
+    let missing = fails(&toolbox, "open", json!({ "path": directory.path().join("missing") })).await;
+    assert!(!missing.contains("add `write ="), "{missing}");
+    let ended = fails(&toolbox, "panic", json!({})).await;
+    assert!(!ended.contains("printed before"), "{ended}");
+}

@@ -1,0 +1,64 @@
+//! Components that know nothing of tools: a real one with every type, and others made by hand.
+
+mod calls;
+mod docs;
+mod files;
+mod hostile;
+mod made;
+
+use std::path::PathBuf;
+
+use haft::limit::Limits;
+use haft::plugin::{Contract, LoadError, Plugin, Source};
+
+use crate::common::{engine, repository};
+
+/// The guest with functions of every type.
+pub(crate) fn types() -> PathBuf {
+    repository().join("tests/guests/built/types.wasm")
+}
+
+/// The WIT it was built from.
+fn wit() -> String {
+    std::fs::read_to_string(repository().join("tests/guests/types/src/types.wit")).unwrap()
+}
+
+async fn load(source: Source) -> Result<Plugin, LoadError> {
+    Plugin::load(engine(), "guest", source, &Limits::default()).await
+}
+
+fn names(plugin: &Plugin) -> Vec<&str> {
+    plugin.tools().iter().map(|tool| tool.name.as_str()).collect()
+}
+
+/// WA01: every function of every interface is a tool, called as WIT has it; what nobody can call says so.
+#[tokio::test]
+async fn wa01_every_function_is_a_tool() {
+    let plugin = load(Source::File(types())).await.unwrap();
+    assert_eq!(plugin.contract(), Contract::Typed);
+    assert_eq!(
+        names(&plugin),
+        [
+            "greet",
+            "echo",
+            "double",
+            "find",
+            "reverse",
+            "values__area",
+            "lands__area",
+            "count",
+            "read",
+            "write",
+            "here",
+        ]
+    );
+    let uncallable: Vec<_> =
+        plugin.uncallable().iter().map(|one| format!("{} {}", one.name, one.reason)).collect();
+    assert_eq!(
+        uncallable,
+        [
+            "counter is a resource of `test:types/counters@1.2.0`: its 2 functions need one that outlives a call, and nothing in a plugin does",
+            "look takes a handle to a resource, and nothing in a plugin outlives a call",
+        ]
+    );
+}

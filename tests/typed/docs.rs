@@ -1,0 +1,95 @@
+//! What authors write in WIT, as models read it.
+
+use std::fs;
+
+use haft::plugin::{Plugin, Source, WIT_SECTION};
+use serde_json::{Value, json};
+
+use super::made::{package, with_section};
+use super::{load, types, wit};
+use crate::common::hostile;
+
+fn parameters<'a>(plugin: &'a Plugin, tool: &str) -> &'a Value {
+    &plugin.tools().iter().find(|other| other.name == tool).unwrap().parameters
+}
+
+fn description<'a>(plugin: &'a Plugin, tool: &str) -> &'a str {
+    &plugin.tools().iter().find(|other| other.name == tool).unwrap().description
+}
+
+fn told(plugin: &Plugin) {
+    assert_eq!(description(plugin, "find"), "Finds a word in a text.");
+    assert_eq!(description(plugin, "double"), "Doubles a number.");
+    assert_eq!(description(plugin, "greet"), "Says good day.");
+    assert_eq!(description(plugin, "values__area"), "The function `area` of `test:types/values@1.2.0`.");
+    assert_eq!(
+        *parameters(plugin, "find"),
+        json!({
+            "type": "object",
+            "properties": {
+                "text": { "type": "string", "description": "where to look" },
+                "word": { "type": "string", "description": "what to look for" },
+                "options": {
+                    "type": "array",
+                    "items": {
+                        "type": "string",
+                        "enum": ["ignore-case", "whole-words", "backwards"],
+                        "description": "- ignore-case: Letters of both cases are the same.\n- whole-words: Whole words only.",
+                    },
+                    "uniqueItems": true,
+                    "description": "What to look at.",
+                },
+                "limit": {
+                    "type": ["integer", "null"],
+                    "minimum": 0,
+                    "maximum": 4_294_967_295_u32,
+                    "description": "stop after so many",
+                },
+            },
+            "additionalProperties": false,
+            "required": ["text", "word", "options"],
+        })
+    );
+    let shape = &parameters(plugin, "values__area")["properties"]["shape"];
+    assert_eq!(shape["description"], "A shape.");
+    assert_eq!(shape["anyOf"][1]["description"], "By its radius.");
+    let point = &shape["anyOf"][2]["properties"]["val"]["items"]["properties"];
+    assert_eq!(point["x"]["description"], "To the right.");
+}
+
+/// WA01: what was written once in the source is what models read: from the section that packing adds.
+#[tokio::test]
+async fn wa01_words_come_from_the_component() {
+    let component = fs::read(types()).unwrap();
+    let packed = with_section(&component, WIT_SECTION, &package(&wit()));
+    told(&load(Source::Embedded(packed.leak())).await.unwrap());
+    // What cannot be read is no reason to do without the functions.
+    for broken in [&b"no WIT"[..], &fs::read(hostile()).unwrap()] {
+        let broken = with_section(&component, WIT_SECTION, broken);
+        let plugin = load(Source::Embedded(broken.leak())).await.unwrap();
+        assert_eq!(description(&plugin, "find"), "The function `find` of `test:types/values@1.2.0`.");
+    }
+}
+
+/// WA01: the same from a file beside a component that nobody can rebuild; a changed file is read anew.
+#[tokio::test]
+async fn wa01_words_come_from_beside_the_component() {
+    let directory = tempfile::tempdir().unwrap();
+    let (component, words) = (directory.path().join("types.wasm"), directory.path().join("types.wit"));
+    fs::copy(types(), &component).unwrap();
+    let source = Source::File(component);
+    let bare = load(source.clone()).await.unwrap();
+    assert_eq!(description(&bare, "greet"), "The function `greet`.");
+    fs::write(&words, wit()).unwrap();
+    told(&load(source.clone()).await.unwrap());
+    // Of another version, and with other packages that are not there.
+    let other = wit()
+        .replace("@1.2.0", "@1.9.0")
+        .replace("world types {", "world types {\n import wasi:io/poll@0.2.0;\n");
+    fs::write(&words, other.replace("Says good day.", "Greets.")).unwrap();
+    let changed = load(source.clone()).await.unwrap();
+    assert_eq!(description(&changed, "greet"), "Greets.");
+    assert_eq!(description(&changed, "double"), "Doubles a number.");
+    fs::write(&words, "no WIT").unwrap();
+    assert_eq!(description(&load(source).await.unwrap(), "greet"), "The function `greet`.");
+}
