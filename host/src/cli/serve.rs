@@ -3,7 +3,9 @@
 
 mod snippet;
 
+use std::fs::File;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -79,7 +81,10 @@ impl Serve {
         let kept = tokio::spawn(live.keep());
         let serving = async {
             match self.http {
-                None => Ok(stdio::serve(offers, std::io::stdin(), std::io::stdout(), stop).await?),
+                None => {
+                    let (input, output) = streams().context("cannot use the standard streams")?;
+                    Ok(stdio::serve(offers, input, output, stop).await?)
+                }
                 Some(address) => {
                     let (hosts, patience) = (self.allow_host, Patience::default());
                     let settings = Settings { address, token, hosts, patience };
@@ -129,6 +134,12 @@ impl Serve {
         terminal.data(&client.snippet(&server)?)?;
         Ok(Exit::Success)
     }
+}
+
+/// The standard streams without the buffers that are for text.
+fn streams() -> std::io::Result<(File, File)> {
+    let input = std::io::stdin().as_fd().try_clone_to_owned()?;
+    Ok((input.into(), std::io::stdout().as_fd().try_clone_to_owned()?.into()))
 }
 
 /// A token is kept where any secret may be.

@@ -30,7 +30,7 @@ use super::person::{Instead, Person};
 use super::questions::Questions;
 use super::telling::{Telling, Wanted};
 use crate::call::ToolCall;
-use crate::tool::{Approvals, Session};
+use crate::tool::{Approvals, Entry, Session};
 
 /// The methods that are answered.
 const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
@@ -84,26 +84,30 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let offer = self.shared.offers.with_tool(&request.name).await;
-        let person = Person::new(&context, &request, &self.shared.questions);
-        if person.is_forged() {
+        let own = offer.own_name(&request.name);
+        let entry = offer.toolbox().find(&own);
+        let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
+        let person = (asks || request.request_state.is_some())
+            .then(|| Person::new(&context, &request, &self.shared.questions));
+        if person.as_ref().is_some_and(Person::is_forged) {
             let message =
                 "this answers no question that was asked about this call, or one that was answered before";
             return Err(ErrorData::invalid_params(message, None));
         }
+        let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let telling = Telling::begin(&context.peer, &request.name, self.wanted(&context));
         let session = Session {
             events: telling.events(),
             cancel: context.ct.clone(),
-            approvals: Approvals::by(person.clone()),
+            approvals: person.clone().map(Approvals::by).unwrap_or_default(),
             ..offer.session().clone()
         };
-        let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
-        let call = call_of(&offer, request, &context);
-        let is_known = offer.toolbox().find(&call.tool).is_some();
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
         let result = offer.toolbox().dispatch(call, &session).await;
         drop(session);
         telling.end().await;
-        match person.instead() {
+        match person.and_then(|person| person.instead()) {
             Some(Instead::Question(question)) => return Ok(question.into()),
             Some(Instead::Missing(error)) => return Err(error),
             None => {}
@@ -141,14 +145,6 @@ fn is_by_call(context: &RequestContext<RoleServer>) -> bool {
 /// take an error for a broken server; later revisions are strict.
 fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
     if is_by_call(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
-}
-
-fn call_of(offer: &Offer, request: CallToolRequestParams, context: &RequestContext<RoleServer>) -> ToolCall {
-    ToolCall {
-        id: context.id.to_string(),
-        tool: offer.own_name(&request.name),
-        arguments: Value::Object(request.arguments.unwrap_or_default()),
-    }
 }
 
 /// What a server says of itself.

@@ -6,7 +6,7 @@ mod inbox;
 mod outbox;
 
 use std::collections::HashSet;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::RoleServer;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::inbox::Incoming;
 use self::outbox::Outbox;
+pub use self::outbox::Output;
 
 /// Requests of a client that are not answered yet. Guests take turns at a quarter of it; a client
 /// with more has lost count, and every one holds memory.
@@ -43,7 +44,7 @@ impl Lines {
     /// `stop` is, nothing more is read.
     pub(super) fn new(
         input: impl Read + Send + 'static,
-        output: impl Write + Send + 'static,
+        output: impl Output,
         ended: &CancellationToken,
         stop: CancellationToken,
     ) -> io::Result<Self> {

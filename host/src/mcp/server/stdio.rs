@@ -1,7 +1,7 @@
 //! Serving one client on standard input and output. Ends when the client hangs up, whatever is
 //! running then: what nobody waits for is stopped, not finished.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::time::Duration;
 
 use rmcp::ServiceExt;
@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::Shared;
 use super::lines::Lines;
+pub use super::lines::Output;
 use super::offer::Offers;
 
 /// How long calls may go on when the client has hung up: enough for the answers to what somebody
@@ -27,7 +28,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 pub async fn serve(
     offers: Offers,
     input: impl Read + Send + 'static,
-    output: impl Write + Send + 'static,
+    output: impl Output,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (shared, ended) = (Shared::new(offers), CancellationToken::new());

@@ -7,13 +7,14 @@
     reason = "logging is what clients of today show; later revisions ask for it call by call"
 )]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use rmcp::service::Peer;
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -26,10 +27,17 @@ const QUEUE: usize = 256;
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// What a client hears of one call. To be ended before the call is answered.
-pub(super) struct Telling {
-    events: Events,
-    sending: Option<JoinHandle<()>>,
+pub(super) struct Telling(Option<(Events, Arc<Sender>)>);
+
+/// Sends in the background what is told on a guest's thread, from the first word on: most calls have
+/// nothing to tell.
+struct Sender {
+    peer: Peer<RoleServer>,
+    runtime: Handle,
+    sending: Mutex<Option<Sending>>,
 }
+
+type Sending = (mpsc::Sender<Told>, JoinHandle<()>);
 
 /// What a client wants to hear.
 pub(super) struct Wanted {
@@ -48,32 +56,46 @@ impl Telling {
     /// Tells `peer` what it wants to hear of a call of `tool`.
     pub(super) fn begin(peer: &Peer<RoleServer>, tool: &str, wanted: Wanted) -> Self {
         if wanted.progress.is_none() && wanted.log.is_none() {
-            return Self { events: Events::none(), sending: None };
+            return Self(None);
         }
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        let (tool, far) = (tool.to_owned(), Mutex::new(f64::NEG_INFINITY));
-        let events = Events::to(move |event| {
+        let (peer, runtime, sending) = (peer.clone(), Handle::current(), Mutex::default());
+        let sender = Arc::new(Sender { peer, runtime, sending });
+        let (tool, far, own) = (tool.to_owned(), Mutex::new(f64::NEG_INFINITY), sender.clone());
+        let events = Events::during_calls(move |event| {
             if let Some(told) = told(event, &tool, &wanted, &far) {
-                let _ = sender.try_send(told);
+                own.send(told);
             }
         });
-        Self { events, sending: Some(tokio::spawn(send(peer.clone(), receiver))) }
+        Self(Some((events, sender)))
     }
 
     /// Where the call tells what happens.
     pub(super) fn events(&self) -> Events {
-        self.events.clone()
+        self.0.as_ref().map(|(events, _)| events.clone()).unwrap_or_default()
     }
 
-    /// Sends what was told, once nobody holds the events any more, and ends.
+    /// Sends what was told, and ends. What is told later is told to nobody.
     pub(super) async fn end(self) {
-        drop(self.events);
-        if let Some(sending) = self.sending {
-            let stop = sending.abort_handle();
-            if tokio::time::timeout(FLUSH, sending).await.is_err() {
-                stop.abort();
-            }
+        let Some((_, sender)) = self.0 else { return };
+        let told = sender.sending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((queue, sending)) = told else { return };
+        drop(queue);
+        let stop = sending.abort_handle();
+        if tokio::time::timeout(FLUSH, sending).await.is_err() {
+            stop.abort();
         }
+    }
+}
+
+impl Sender {
+    fn send(&self, told: Told) {
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let (queue, _) = sending.get_or_insert_with(|| {
+            let (queue, receiver) = mpsc::channel(QUEUE);
+            (queue, self.runtime.spawn(send(self.peer.clone(), receiver)))
+        });
+        // A client that does not listen misses what does not fit.
+        let _ = queue.try_send(told);
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest,
+    ErrorData, GetMeta, JsonRpcVersion2_0, RequestId,
+};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -97,11 +100,41 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
             let batch: Result<Vec<Value>, _> = serde_json::from_slice(line);
             batch.map(|batch| batch.into_iter().filter_map(message_of).collect()).unwrap_or_default()
         }
-        Some(_) => match serde_json::from_slice(line) {
+        Some(_) => match call(line).map_or_else(|| serde_json::from_slice(line), Ok) {
             Ok(message) => vec![Incoming::Message(Box::new(message))],
             Err(error) => no_message(line, &error).into_iter().collect(),
         },
     }
+}
+
+/// Bytes of a line in which its method is looked for.
+const HEAD: usize = 256;
+
+const CALL: &[u8] = b"\"tools/call\"";
+
+/// A call, as nearly all lines are. rmcp tries every other method first, each on a copy of the whole.
+#[derive(Deserialize)]
+struct Call {
+    #[serde(rename = "jsonrpc")]
+    _jsonrpc: JsonRpcVersion2_0,
+    id: RequestId,
+    method: CallToolRequestMethod,
+    params: CallToolRequestParams,
+}
+
+fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
+    let head = line.get(..HEAD).unwrap_or(line);
+    if !head.windows(CALL.len()).any(|part| part == CALL) {
+        return None;
+    }
+    let Call { id, method, mut params, .. } = serde_json::from_slice(line).ok()?;
+    let meta = params.meta.take();
+    let mut request =
+        ClientRequest::CallToolRequest(CallToolRequest { method, ..CallToolRequest::new(params) });
+    if let Some(meta) = meta {
+        *request.get_meta_mut() = meta;
+    }
+    Some(ClientJsonRpcMessage::request(request, id))
 }
 
 fn message_of(value: Value) -> Option<Incoming> {
@@ -134,5 +167,3 @@ fn invalid(value: &Value, error: &serde_json::Error) -> Option<Incoming> {
     };
     (!is_notification).then_some(Incoming::Invalid(id, error))
 }
-
-use serde::Deserialize;

@@ -20,6 +20,8 @@ impl Write for Written {
     }
 }
 
+impl Output for Written {}
+
 /// Everything that is received of `input`, and what is answered meanwhile.
 async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let (sender, receiver) = mpsc::channel();
