@@ -61,6 +61,37 @@ impl Home {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
+    /// What a person sees who types `typed` to haft at a terminal; `None` where there is no
+    /// program to make one.
+    fn at_a_terminal(&self, arguments: &[&str], typed: &str) -> Option<String> {
+        let Some(script) = haft::backend::lookup::find_on_path("script") else {
+            eprintln!("SKIPPED: no terminal to ask at: `script` (util-linux) is not installed");
+            return None;
+        };
+        let own = self.command(&[]);
+        let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
+        let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
+        let line = words.map(quote).collect::<Vec<_>>().join(" ");
+        let mut command = Command::new(script);
+        command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(self.work());
+        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut said = Vec::new();
+        let mut piece = [0; 4096];
+        while let Ok(read @ 1..) = std::io::Read::read(&mut output, &mut piece) {
+            said.extend_from_slice(&piece[..read]);
+            // Whoever types before being asked answers nothing.
+            if said.ends_with(b"[y/N] ") {
+                std::io::Write::write_all(&mut input, typed.as_bytes()).unwrap();
+            }
+        }
+        child.wait().unwrap();
+        Some(String::from_utf8_lossy(&said).into_owned())
+    }
+
     pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Answer {
         self.haft(&["call", tool, &arguments.to_string()])
     }
@@ -259,22 +290,46 @@ fn wa04_one_bad_plugin_does_not_spoil_the_others() {
 
 /// RS07: what a person would have to approve is not run when nobody can be asked.
 #[test]
-fn rs07_what_cannot_be_done_safely_is_left_out_and_said() {
+fn rs07_what_nobody_can_approve_is_not_run() {
     let home = Home::new();
-    for (text, missing, said) in [
-        ("[builtins]\nshell_confirm = true\n", "bash", "`bash` is left out: it asks for a person's approval"),
-        (
-            "[requires_tools]\nnames = [\"grep\"]\n",
-            "grep",
-            "requires the tool `grep`, which it does not have",
-        ),
-    ] {
-        home.write("program.toml", text);
-        let answer = home.haft(&["tools", "--json"]);
-        assert!(answer.stderr.contains(said), "{}", answer.stderr);
-        assert!(!answer.stdout.contains(&format!("\"name\":\"{missing}\"")), "{}", answer.stdout);
-        assert_eq!(home.haft(&["check"]).code, 3);
+    let confirmed = "[program]\nname = \"p\"\nversion = \"1.0.0\"\n\n[[tools]]\nname = \"t\"\ndescription = \"Runs\"\ncommand = \"touch ran\"\n\
+                     confirm = true\n\n[builtins]\nshell_confirm = true\n";
+    home.write("program.toml", confirmed);
+    for (tool, arguments) in [("bash", json!({ "command": "touch ran" })), ("program__p__t", json!({}))] {
+        let answer = home.call(tool, &arguments);
+        assert_eq!(answer.code, 1);
+        let expected = format!("`{tool}` did not run: it needs a person's approval, and standard error");
+        assert!(answer.stderr.contains(&expected), "{}", answer.stderr);
+        assert!(answer.stderr.contains("hint: call it where a person can answer"), "{}", answer.stderr);
     }
+    let tools = home.haft(&["tools", "--json"]);
+    assert!(tools.stdout.contains("\"asks\":true"), "{}", tools.stdout);
+}
+
+/// RS06: a person at a terminal is asked, on standard error, and answers there.
+#[test]
+fn rs06_a_person_at_a_terminal_is_asked() {
+    let home = Home::new();
+    home.write("program.toml", "[builtins]\nshell_confirm = true\n");
+    let arguments = json!({ "command": "echo 47\"\"11" }).to_string();
+    for (typed, expected) in
+        [("y\n", "4711"), ("n\n", "Command execution denied by user."), ("\n", "denied by user")]
+    {
+        let Some(said) = home.at_a_terminal(&["call", "bash", &arguments], typed) else { return };
+        assert!(said.contains("  Run: echo 47\"\"11 [y/N] "), "{said}");
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(said.contains("4711"), expected == "4711", "{said}");
+    }
+}
+
+/// What is required and not there is said.
+#[test]
+fn what_is_required_and_missing_is_said() {
+    let home = Home::new();
+    home.write("program.toml", "[requires_tools]\nnames = [\"grep\"]\n");
+    let answer = home.haft(&["tools", "--json"]);
+    assert!(answer.stderr.contains("requires the tool `grep`, which it does not have"), "{}", answer.stderr);
+    assert_eq!(home.haft(&["check"]).code, 3);
 }
 
 /// PR06: `haft check` finds what is missing on this machine.

@@ -42,6 +42,7 @@ mod reuse;
 mod rights;
 mod search;
 mod secrets;
+mod serve;
 mod tidy;
 mod time;
 mod tiny;

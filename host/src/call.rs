@@ -79,6 +79,13 @@ pub struct Attachment {
     pub data: Vec<u8>,
 }
 
+impl Attachment {
+    /// The line that stands for it in [`ToolResult::content`], for whoever can only read.
+    pub fn mention(&self) -> String {
+        format!("[{}, {} bytes]", self.media_type, self.data.len())
+    }
+}
+
 mod as_base64 {
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;

@@ -1,16 +1,19 @@
 //! Assembly: a program.toml, the places of this machine and what the command line adds become a
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
+mod approvals;
 mod bench;
 mod builtins;
 mod children;
 mod grants;
+mod live;
 mod packages;
 mod places;
 mod plugins;
 mod secrets;
 mod servers;
 mod unsupported;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +21,7 @@ use std::sync::Arc;
 pub use self::bench::Bench;
 pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
+pub use self::live::{Choice, Live, News};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
 pub use self::places::Places;
@@ -58,6 +62,8 @@ pub struct Options {
     pub ask: Ask,
     /// Who answers what MCP servers want to know; `None` where nobody is there.
     pub person: Option<Arc<dyn Person>>,
+    /// Whether to pass over what would have to be looked at first: plugins that were never seen.
+    pub known_only: bool,
 }
 
 /// Which MCP servers are started for no other reason than to learn which tools they have.
@@ -95,6 +101,10 @@ pub struct Program {
     pub journal: Journal,
     /// The MCP servers whose tools are in the toolbox.
     pub servers: Servers,
+    /// Whether nothing was passed over.
+    pub is_complete: bool,
+    /// The files that it was made of, there or not.
+    pub files: Vec<PathBuf>,
     places: Places,
 }
 
@@ -130,8 +140,7 @@ impl Program {
                 None => {}
             }
         }
-        let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
-        let mut assembly = Assembly { manifest: &manifest, toolbox, problems, uncallable };
+        let mut assembly = Assembly::new(&manifest, problems, options.known_only);
         assembly.native(&confiner, &grant)?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
         wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
@@ -151,7 +160,7 @@ impl Program {
             None => assembly.required_tools(),
         }
         let skills = packages::skills(&installed);
-        let Assembly { toolbox, problems, uncallable, .. } = assembly;
+        let Assembly { toolbox, problems, uncallable, is_complete, files, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         drop(installed);
         Ok(Self {
@@ -165,6 +174,8 @@ impl Program {
             redactor,
             journal,
             servers,
+            is_complete,
+            files,
             places,
         })
     }
@@ -260,4 +271,18 @@ struct Assembly<'a> {
     toolbox: Toolbox,
     problems: Vec<Problem>,
     uncallable: Vec<String>,
+    known_only: bool,
+    is_complete: bool,
+    /// The files that the program is made of.
+    files: Vec<PathBuf>,
+}
+
+impl<'a> Assembly<'a> {
+    fn new(manifest: &'a Manifest, problems: Vec<Problem>, known_only: bool) -> Self {
+        let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
+        let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+        let program = named.unwrap_or(Path::new(FILE_NAME));
+        let files = vec![program.to_owned(), lock_path(program)];
+        Self { manifest, toolbox, problems, uncallable, known_only, is_complete: true, files }
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::{ToolCall, ToolDef};
+use crate::tool::{Approvals, Session};
 
 /// The largest arguments read from standard input.
 const MAX_INPUT: u64 = 64 << 20;
@@ -42,7 +43,8 @@ impl Call {
             arguments.insert(name, value);
         }
         let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
-        let session = program.session(terminal.messages());
+        let approvals = Approvals::by(terminal.person());
+        let session = Session { approvals, ..program.session(terminal.messages()) };
         let cancel = session.cancel.clone();
         let mut answer = std::pin::pin!(program.toolbox.dispatch(call, &session));
         let (result, interrupted) = tokio::select! {

@@ -24,6 +24,7 @@ mod publish;
 mod remove;
 mod run;
 mod schema;
+mod serve;
 mod terminal;
 mod tools;
 mod update;
@@ -84,6 +85,8 @@ enum Verb {
     Call(call::Call),
     /// List the tools, and what each costs in a prompt
     Tools(tools::Tools),
+    /// Serve the tools to MCP clients: editors, desktop applications, other agents
+    Serve(serve::Serve),
     /// Install a package or a component, once you have read what it asks for
     Add(add::Add),
     /// Remove a package or a plugin from program.toml
@@ -136,6 +139,7 @@ impl Cli {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Serve(verb) => verb.execute(&self.common, terminal).await,
             Verb::Add(verb) => verb.execute(&self.common, terminal).await,
             Verb::Remove(verb) => verb.execute(&self.common, terminal),
             Verb::Update(verb) => verb.execute(&self.common, terminal).await,
@@ -210,6 +214,7 @@ impl Common {
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
             only: None,
+            known_only: false,
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,

@@ -13,6 +13,7 @@ use crate::manifest::{self, TextOrSecret, ToolPattern};
 use crate::program::Program;
 use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
 use crate::secret::{SecretError, Secrets};
+use crate::tool::{Approvals, Session};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -44,7 +45,8 @@ impl Run {
         let program = common.program(terminal, true).await?;
         let provider = self.provider(&program).await?;
         let agent = Agent::new(provider, program.agent_tools(&self.tools), self.settings(&program));
-        let session = program.session(terminal.events());
+        let approvals = Approvals::by(terminal.person());
+        let session = Session { approvals, ..program.session(terminal.events()) };
         let cancel = session.cancel.clone();
         let mut history = History::default();
         let mut work = std::pin::pin!(agent.run(&mut history, &self.prompt, &session));

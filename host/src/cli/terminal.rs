@@ -3,6 +3,7 @@
 //! print a secret, whatever it is asked to print.
 
 mod ask;
+mod person;
 mod progress;
 
 use std::fmt::Display;

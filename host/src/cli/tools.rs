@@ -7,7 +7,7 @@ use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::ToolDef;
 use crate::program::Ask;
-use crate::tool::{Toolbox, bytes, tokens};
+use crate::tool::{Entry, Toolbox, bytes, tokens};
 
 /// Characters of a description in the table.
 const MAX_DESCRIPTION: usize = 60;
@@ -35,7 +35,9 @@ impl Tools {
         let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox.clone() };
         let tools = toolbox.offered();
         if terminal.json {
-            terminal.json(&tools.iter().map(|(def, origin)| described(def, origin)).collect::<Vec<_>>())?;
+            let asks = |def: &ToolDef| toolbox.find(&def.name).is_some_and(Entry::asks);
+            let described = tools.iter().map(|(def, origin)| described(def, origin, asks(def)));
+            terminal.json(&described.collect::<Vec<_>>())?;
         } else {
             terminal.data(&table(&tools))?;
             if let Some(line) = unlisted(&toolbox) {
@@ -50,7 +52,7 @@ impl Tools {
     }
 }
 
-fn described(def: &ToolDef, origin: &str) -> serde_json::Value {
+fn described(def: &ToolDef, origin: &str, asks: bool) -> serde_json::Value {
     let bytes = bytes(def);
     json!({
         "name": def.name,
@@ -59,6 +61,7 @@ fn described(def: &ToolDef, origin: &str) -> serde_json::Value {
         "output": def.output,
         "hints": def.hints,
         "origin": origin,
+        "asks": asks,
         "bytes": bytes,
         "tokens": tokens(bytes),
     })

@@ -86,7 +86,11 @@ pub enum Event {
 
 /// Where events go. Cheap to clone; emitting to nobody costs nothing.
 #[derive(Clone, Default)]
-pub struct Events(Option<Arc<Sink>>);
+pub struct Events {
+    sink: Option<Arc<Sink>>,
+    /// Whether the beginnings and ends of calls are heard too.
+    of_calls: bool,
+}
 
 type Sink = dyn Fn(&Event) + Send + Sync;
 
@@ -99,17 +103,30 @@ impl Events {
     /// Sends every event to `sink`, in order, on the thread that emits it. A sink must not
     /// block: the call it hears of waits for it.
     pub fn to(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(sink)))
+        Self { sink: Some(Arc::new(sink)), of_calls: true }
+    }
+
+    /// The same of what happens during calls: for whoever makes them and has their answers anyway.
+    /// What a call began with and ended with is not copied for it.
+    pub fn during_calls(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self { of_calls: false, ..Self::to(sink) }
     }
 
     /// Whether anybody listens.
     pub fn are_heard(&self) -> bool {
-        self.0.is_some()
+        self.sink.is_some()
+    }
+
+    /// Tells whoever listens to the beginnings and ends of calls.
+    pub fn emit_of_call(&self, event: impl FnOnce() -> Event) {
+        if self.of_calls {
+            self.emit(event);
+        }
     }
 
     /// Tells whoever listens; `event` is made only if somebody does.
     pub fn emit(&self, event: impl FnOnce() -> Event) {
-        if let Some(sink) = &self.0 {
+        if let Some(sink) = &self.sink {
             sink(&event());
         }
     }
@@ -117,6 +134,6 @@ impl Events {
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Events").field(&self.0.is_some()).finish()
+        f.debug_tuple("Events").field(&self.sink.is_some()).finish()
     }
 }

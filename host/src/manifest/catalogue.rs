@@ -229,6 +229,12 @@ pub(super) static PLUGIN: Table = Table {
             "descriptions of tools that bring none of their own",
         )
         .also(&["description"]),
+        Key::new(
+            "confirm",
+            TOOL_PATTERNS,
+            "which of its tools need a person's approval before every call; default none",
+        )
+        .also(&["approve"]),
         Key::new("grant", Kind::Table(&GRANT), "what it may do; default nothing").also(&[
             "grants",
             "permissions",

@@ -28,6 +28,8 @@ pub struct Plugin {
     pub tools: Option<Vec<ToolPattern>>,
     /// Descriptions that replace those of the component, by the tools' own names.
     pub descriptions: Vec<(Located<ToolName>, String)>,
+    /// Which of its tools need a person's approval before every call; none where it says nothing.
+    pub confirm: Vec<ToolPattern>,
     /// What it may do.
     pub grant: GrantTable,
     /// What one call may use.
@@ -145,6 +147,7 @@ impl Plugin {
             enabled: section.get("enabled", Entry::flag).unwrap_or(true),
             tools: section.get("tools", Entry::tool_patterns),
             descriptions: section.get("descriptions", descriptions).unwrap_or_default(),
+            confirm: section.get("confirm", Entry::tool_patterns).unwrap_or_default(),
             grant: grant.as_ref().map(GrantTable::read).unwrap_or_default(),
             limits: limits.as_ref().map(read_limits).unwrap_or_default(),
             reuse: reuse.as_ref().map(Reuse::read),

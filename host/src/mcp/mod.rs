@@ -2,3 +2,4 @@
 //! rmcp; starts no process itself.
 
 pub mod client;
+pub mod server;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::answer::{answer, character_limit, limits};
 use crate::backend::confine::Confiner;
@@ -105,11 +106,26 @@ impl CommandTool {
         limits(self.spec.timeout)
     }
 
+    /// The tool's name within its program.
+    pub fn name(&self) -> &str {
+        &self.spec.tool
+    }
+
+    /// The command line that a call with `arguments` comes to, quoted as for a shell.
+    pub fn line(&self, arguments: &Value) -> String {
+        let given = self.words(arguments).unwrap_or_else(|_| vec![arguments.to_string()]);
+        shell_words::join(self.spec.command.iter().chain(&given))
+    }
+
+    /// What a call adds to the words of the command.
+    fn words(&self, arguments: &Value) -> Result<Vec<String>, String> {
+        let any = self.spec.command.iter().skip(1).any(|word| word == "--");
+        arguments::words(&self.spec.arguments, arguments, any)
+    }
+
     fn job(&self, call: &ToolCall, limit: usize) -> Result<Job, ToolError> {
         let fixed = self.spec.command.get(1..).unwrap_or_default();
-        let given =
-            arguments::words(&self.spec.arguments, &call.arguments, fixed.iter().any(|word| word == "--"))
-                .map_err(ToolError::InvalidArguments)?;
+        let given = self.words(&call.arguments).map_err(ToolError::InvalidArguments)?;
         let program = self.binary.find().filter(|_| missing(&self.spec.required).is_empty());
         let program = program.ok_or_else(|| ToolError::ExecutionFailed(self.missing()))?;
         let arguments = fixed.iter().chain(&given).map(Into::into).collect();

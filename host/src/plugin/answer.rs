@@ -48,7 +48,7 @@ pub(super) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Re
         match piece {
             Piece::Text(text) => texts.push(text),
             Piece::Binary(attachment) => {
-                texts.push(format!("[{}, {} bytes]", attachment.media_type, attachment.data.len()));
+                texts.push(attachment.mention());
                 result.attachments.push(attachment);
             }
         }

@@ -68,6 +68,20 @@ impl Plugin {
         Ok(Self::new(engine, name, met, OnceLock::from(Ok(linked))))
     }
 
+    /// The same of a component that has been seen before; nothing where it has not.
+    pub fn known(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
+        let digest = engine.digest(&source).map_err(|error| meet::unreadable(&source, error))?;
+        if !source.admits(&digest) {
+            return Err(LoadError::Pinned);
+        }
+        let record = digest.with(source.words().as_deref());
+        let known = engine.cache().and_then(|cache| cache.known(&record));
+        Ok(known.map(|known| {
+            let met = Met { source, digest, record, listing: known.listing };
+            Self::new(engine, name, met, OnceLock::new())
+        }))
+    }
+
     fn new(engine: &Engine, name: &str, met: Met, linked: OnceLock<Result<Linked, String>>) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));

@@ -48,7 +48,7 @@ pub(super) struct Stamp {
 
 impl Source {
     /// The file, if there is one.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Embedded(_) => None,
             Self::File(path) | Self::Pinned(path, _) => Some(path),

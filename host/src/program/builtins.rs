@@ -1,8 +1,8 @@
 //! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
 //! what `[sandbox]` and `[builtins]` say and not a thing more.
 
+use super::Assembly;
 use super::plugins::Wanted;
-use super::{Assembly, unsupported};
 use crate::grant::{Grant, HostPattern};
 use crate::limit::Limits;
 use crate::manifest::Builtins;
@@ -34,19 +34,15 @@ impl Assembly<'_> {
     /// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
     pub(super) fn builtins(&mut self, sandbox: &Grant) -> Vec<Wanted<'static>> {
         let switches = &self.manifest.builtins;
-        if switches.fetch && switches.fetch_confirm {
-            self.problems.push(unsupported::needs_approval("`fetch_url`"));
-        }
         BUILTINS.iter().filter_map(|builtin| wanted(builtin, switches, sandbox)).collect()
     }
 }
 
 /// A built-in plugin with what it may do, if it is switched on.
 fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wanted<'static>> {
-    let fetches = switches.fetch && !switches.fetch_confirm;
     let (grant, place) = match builtin.name {
         "files" => (switches.files.then(|| sandbox.clone()), GrantPlace::Sandbox),
-        "fetch" => (fetches.then(|| fetch(switches, sandbox)), GrantPlace::FetchAllow),
+        "fetch" => (switches.fetch.then(|| fetch(switches, sandbox)), GrantPlace::FetchAllow),
         "search" => (switches.search.then(|| search(switches)), GrantPlace::SearchUrl),
         "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox),
         _ => (Some(Grant::none()), GrantPlace::Sandbox),

@@ -1,10 +1,10 @@
 //! Tools that start processes: `bash` and the commands of program.toml. Where program.toml asks for
-//! a person's approval they are left out.
+//! a person's approval, none of them runs without.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Assembly, unsupported};
+use super::{Assembly, approvals};
 use crate::backend::confine::Confiner;
 use crate::grant::Grant;
 use crate::manifest::{CommandTool as Declared, Located, Manifest};
@@ -16,13 +16,10 @@ impl Assembly<'_> {
     pub(super) fn native(&mut self, confiner: &Confiner, grant: &Grant) -> anyhow::Result<()> {
         let builtins = &self.manifest.builtins;
         let settings = Settings { confiner: confiner.clone(), bash_timeout: builtins.shell_timeout };
-        if builtins.shell && builtins.shell_confirm {
-            self.problems.push(unsupported::needs_approval("`bash`"));
-            return Ok(());
-        }
         for native in NATIVE.iter().filter(|_| builtins.shell) {
             let (tool, limits) = ((native.build)(&settings), (native.limits)(&settings));
-            self.toolbox.insert(tool, grant.clone(), limits, "built in")?;
+            let approval = builtins.shell_confirm.then(approvals::of_bash);
+            self.insert(tool, grant.clone(), limits, "built in".into(), approval)?;
         }
         Ok(())
     }
@@ -30,12 +27,7 @@ impl Assembly<'_> {
     pub(super) fn commands(&mut self, confiner: &Confiner, grant: &Grant) -> anyhow::Result<()> {
         let Some(program) = &self.manifest.program else { return Ok(()) };
         for tool in &self.manifest.tools {
-            if tool.confirm {
-                let problem = unsupported::needs_approval(&format!("command tool `{}`", tool.name.as_str()));
-                self.problems.push(problem.at(tool.name.span, "`confirm = true`"));
-            } else {
-                self.command(program.name.as_str(), tool, confiner, grant)?;
-            }
+            self.command(program.name.as_str(), tool, confiner, grant)?;
         }
         Ok(())
     }
@@ -57,7 +49,9 @@ impl Assembly<'_> {
         match CommandTool::new(confiner.clone(), spec) {
             Ok(command) => {
                 let limits = command.limits();
-                self.toolbox.insert(Arc::new(command), grant, limits, origin)?;
+                let command = Arc::new(command);
+                let approval = tool.confirm.then(|| approvals::of_command(command.clone()));
+                self.insert(command, grant, limits, origin, approval)?;
                 self.toolbox.alias(alias, &exposed);
             }
             Err(error) => {

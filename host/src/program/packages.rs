@@ -211,14 +211,6 @@ impl<'m> Assembly<'m> {
                 })
                 .collect();
             for tool in tools {
-                if tool.confirm {
-                    let what =
-                        format!("command tool `{}` of `{}`", tool.name.as_str(), declared.name.as_str());
-                    self.problems.push(
-                        super::unsupported::needs_approval(&what).at(declared.name.span, "this package"),
-                    );
-                    continue;
-                }
                 let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
                 let grant = env.fold(own.clone(), Grant::with_env);
                 self.package_command(declared, bundle, tool, confiner, grant);
@@ -242,9 +234,10 @@ impl<'m> Assembly<'m> {
         let inserted = match CommandTool::new(confiner.clone(), spec) {
             Ok(command) => {
                 let limits = command.limits();
-                self.toolbox
-                    .insert(Arc::new(command), grant, limits, origin)
-                    .map_err(|error| error.to_string())
+                let command = Arc::new(command);
+                let approval = tool.confirm.then(|| super::approvals::of_command(command.clone()));
+                let inserted = self.insert(command, grant, limits, origin, approval);
+                inserted.map_err(|error| error.to_string())
             }
             Err(error) => Err(format!("command tool `{}` cannot be used: {error}", tool.name.as_str())),
         };

@@ -1,13 +1,14 @@
 //! Plugins of a program: those that come with haft and those that program.toml declares, all
 //! looked at at once. One that cannot be loaded does not keep the others from it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tokio::task::JoinSet;
 
 use super::packages::{self, Pinned};
-use super::{Assembly, Places, secrets};
+use super::{Assembly, Places, approvals, secrets};
 use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -16,7 +17,7 @@ use crate::package::Kind;
 use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
 use crate::report::{Problem, Span};
 use crate::secret::Secrets;
-use crate::tool::exposed_name;
+use crate::tool::{Approval, exposed_name};
 
 /// One plugin on its way into the toolbox.
 pub(super) struct Wanted<'a> {
@@ -100,10 +101,12 @@ impl<'m> Assembly<'m> {
         wanted: Vec<Wanted<'m>>,
         secrets: Secrets<'_>,
     ) -> anyhow::Result<()> {
-        let loaded = load_all(engine, &wanted).await;
+        self.files.extend(wanted.iter().filter_map(|wanted| wanted.source.path().map(Path::to_owned)));
+        let loaded = if self.known_only { known(engine, &wanted) } else { load_all(engine, &wanted).await };
         for (wanted, loaded) in wanted.iter().zip(loaded) {
-            match loaded {
-                Ok(mut plugin) => {
+            match loaded.transpose() {
+                None => self.is_complete = false,
+                Some(Ok(mut plugin)) => {
                     if let Some(declared) = wanted.declared {
                         let own = wanted.secrets();
                         let injections = secrets::of_plugin(own, secrets, &mut self.problems).await;
@@ -118,10 +121,20 @@ impl<'m> Assembly<'m> {
                     self.uncallable.extend(plugin.uncallable().iter().map(named));
                     self.add(wanted, &plugin)?;
                 }
-                Err(error) => self.problems.push(unloadable(wanted, &error)),
+                Some(Err(error)) => self.problems.push(unloadable(wanted, &error)),
             }
         }
         Ok(())
+    }
+
+    /// What has to be asked before the tool `own` of a plugin runs.
+    fn approval(&self, wanted: &Wanted<'_>, own: &str) -> Option<Approval> {
+        let patterns = wanted.declared.map_or(&[][..], |plugin| &plugin.confirm);
+        if patterns.iter().any(|pattern| pattern.matches(own)) {
+            return Some(approvals::of_plugin(&wanted.name, own));
+        }
+        let asks = wanted.place == GrantPlace::FetchAllow && self.manifest.builtins.fetch_confirm;
+        asks.then(approvals::of_fetch)
     }
 
     fn add(&mut self, wanted: &Wanted<'_>, plugin: &Plugin) -> anyhow::Result<()> {
@@ -142,8 +155,8 @@ impl<'m> Assembly<'m> {
             }
             let described = described(wanted.declared, own);
             let tool = PluginTool::new(plugin, &described, exposed, wanted.place.clone());
-            let inserted =
-                self.toolbox.insert(Arc::new(tool), wanted.grant.clone(), wanted.limits, origin.clone());
+            let (grant, approval) = (wanted.grant.clone(), self.approval(wanted, &own.name));
+            let inserted = self.insert(Arc::new(tool), grant, wanted.limits, origin.clone(), approval);
             match (inserted, wanted.package) {
                 // Somebody else's choice of names does not keep the rest from working.
                 (Err(error), Some(package)) => self.left_out(package, error.to_string()),
@@ -187,7 +200,7 @@ fn declared<'a>(
 
 /// Loads all: those that are known already one after the other, which takes less time than to hand
 /// them out, the others at once, so that a first start uses every processor.
-async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Result<Plugin, LoadError>> {
+async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
     let mut loaded: Vec<Option<Result<Plugin, LoadError>>> = Vec::with_capacity(wanted.len());
     let mut loading = JoinSet::new();
     for (index, wanted) in wanted.iter().enumerate() {
@@ -207,8 +220,16 @@ async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Result<Plugin, 
             *place = Some(plugin);
         }
     }
-    loaded.into_iter().flatten().collect()
+    loaded.into_iter().flatten().map(|plugin| plugin.map(Some)).collect()
 }
+
+/// Those that have been seen before.
+fn known(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
+    wanted.iter().map(|wanted| Plugin::known(engine, &wanted.name, wanted.source.clone())).collect()
+}
+
+/// A plugin; nothing where it would have to be looked at first.
+type Loaded = Result<Option<Plugin>, LoadError>;
 
 fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {
     let problem = Problem::new(format!("plugin `{}` cannot be loaded: {error}", wanted.name));

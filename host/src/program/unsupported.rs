@@ -17,8 +17,3 @@ impl Assembly<'_> {
         self.problems.extend(problems);
     }
 }
-
-/// What stands in the place of a tool that a person would have to approve.
-pub(super) fn needs_approval(what: &str) -> Problem {
-    Problem::new(format!("{what} is left out: it asks for a person's approval, and nobody can be asked yet"))
-}

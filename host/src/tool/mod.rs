@@ -1,6 +1,7 @@
 //! One callable thing, and the box of them. Plugins, command tools, MCP servers and native
 //! tools are four sources of the same [`Tool`]; [`Toolbox`] is the only door to any of them.
 
+mod approval;
 mod arguments;
 mod budget;
 mod clip;
@@ -14,6 +15,7 @@ mod watch;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+pub use self::approval::{Approval, Approvals, Approver, Decision, Question};
 pub use self::arguments::{ArgumentsError, Schema, SchemaError};
 pub use self::budget::{bytes, tokens};
 pub use self::name::exposed_name;

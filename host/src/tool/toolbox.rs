@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::approval::{Approval, Approvals, Decision};
 use super::budget::Offered;
 use super::search;
 use super::watch::Watch;
-use super::{Context, Schema, SchemaError, Tool, ToolError};
+use super::{Context, Notes, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
@@ -38,6 +39,8 @@ pub struct Entry {
     grant: Grant,
     limits: Limits,
     origin: String,
+    /// What a person is asked before every call.
+    approval: Option<Arc<Approval>>,
     /// Compiled at the first call: most tools of a program are never called in a run.
     schema: OnceLock<Result<Schema, SchemaError>>,
 }
@@ -53,6 +56,8 @@ pub struct Session {
     pub redactor: Redactor,
     /// Where calls are noted down.
     pub journal: Journal,
+    /// Who is asked where a tool needs a person's approval.
+    pub approvals: Approvals,
 }
 
 /// Two tools of one name.
@@ -83,8 +88,24 @@ impl Toolbox {
         limits: Limits,
         origin: impl Into<String>,
     ) -> Result<(), DuplicateTool> {
-        let name = tool.def().name.clone();
+        self.put(Entry::new(tool, grant, limits, origin))
+    }
+
+    /// Puts a tool in that runs only when a person approves of the call.
+    pub fn insert_asking(
+        &mut self,
+        tool: Arc<dyn Tool>,
+        grant: Grant,
+        limits: Limits,
+        origin: impl Into<String>,
+        approval: Approval,
+    ) -> Result<(), DuplicateTool> {
         let entry = Entry::new(tool, grant, limits, origin);
+        self.put(Entry { approval: Some(Arc::new(approval)), ..entry })
+    }
+
+    fn put(&mut self, entry: Entry) -> Result<(), DuplicateTool> {
+        let name = entry.def().name.clone();
         if let Some(first) = self.names.get(&name).and_then(|index| self.entries.get(*index)) {
             return Err(DuplicateTool { name, first: first.origin.clone(), second: entry.origin });
         }
@@ -147,10 +168,14 @@ impl Toolbox {
         let entry = self.find(&call.tool);
         let watch = Watch::begin(&call, entry, session);
         match entry {
-            Some(entry) => {
-                let answer = entry.answer(&call, &watch, session).await;
-                watch.end(answer)
-            }
+            Some(entry) => match entry.admit(&call, &watch, session).await {
+                Ok(()) => {
+                    let answer = entry.bounded(&call, &watch, session).await.map_err(classified);
+                    watch.end(answer)
+                }
+                Err(Turned::Wrong(error)) => watch.end(Err(classified(error))),
+                Err(Turned::Away(refusal)) => watch.end_without_tool(refusal, Outcome::Refused),
+            },
             None => watch.end_without_tool(ToolResult::error(self.unknown(&call.tool)), Outcome::UnknownTool),
         }
     }
@@ -176,7 +201,7 @@ impl Toolbox {
 
 impl Entry {
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: impl Into<String>) -> Self {
-        Self { tool, grant, limits, origin: origin.into(), schema: OnceLock::new() }
+        Self { tool, grant, limits, origin: origin.into(), approval: None, schema: OnceLock::new() }
     }
 
     /// What models are told about the tool.
@@ -194,13 +219,19 @@ impl Entry {
         &self.limits
     }
 
+    /// Whether a person is asked before every call.
+    pub fn asks(&self) -> bool {
+        self.approval.is_some()
+    }
+
     /// Where the tool comes from, for people.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
     fn narrowed(&self, grant: &Grant) -> Self {
-        Self::new(self.tool.clone(), self.grant.meet(grant), self.limits, self.origin.clone())
+        let same = Self::new(self.tool.clone(), self.grant.meet(grant), self.limits, self.origin.clone());
+        Self { approval: self.approval.clone(), ..same }
     }
 
     /// SHA-256 of what is run, where the tool is a component.
@@ -208,14 +239,41 @@ impl Entry {
         self.tool.digest()
     }
 
-    async fn answer(
-        &self,
-        call: &ToolCall,
-        watch: &Watch<'_>,
-        session: &Session,
-    ) -> Result<ToolResult, (ToolError, Outcome)> {
-        self.check(call).map_err(classified)?;
-        self.bounded(call, watch, session).await.map_err(classified)
+    /// Whether the call may run at all.
+    async fn admit(&self, call: &ToolCall, watch: &Watch<'_>, session: &Session) -> Result<(), Turned> {
+        self.check(call).map_err(Turned::Wrong)?;
+        let Some(approval) = &self.approval else { return Ok(()) };
+        tokio::select! {
+            biased;
+            () = session.cancel.cancelled() => Err(Turned::Wrong(self.cancelled())),
+            decision = self.ask(approval, call, session) => self.decided(approval, decision, watch.notes()),
+        }
+    }
+
+    async fn ask(&self, approval: &Approval, call: &ToolCall, session: &Session) -> Decision {
+        let redact = |text| session.redactor.redact_owned(text);
+        session.approvals.ask(&approval.question(&self.def().name, &call.arguments, redact)).await
+    }
+
+    fn decided(&self, approval: &Approval, decision: Decision, notes: &Notes) -> Result<(), Turned> {
+        match decision {
+            Decision::Approved => {
+                notes.decision(|| "approved by a person".into());
+                Ok(())
+            }
+            Decision::Denied => {
+                notes.decision(|| "denied by a person".into());
+                Err(Turned::Away(ToolResult::error(approval.denied)))
+            }
+            Decision::Unasked(why) => {
+                notes.decision(|| format!("not approved: {why}"));
+                Err(Turned::Away(ToolResult::error(unasked(&self.def().name, &why, &approval.setting))))
+            }
+        }
+    }
+
+    fn cancelled(&self) -> ToolError {
+        ToolError::ExecutionFailed(format!("`{}` was cancelled", self.def().name))
     }
 
     fn check(&self, call: &ToolCall) -> Result<(), ToolError> {
@@ -239,18 +297,33 @@ impl Entry {
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
         let context = Context { grant: &self.grant, limits: &self.limits, events, cancel: &cancel, notes };
-        let name = &self.def().name;
         tokio::select! {
             biased;
             outcome = unpanicked(self.tool.call(call, &context)) => outcome,
-            () = cancelled_and_waited(&cancel) => Err(ToolError::ExecutionFailed(format!("`{name}` was cancelled"))),
+            () = cancelled_and_waited(&cancel) => Err(self.cancelled()),
             () = tokio::time::sleep(self.limits.time + GRACE) => {
-                let limit = self.limits.time;
+                let (name, limit) = (&self.def().name, self.limits.time);
                 notes.timed_out();
                 Err(ToolError::ExecutionFailed(format!("`{name}` timed out after {limit:?}")))
             }
         }
     }
+}
+
+/// Why a call does not run.
+enum Turned {
+    /// It makes no sense, or nobody wants it any more.
+    Wrong(ToolError),
+    /// It was not approved.
+    Away(ToolResult),
+}
+
+fn unasked(tool: &str, why: &str, setting: &str) -> String {
+    format!(
+        "`{tool}` did not run: it needs a person's approval, and {why}\n\
+         hint: call it where a person can answer: from a terminal, or from an MCP client with elicitation; or \
+         remove {setting}"
+    )
 }
 
 fn classified(error: ToolError) -> (ToolError, Outcome) {

@@ -41,7 +41,7 @@ impl<'a> Watch<'a> {
         if let Some(record) = &record {
             journal.note(record);
         }
-        events.emit(|| Event::Started(call.clone()));
+        events.emit_of_call(|| Event::Started(call.clone()));
         let noting = Noting { journal, redactor, record, notes: notes.clone(), begun };
         Self { session, call, telling: Telling::new(redactor, events), notes, noting, begun }
     }
@@ -77,7 +77,7 @@ impl<'a> Watch<'a> {
         self.telling.finish(&self.call.id);
         self.noting.end(outcome, result.is_error.then_some(result.content.as_str()));
         tracing::debug!(tool = self.call.tool, outcome = outcome.name(), elapsed = ?duration, "call answered");
-        self.session.events.emit(|| Event::Completed {
+        self.session.events.emit_of_call(|| Event::Completed {
             call: self.call.clone(),
             result: result.clone(),
             duration,

@@ -1,0 +1,294 @@
+//! What a client can ask of haft: its tools, and calls of them. Every call goes through
+//! [`Toolbox::dispatch`](crate::tool::Toolbox::dispatch); nothing that a client can ask for changes
+//! what a tool may do.
+
+#![expect(
+    deprecated,
+    reason = "logging is what clients of today show; later revisions ask for it call by call"
+)]
+
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
+    ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
+    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscriptionFilter, Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::answer;
+use super::calls::Calls;
+use super::offer::{Offer, Offers};
+use super::person::{Instead, Person};
+use super::questions::Questions;
+use super::telling::{Telling, Wanted};
+use crate::call::ToolCall;
+use crate::tool::{Approvals, Entry, Session};
+
+/// The methods that are answered.
+const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
+
+/// The same where there are no sessions (2026-07-28).
+const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", "subscriptions/listen"];
+
+/// What all clients of a server share. Clones share everything.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    pub(super) offers: Offers,
+    pub(super) calls: Calls,
+    questions: Questions,
+}
+
+/// One client, or one request of a client that opens no session.
+#[derive(Debug)]
+pub(super) struct Handler {
+    shared: Shared,
+    /// What of the log the client wants. Clients that never say see what is meant for people.
+    level: Mutex<LoggingLevel>,
+    /// Cancelled when the client is gone.
+    life: CancellationToken,
+    _ends_with_this: DropGuard,
+}
+
+impl Shared {
+    pub(super) fn new(offers: Offers) -> Self {
+        Self { offers, calls: Calls::default(), questions: Questions::default() }
+    }
+
+    /// The side of haft that a new client talks to.
+    pub(super) fn handler(&self) -> Handler {
+        let life = CancellationToken::new();
+        let _ends_with_this = life.clone().drop_guard();
+        Handler { shared: self.clone(), level: Mutex::new(LoggingLevel::Info), life, _ends_with_this }
+    }
+}
+
+impl Handler {
+    /// What the client wants to hear of a call. Clients of later revisions say it with each.
+    fn wanted(&self, context: &RequestContext<RoleServer>) -> Wanted {
+        let own = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = if is_by_call(context) { context.meta.log_level() } else { Some(own) };
+        Wanted { progress: context.meta.get_progress_token(), log }
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let offer = self.shared.offers.with_tool(&request.name).await;
+        let own = offer.own_name(&request.name);
+        let entry = offer.toolbox().find(&own);
+        let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
+        let person = (asks || request.request_state.is_some())
+            .then(|| Person::new(&context, &request, &self.shared.questions));
+        if person.as_ref().is_some_and(Person::is_forged) {
+            let message =
+                "this answers no question that was asked about this call, or one that was answered before";
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
+        let telling = Telling::begin(&context.peer, &request.name, self.wanted(&context));
+        let session = Session {
+            events: telling.events(),
+            cancel: context.ct.clone(),
+            approvals: person.clone().map(Approvals::by).unwrap_or_default(),
+            ..offer.session().clone()
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
+        let result = offer.toolbox().dispatch(call, &session).await;
+        drop(session);
+        telling.end().await;
+        match person.and_then(|person| person.instead()) {
+            Some(Instead::Question(question)) => return Ok(question.into()),
+            Some(Instead::Missing(error)) => return Err(error),
+            None => {}
+        }
+        if !is_known {
+            return Err(ErrorData::invalid_params(result.content, None));
+        }
+        Ok(answer::of(result, has_schema).into())
+    }
+
+    /// Tells a client whose session lasts of other tools, for as long as it lasts.
+    fn keep_told(&self, peer: Peer<RoleServer>) {
+        let (offers, life) = (self.shared.offers.clone(), self.life.clone());
+        tokio::spawn(async move {
+            let mut seen = offers.now();
+            let told = async {
+                while let Some(other) = offers.other_than(&seen).await {
+                    seen = other;
+                    if peer.notify_tool_list_changed().await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! { () = told => {} () = life.cancelled() => {} }
+        });
+    }
+}
+
+/// Whether the client says with every call what it wants (2026-07-28).
+fn is_by_call(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// The answer to clients that ask for what nobody offered: an empty list, since many ask all the same and
+/// take an error for a broken server; later revisions are strict.
+fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
+    if is_by_call(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
+}
+
+/// What a server says of itself.
+fn about(offer: &Offer) -> ServerConfig {
+    let capabilities =
+        ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
+    let about = offer.about();
+    let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+    own.title.clone_from(&about.title);
+    ServerConfig::new(capabilities).with_server_info(own).with_instructions(about.instructions.clone())
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        about(&self.shared.offers.now())
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.keep_told(context.peer);
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if is_by_call(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = request.level;
+        Ok(())
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
+        if let Some(cursor) = cursor {
+            let message = format!("unknown cursor `{cursor}`: the list has one page");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Ok(ListToolsResult::with_all_items(self.shared.offers.complete().await.tools().to_vec()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.offers.now().tool(name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let _under_way = self.shared.calls.begin();
+        tokio::select! {
+            biased;
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending", None)),
+            answer = self.call(request, context) => answer,
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        none::<_, ListPromptsRequestMethod>(&context)
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        none::<_, ListResourcesRequestMethod>(&context)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        none::<_, ListResourceTemplatesRequestMethod>(&context)
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        none::<_, CompleteRequestMethod>(&context)
+    }
+
+    /// What is no request that rmcp knows: another method, or one of these with other parameters.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, .. } = request;
+        let methods = if is_by_call(&context) { LATER_METHODS } else { METHODS };
+        if methods.contains(&method.as_str()) {
+            return Err(ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        // Narrowed by what is said in `about`.
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let sink = context.sink();
+        let mut seen = self.shared.offers.now();
+        let told = async {
+            while let Some(other) = self.shared.offers.other_than(&seen).await {
+                seen = other;
+                if sink.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = told => {}
+            () = context.cancelled() => {}
+            () = self.shared.calls.closed() => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! A connection that does not wait for ever to be read from. It only looks at writing: reading has
+//! bounds of its own, per request.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+/// A connection whose writes fail when the other side takes nothing for a while.
+pub(super) struct Patient {
+    stream: TcpStream,
+    patience: Duration,
+    late: Pin<Box<Sleep>>,
+    is_waiting: bool,
+}
+
+impl Patient {
+    pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
+        Self { stream, patience, late: Box::pin(tokio::time::sleep(patience)), is_waiting: false }
+    }
+
+    /// What was `written`, or that it took too long.
+    fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.is_waiting = false;
+            return written;
+        }
+        if !self.is_waiting {
+            self.is_waiting = true;
+            self.late.as_mut().reset(Instant::now() + self.patience);
+        }
+        self.late.as_mut().poll(cx).map(|()| {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what it is sent"))
+        })
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.within(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.within(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

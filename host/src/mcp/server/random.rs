@@ -1,0 +1,18 @@
+//! Names that nobody can guess. Refuses to make one up where the system gives no random numbers.
+
+use std::io;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Bytes of a name: 256 bits, as of a key.
+const BYTES: usize = 32;
+
+/// A new name, of letters, digits, `-` and `_`.
+pub(super) fn name() -> io::Result<String> {
+    let mut bytes = [0; BYTES];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+}

@@ -1,0 +1,58 @@
+//! Serving one client on standard input and output. Ends when the client hangs up, whatever is
+//! running then: what nobody waits for is stopped, not finished.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
+use tokio_util::sync::CancellationToken;
+
+use super::handler::Shared;
+use super::lines::Lines;
+pub use super::lines::Output;
+use super::offer::Offers;
+
+/// How long calls may go on when the client has hung up: enough for the answers to what somebody
+/// wrote into a pipe at once.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
+/// How long stopped calls may take to be noted down.
+const NOTING: Duration = Duration::from_millis(20);
+
+/// How long calls may go on when haft is asked to end. Shorter than the ten seconds that service
+/// managers and containers wait before they kill.
+pub(super) const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves `offers` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
+pub async fn serve(
+    offers: Offers,
+    input: impl Read + Send + 'static,
+    output: impl Output,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let (shared, ended) = (Shared::new(offers), CancellationToken::new());
+    let lines = Lines::new(input, output, &ended, stop.clone())?;
+    let calls = shared.calls.clone();
+    let serving = tokio::spawn(converse(shared.handler(), lines));
+    let mut serving = std::pin::pin!(serving);
+    let patience = tokio::select! {
+        served = &mut serving => return served.map_err(io::Error::other)?,
+        () = ended.cancelled() => LAST_WORDS,
+        () = stop.cancelled() => GRACE,
+    };
+    if tokio::time::timeout(patience, serving).await.is_err() {
+        calls.close();
+        calls.over(NOTING).await;
+    }
+    Ok(())
+}
+
+async fn converse(handler: super::handler::Handler, lines: Lines) -> io::Result<()> {
+    match handler.serve(lines).await {
+        Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
+        // Whoever only looked what is here is no failure.
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}

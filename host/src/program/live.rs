@@ -1,0 +1,186 @@
+//! A program that is served: what is known of it at once, the rest when it has been looked at, and
+//! all of it again when its files change. A program.toml that is broken changes nothing: what was
+//! served last stays.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use super::watch::Watch;
+use super::{Options, Program, mode_name};
+use crate::event::Events;
+use crate::manifest::ToolPattern;
+use crate::mcp::server::{About, Offer, Offers, Publisher};
+use crate::report::Report;
+use crate::tool::Toolbox;
+
+/// What a person should know of a program that is served.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// Something is wrong with it, and the rest is served.
+    Problems(&'a Report),
+    /// It cannot be loaded any more; what was served before still is.
+    Broken(&'a anyhow::Error),
+    /// It was loaded again. Whether clients see other tools.
+    Reloaded(bool),
+    /// Changes are not noticed.
+    Unwatched(&'a anyhow::Error),
+}
+
+/// A program that is served.
+pub struct Live {
+    options: Options,
+    choice: Choice,
+    publisher: Publisher,
+    files: Vec<PathBuf>,
+    is_complete: bool,
+    tell: Box<Tell>,
+}
+
+/// Which tools are served.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Those that one of these names; all where there is none.
+    pub patterns: Vec<ToolPattern>,
+    /// Those of this plugin alone, by the names that it gives them.
+    pub plugin: Option<String>,
+}
+
+type Tell = dyn Fn(News<'_>) + Send + Sync;
+
+/// Characters of what models are told before they see the tools. Some clients cut there.
+const MAX_INSTRUCTIONS: usize = 2000;
+
+impl Live {
+    /// Loads what is known of a program: nothing is compiled, run or started for it.
+    pub async fn start(
+        options: Options,
+        choice: Choice,
+        tell: impl Fn(News<'_>) + Send + Sync + 'static,
+    ) -> anyhow::Result<(Self, Offers)> {
+        let program = Program::load(&Options { known_only: true, ..options.clone() }).await?;
+        choice.check(&program)?;
+        if program.is_complete
+            && let Some(report) = program.report()
+        {
+            tell(News::Problems(&report));
+        }
+        let (files, is_complete) = (program.files.clone(), program.is_complete);
+        let (publisher, offers) = Publisher::new(offer(&program, &choice));
+        Ok((Self { options, choice, publisher, files, is_complete, tell: Box::new(tell) }, offers))
+    }
+
+    /// Looks at what was not known, and at changes, until nobody is served any more.
+    pub async fn keep(mut self) {
+        let mut watch = self.watch();
+        if !self.is_complete {
+            self.load().await;
+        }
+        loop {
+            let changed = async {
+                match &mut watch {
+                    Some(watch) => watch.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.publisher.closed() => return,
+                () = changed => {}
+            }
+            let files = self.files.clone();
+            if let Some(is_other) = self.load().await {
+                (self.tell)(News::Reloaded(is_other));
+            }
+            if files != self.files {
+                watch = self.watch();
+            }
+        }
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        let watch = Watch::start(&self.files).map_err(anyhow::Error::new);
+        watch.inspect_err(|error| (self.tell)(News::Unwatched(error))).ok()
+    }
+
+    /// Loads all of the program. Whether clients see other tools; nothing where it cannot be loaded.
+    async fn load(&mut self) -> Option<bool> {
+        match Program::load(&self.options).await {
+            Ok(program) => {
+                if let Some(report) = program.report() {
+                    (self.tell)(News::Problems(&report));
+                }
+                self.files.clone_from(&program.files);
+                Some(self.publisher.publish(offer(&program, &self.choice)))
+            }
+            Err(error) => {
+                (self.tell)(News::Broken(&error));
+                None
+            }
+        }
+    }
+}
+
+impl Choice {
+    /// Refuses a plugin that is not there: whoever misspells it would serve nothing.
+    fn check(&self, program: &Program) -> anyhow::Result<()> {
+        let declared = || program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+        match &self.plugin {
+            Some(name) if !declared().any(|own| own == name) => {
+                let all: Vec<_> = declared().map(|name| format!("`{name}`")).collect();
+                let there = if all.is_empty() { "none".into() } else { all.join(", ") };
+                anyhow::bail!(
+                    "`--plugin` names the plugin `{name}`, which this program does not have; it has {there}"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+        let own = self.plugin.as_ref().and_then(|plugin| format!("{plugin}__*").parse().ok());
+        let toolbox = own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None));
+        if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
+    }
+}
+
+fn offer(program: &Program, choice: &Choice) -> Offer {
+    let (toolbox, session) = (choice.of(&program.toolbox), program.session(Events::none()));
+    let offer = Offer::new(toolbox, session, about(program), program.is_complete);
+    match &choice.plugin {
+        Some(plugin) => offer.without_prefix(format!("{plugin}__")),
+        None => offer,
+    }
+}
+
+/// The program's own words, and where its tools work.
+fn about(program: &Program) -> About {
+    let own = program.manifest.program.as_ref();
+    let mut instructions = own.and_then(|own| own.description.clone()).unwrap_or_default();
+    if let Some(workspace) = program.grant.workspace() {
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            instructions,
+            "{}Relative paths are below `{}`. Files may be written in {} (sandbox mode `{}`).",
+            if instructions.is_empty() { "" } else { "\n\n" },
+            workspace.path().display(),
+            writable(program),
+            mode_name(program.manifest.sandbox.mode),
+        );
+    }
+    instructions
+        .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
+    let end = instructions.char_indices().nth(MAX_INSTRUCTIONS).map(|(end, _)| end);
+    instructions.truncate(end.unwrap_or(instructions.len()));
+    About { title: own.map(|own| own.name.as_str().to_owned()), instructions }
+}
+
+fn writable(program: &Program) -> String {
+    let roots = program.grant.writable().roots();
+    let paths: Vec<_> = roots.iter().map(|root| format!("`{}`", root.path().display())).collect();
+    if paths.is_empty() { "no directory".to_owned() } else { paths.join(", ") }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("files", &self.files).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! Watching a few files for changes, those that are not there yet too. It says that something
+//! changed, once for many changes that belong together, and never what.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::mpsc;
+
+/// How long files are left alone before a change counts: editors and compilers write in pieces.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// How long to wait for files that are never left alone.
+const MAX_UNSETTLED: Duration = Duration::from_secs(2);
+
+/// Files that are watched.
+pub(super) struct Watch {
+    _watcher: RecommendedWatcher,
+    changes: mpsc::Receiver<()>,
+}
+
+impl Watch {
+    /// Watches `files`. What is watched is their folders: editors put new files in the place of old.
+    pub(super) fn start(files: &[PathBuf]) -> notify::Result<Self> {
+        let files: HashSet<PathBuf> = files.iter().flat_map(|file| names(file)).collect();
+        let folders: HashSet<PathBuf> =
+            files.iter().filter_map(|file| file.parent()).map(Path::to_owned).collect();
+        let (sender, changes) = mpsc::channel(1);
+        let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            if event.is_ok_and(|event| is_change(&event, &files)) {
+                // One that waits to be looked at is as good as two.
+                let _ = sender.try_send(());
+            }
+        })?;
+        for folder in folders.iter().filter(|folder| folder.is_dir()) {
+            watcher.watch(folder, RecursiveMode::NonRecursive)?;
+        }
+        Ok(Self { _watcher: watcher, changes })
+    }
+
+    /// Waits until a file has changed and is left alone.
+    pub(super) async fn changed(&mut self) {
+        if self.changes.recv().await.is_none() {
+            // Whatever told of changes is gone.
+            return std::future::pending().await;
+        }
+        let unsettled = async { while tokio::time::timeout(SETTLED, self.changes.recv()).await.is_ok() {} };
+        let _ = tokio::time::timeout(MAX_UNSETTLED, unsettled).await;
+    }
+}
+
+/// A file by the name it was given and, behind links, by its own.
+fn names(file: &Path) -> impl Iterator<Item = PathBuf> {
+    let given = std::path::absolute(file).ok();
+    let real = file.canonicalize().ok().filter(|real| Some(real) != given.as_ref());
+    given.into_iter().chain(real)
+}
+
+/// Whether one of `files` may have another content now. Reading them is nothing, nor is what does
+/// not change what they say.
+fn is_change(event: &Event, files: &HashSet<PathBuf>) -> bool {
+    let is_written = match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
+        EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => false,
+        _ => true,
+    };
+    is_written && event.paths.iter().any(|path| files.contains(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn notices(watch: &mut Watch, within: Duration) -> bool {
+        tokio::time::timeout(within, watch.changed()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn changes_are_noticed_and_looking_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, later) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&file, "1").unwrap();
+        let mut watch = Watch::start(&[file.clone(), later.clone()]).unwrap();
+        std::fs::read(&file).unwrap();
+        std::fs::write(folder.path().join("other"), "1").unwrap();
+        assert!(!notices(&mut watch, Duration::from_millis(400)).await);
+        for change in [
+            &|| std::fs::write(&file, "2").unwrap(),
+            &|| std::fs::write(&later, "1").unwrap(),
+            &|| std::fs::rename(folder.path().join("other"), &file).unwrap(),
+            &|| std::fs::remove_file(&file).unwrap(),
+        ] as [&dyn Fn(); 4]
+        {
+            change();
+            assert!(notices(&mut watch, Duration::from_secs(20)).await);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_link_is_watched_at_both_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, here) = (folder.path().join("there"), folder.path().join("here"));
+        std::fs::create_dir_all(&there).unwrap();
+        std::fs::create_dir_all(&here).unwrap();
+        std::fs::write(there.join("a"), "1").unwrap();
+        std::os::unix::fs::symlink(there.join("a"), here.join("a")).unwrap();
+        let mut watch = Watch::start(&[here.join("a")]).unwrap();
+        std::fs::write(there.join("a"), "2").unwrap();
+        assert!(notices(&mut watch, Duration::from_secs(20)).await);
+    }
+}

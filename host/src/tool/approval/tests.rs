@@ -1,0 +1,115 @@
+use std::sync::Mutex;
+
+use serde_json::json;
+
+use super::*;
+use crate::call::{ToolCall, ToolDef, ToolResult};
+use crate::grant::Grant;
+use crate::limit::Limits;
+use crate::tool::{Context, Session, Tool, ToolError, Toolbox};
+
+struct Shell(ToolDef);
+
+#[async_trait]
+impl Tool for Shell {
+    fn def(&self) -> &ToolDef {
+        &self.0
+    }
+
+    async fn call(&self, call: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+        Ok(ToolResult::success(format!("ran {}", call.arguments["command"])))
+    }
+}
+
+/// Says the same to everybody, and remembers what it was asked.
+#[derive(Clone)]
+struct Person(Decision, Arc<Mutex<Vec<Question>>>);
+
+#[async_trait]
+impl Approver for Person {
+    async fn ask(&self, question: &Question) -> Decision {
+        self.1.lock().unwrap().push(question.clone());
+        self.0.clone()
+    }
+}
+
+fn toolbox() -> Toolbox {
+    let parameters =
+        json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
+    let def = ToolDef { name: "bash".into(), parameters, ..ToolDef::default() };
+    let approval = Approval {
+        verb: "Run",
+        what: Box::new(|arguments| arguments["command"].as_str().unwrap_or_default().to_owned()),
+        denied: "Command execution denied by user.",
+        setting: "`shell_confirm = true` in `[builtins]`".into(),
+    };
+    let mut toolbox = Toolbox::default();
+    let limits = Limits::default();
+    toolbox.insert_asking(Arc::new(Shell(def)), Grant::none(), limits, "the test", approval).unwrap();
+    toolbox
+}
+
+async fn call(decision: Decision, arguments: Value) -> (ToolResult, Vec<Question>) {
+    let person = Person(decision, Arc::default());
+    let session = Session { approvals: Approvals::by(person.clone()), ..Session::default() };
+    let call = ToolCall { id: "1".into(), tool: "BASH".into(), arguments };
+    let result = toolbox().dispatch(call, &session).await;
+    let asked = person.1.lock().unwrap().clone();
+    (result, asked)
+}
+
+/// RS06: approved it runs, denied it says so.
+#[tokio::test]
+async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
+    let (result, asked) = call(Decision::Approved, json!({"command": "ls\r\u{1b}[2K\u{202e}x"})).await;
+    assert!(!result.is_error && result.content.starts_with("ran "), "{result:?}");
+    let what = "ls\\u{d}\\u{1b}[2K\\u{202e}x".to_owned();
+    assert_eq!(asked, [Question { tool: "bash".into(), verb: "Run", what }]);
+    let (result, _) = call(Decision::Denied, json!({"command": "ls"})).await;
+    assert_eq!(result, ToolResult::error("Command execution denied by user."));
+}
+
+/// RS07: where nobody can be asked it does not run, and says what to do.
+#[tokio::test]
+async fn rs07_where_nobody_can_be_asked_nothing_runs() {
+    let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({"command": "ls"}) };
+    let result = toolbox().dispatch(call, &Session::default()).await;
+    assert!(result.is_error);
+    assert_eq!(
+        result.content,
+        "`bash` did not run: it needs a person's approval, and there is nobody to ask\n\
+         hint: call it where a person can answer: from a terminal, or from an MCP client with elicitation; or remove \
+         `shell_confirm = true` in `[builtins]`"
+    );
+}
+
+/// What could not run anyway is not worth a person's time.
+#[tokio::test]
+async fn wrong_arguments_are_no_question() {
+    let (result, asked) = call(Decision::Approved, json!({"command": 1})).await;
+    assert!(result.content.starts_with("invalid arguments: "), "{result:?}");
+    assert_eq!(asked, []);
+}
+
+/// A question that nobody answers is taken back by whoever cancels the call.
+#[tokio::test]
+async fn a_cancelled_call_waits_for_no_answer() {
+    struct Away;
+    #[async_trait]
+    impl Approver for Away {
+        async fn ask(&self, _: &Question) -> Decision {
+            std::future::pending().await
+        }
+    }
+    let session = Session { approvals: Approvals::by(Away), ..Session::default() };
+    session.cancel.cancel();
+    let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({"command": "ls"}) };
+    let result = toolbox().dispatch(call, &session).await;
+    assert_eq!(result.content, "Tool error: `bash` was cancelled");
+}
+
+#[test]
+fn what_is_too_long_is_not_hidden_in_silence() {
+    let shown = visible(&clip(&"x".repeat(MAX_QUESTION * 2), MAX_QUESTION, Keep::Ends));
+    assert!(shown.contains("40000 total chars") && shown.len() <= MAX_QUESTION, "{}", shown.len());
+}

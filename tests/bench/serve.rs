@@ -1,0 +1,169 @@
+//! What `haft serve` takes for a call, against another server where one is named: raw JSON-RPC to two
+//! children, turn and turn about, so that a machine whose speed drifts changes both alike. Prints a
+//! table; nothing here fails for being slow.
+//!
+//! `cargo bench --bench serve`. The other server is what the environment says:
+//! `HAFT_BENCH_PEER='act run --mcp echo.wasm'`, with `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments":
+//! {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the parameters of the two calls. haft's guest is a
+//! fresh instance for every call.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a program for people who measure"
+)]
+
+#[path = "serve/child.rs"]
+mod child;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::child::Child;
+
+/// Rounds; each measures every variant once.
+const ROUNDS: usize = 40;
+
+/// Calls one after the other in a round.
+const SLICE: usize = 25;
+
+/// Calls of a burst, and how many of them at once.
+const BURST: usize = 400;
+const AT_ONCE: usize = 8;
+
+/// Starts of each server.
+const STARTS: usize = 15;
+
+/// A server, and how it is spoken to.
+struct Server {
+    name: &'static str,
+    command: Vec<String>,
+    echo: Value,
+    sleep: Value,
+}
+
+fn main() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let own = haft(folder.path());
+    let servers: Vec<Server> = std::iter::once(own).chain(peer()).collect();
+    start(folder.path(), &servers);
+    calls(folder.path(), &servers);
+}
+
+/// haft with a program of ten plugins, of which one echoes.
+fn haft(folder: &Path) -> Server {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut text = "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n".to_owned();
+    let guest = root.join("tests/guests/built/hostile.wasm");
+    text +=
+        &format!("\n[[plugins]]\nname = \"guest\"\ncomponent = {guest:?}\ntools = [\"echo\", \"sleep\"]\n");
+    let built = ["hello", "wordcount", "time", "files", "search", "fetch", "hello", "wordcount", "time"];
+    for (index, name) in built.iter().enumerate() {
+        let component = root.join(format!("plugins/built/{name}.wasm"));
+        text += &format!("\n[[plugins]]\nname = \"p{index}\"\ncomponent = {component:?}\n");
+    }
+    std::fs::write(folder.join("program.toml"), text).unwrap();
+    Server {
+        name: "haft",
+        command: vec![env!("CARGO_BIN_EXE_haft").into(), "serve".into()],
+        echo: json!({"name": "guest__echo", "arguments": {"text": "hi"}}),
+        sleep: json!({"name": "guest__sleep", "arguments": {"ms": 50}}),
+    }
+}
+
+fn peer() -> Option<Server> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let command = variable("HAFT_BENCH_PEER")?.split_whitespace().map(str::to_owned).collect();
+    let call = |name: &str, tool: &str| {
+        let call = variable(name).map(|call| serde_json::from_str(&call).unwrap());
+        call.unwrap_or_else(|| json!({"name": tool, "arguments": {}}))
+    };
+    let (echo, sleep) = (call("HAFT_BENCH_PEER_ECHO", "echo"), call("HAFT_BENCH_PEER_SLEEP", "sleep"));
+    Some(Server { name: "peer", command, echo, sleep })
+}
+
+/// From exec to the whole list of tools, warm.
+fn start(folder: &Path, servers: &[Server]) {
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); servers.len()];
+    for round in 0..=STARTS {
+        for (server, times) in servers.iter().zip(&mut times) {
+            let begun = Instant::now();
+            let mut child = Child::start(&server.command, folder);
+            child.open();
+            let tools = child.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().len();
+            let took = begun.elapsed();
+            if round == 0 {
+                // The first start compiles.
+                println!("{}: {tools} tools, first start {took:?}", server.name);
+                child.settle(&server.echo);
+            } else {
+                times.push(took.as_secs_f64() * 1e3);
+            }
+        }
+    }
+    row("list of tools from exec, ms", servers, times);
+}
+
+fn calls(folder: &Path, servers: &[Server]) {
+    let mut children: Vec<Child> =
+        servers.iter().map(|server| Child::start(&server.command, folder)).collect();
+    for (child, server) in children.iter_mut().zip(servers) {
+        child.open();
+        child.settle(&server.echo);
+    }
+    let (mut pings, mut echoes, mut rates, mut sleeps) = <(Table, Table, Table, Table)>::default();
+    for table in [&mut pings, &mut echoes, &mut rates, &mut sleeps] {
+        table.resize(servers.len(), Vec::new());
+    }
+    for _ in 0..ROUNDS {
+        for (index, (child, server)) in children.iter_mut().zip(servers).enumerate() {
+            for _ in 0..SLICE {
+                pings[index].push(micros(|| drop(child.request("ping", json!({})))));
+                echoes[index].push(micros(|| drop(child.request("tools/call", server.echo.clone()))));
+            }
+            rates[index].push(BURST as f64 / seconds(|| child.burst(&server.echo, BURST, AT_ONCE)));
+            sleeps[index].push(seconds(|| child.burst(&server.sleep, AT_ONCE, AT_ONCE)) * 1e3);
+        }
+    }
+    let above = |index: usize| -> Vec<f64> {
+        echoes[index].iter().zip(&pings[index]).map(|(echo, ping)| echo - ping).collect()
+    };
+    row("echo above ping, us", servers, (0..servers.len()).map(above).collect());
+    row("ping, us", servers, pings);
+    row("echo, us", servers, echoes);
+    row("echo, 8 at once, calls/s", servers, rates);
+    row("8 calls that sleep 50 ms, ms", servers, sleeps);
+    let peaks = children.iter().map(|child| vec![child.peak() as f64 / f64::from(1 << 20)]).collect();
+    row("peak memory, MiB", servers, peaks);
+    let ends = children.into_iter().map(|child| vec![child.hang_up().as_secs_f64() * 1e3]).collect();
+    row("end after hanging up, ms", servers, ends);
+}
+
+/// Values by server.
+type Table = Vec<Vec<f64>>;
+
+fn micros(work: impl FnOnce()) -> f64 {
+    seconds(work) * 1e6
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let begun = Instant::now();
+    work();
+    begun.elapsed().max(Duration::from_nanos(1)).as_secs_f64()
+}
+
+fn row(what: &str, servers: &[Server], table: Table) {
+    print!("{what:<32}");
+    for (server, mut values) in servers.iter().zip(table) {
+        values.sort_by(f64::total_cmp);
+        let at = |part: usize| values[(values.len() - 1) * part / 10];
+        print!("  {} {:>9.1} ({:.1} to {:.1})", server.name, at(5), at(1), at(9));
+    }
+    println!();
+}

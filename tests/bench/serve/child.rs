@@ -1,0 +1,106 @@
+//! A server at the other end of two pipes, spoken to without a library, so that nothing but the server
+//! is measured.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+pub(crate) struct Child {
+    process: std::process::Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Child {
+    /// Starts `command` in `folder`, which is its home too.
+    pub(crate) fn start(command: &[String], folder: &Path) -> Self {
+        let (program, arguments) = command.split_first().unwrap();
+        let mut process = Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .env("HOME", folder)
+            .env("XDG_CACHE_HOME", folder.join(".cache"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start `{program}`: {error}"));
+        let (input, output) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        Self { process, input, output: BufReader::with_capacity(1 << 20, output), next: 0 }
+    }
+
+    pub(crate) fn open(&mut self) {
+        let client = json!({"name": "bench", "version": "0"});
+        let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        self.request("initialize", open);
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    }
+
+    /// Calls until everything that is done once has been done.
+    pub(crate) fn settle(&mut self, call: &Value) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(500) {
+            let answer = self.request("tools/call", call.clone());
+            assert!(answer["result"]["isError"] != true && answer["error"].is_null(), "{answer}");
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.input.write_all(format!("{message}\n").as_bytes()).unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    fn message(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.output.read_line(&mut line).unwrap() > 0, "the server hung up");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        loop {
+            let message = self.message();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// `count` calls, `most` at once.
+    pub(crate) fn burst(&mut self, call: &Value, count: usize, most: usize) {
+        let (mut asked, mut answered) = (0, 0);
+        while answered < count {
+            while asked < count && asked - answered < most {
+                self.ask("tools/call", call.clone());
+                asked += 1;
+            }
+            answered += usize::from(self.message().get("method").is_none());
+        }
+    }
+
+    /// Bytes of memory at most.
+    pub(crate) fn peak(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() << 10
+    }
+
+    /// How long it takes to end when nobody speaks to it any more.
+    pub(crate) fn hang_up(mut self) -> Duration {
+        drop(self.input);
+        let begun = Instant::now();
+        self.process.wait().unwrap();
+        begun.elapsed()
+    }
+}

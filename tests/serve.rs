@@ -1,0 +1,72 @@
+//! `haft serve` as a client meets it: raw JSON-RPC on its standard streams and over HTTP, and the
+//! client library of another implementation's maker.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+
+mod approvals;
+mod eras;
+mod http;
+mod peer;
+mod reload;
+mod spinning;
+mod stdio;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use crate::common::{cache, hostile};
+
+/// A home and a program with the hostile guest in it.
+pub(crate) struct Stage {
+    directory: tempfile::TempDir,
+}
+
+impl Stage {
+    /// A stage with a program.toml that says `text` besides naming the program and the guest.
+    pub(crate) fn new(text: &str) -> Self {
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for folder in ["work", "tmp"] {
+            fs::create_dir(directory.path().join(folder)).unwrap();
+        }
+        let stage = Self { directory };
+        stage.program(text);
+        // Once for all tests: what haft does with plugins that it never saw is a test of its own.
+        static SEEN: Once = Once::new();
+        SEEN.call_once(|| drop(stage.command(&["tools"]).output().unwrap()));
+        stage
+    }
+
+    pub(crate) fn program(&self, text: &str) {
+        let component = hostile();
+        let named = format!(
+            "[program]\nname = \"stage\"\nversion = \"1.0.0\"\ndescription = \"For tests.\"\n\n\
+             [[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n{text}"
+        );
+        fs::write(self.path("program.toml"), named).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join("work").join(name)
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// haft in the folder with the program, with this home.
+    pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_haft"));
+        command
+            .args(arguments)
+            .current_dir(self.path(""))
+            .env("HOME", self.home())
+            .env("TMPDIR", self.home().join("tmp"))
+            .env("XDG_CACHE_HOME", cache())
+            .env_remove("HAFT_LOG")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        command
+    }
+}

@@ -1,0 +1,118 @@
+//! Tools that a person has to approve of, where the person sits behind an MCP client.
+
+use serde_json::{Value, json};
+
+use super::Stage;
+use super::eras::{meta, modern};
+use super::peer::{Peer, text};
+
+const CONFIRM: &str = "\n[builtins]\nshell_confirm = true\n";
+
+fn run(command: &str) -> Value {
+    json!({"name": "bash", "arguments": {"command": command}})
+}
+
+/// RS06: a client with elicitation asks; only an accepted form with a yes runs the command.
+#[test]
+fn rs06_a_client_asks_its_person() {
+    let stage = Stage::new(CONFIRM);
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
+    for (answer, expected) in [
+        (json!({"action": "accept", "content": {"approve": true}}), "4711\n"),
+        (json!({"action": "accept", "content": {"approve": false}}), "Command execution denied by user."),
+        (json!({"action": "decline"}), "Command execution denied by user."),
+    ] {
+        let call = peer.ask("tools/call", run("echo 47''11"));
+        let question = peer.await_one(|message| message["method"] == "elicitation/create");
+        let message = question["params"]["message"].as_str().unwrap();
+        assert_eq!(message, "`bash` wants your approval.\n\nRun: echo 47''11");
+        let field = &question["params"]["requestedSchema"]["properties"]["approve"];
+        assert_eq!((&field["type"], &field["default"]), (&json!("boolean"), &json!(false)), "{question}");
+        peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
+        let result = peer.answer(call)["result"].take();
+        assert_eq!(text(&result), expected, "{result}");
+    }
+    let call = peer.ask("tools/call", run("echo 4711"));
+    let question = peer.await_one(|message| message["method"] == "elicitation/create");
+    let error = json!({"code": -32603, "message": "no"});
+    peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "error": error}));
+    let result = peer.answer(call)["result"].take();
+    assert!(text(&result).contains("and the client could not ask"), "{result}");
+}
+
+/// RS07: a client that cannot ask is told why nothing runs.
+#[test]
+fn rs07_a_client_without_elicitation_is_refused() {
+    let stage = Stage::new(CONFIRM);
+    for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
+        let mut peer = Peer::session(&stage, "2025-11-25", &capabilities);
+        let result = peer.request("tools/call", run("touch ran"))["result"].take();
+        assert_eq!(result["isError"], true);
+        let expected = "`bash` did not run: it needs a person's approval, and the client cannot ask anybody";
+        assert!(text(&result).starts_with(expected), "{result}");
+    }
+}
+
+/// The same where a server cannot ask: the call is answered with the question, and comes again.
+#[test]
+fn rs06_a_question_is_an_answer_where_servers_cannot_ask() {
+    let stage = Stage::new(CONFIRM);
+    let mut peer = Peer::start(&stage, &[]);
+    let mut id = 0;
+    let mut call = |params: Value, more: Value| {
+        id += 1;
+        let mut params = params;
+        params["_meta"] = meta(&json!({"elicitation": {"form": {}}}));
+        for (key, value) in more.as_object().unwrap() {
+            params[key] = value.clone();
+        }
+        peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+        let mut answer = peer.answer(id);
+        if answer["error"].is_null() { answer["result"].take() } else { answer["error"].take() }
+    };
+    let yes = json!({"approve": {"action": "accept", "content": {"approve": true}}});
+    let asked = call(run("echo 4711"), json!({}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let question = &asked["inputRequests"]["approve"];
+    assert_eq!(question["method"], "elicitation/create", "{asked}");
+    let state = asked["requestState"].clone();
+    let answered = |state: &Value| json!({"requestState": state, "inputResponses": yes});
+    // Good for nothing but the call that was asked about, once; and nobody makes one up.
+    for (command, state) in [("echo 0815", &state), ("echo 4711", &state), ("echo 4711", &json!("made up"))] {
+        assert_eq!(call(run(command), answered(state))["code"], -32602);
+    }
+    let asked = call(run("echo 4711"), json!({}));
+    let result = call(run("echo 4711"), answered(&asked["requestState"]));
+    assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), "4711\n"), "{result}");
+    assert_eq!(call(run("echo 4711"), answered(&asked["requestState"]))["code"], -32602);
+    let again = call(run("echo 4711"), json!({}));
+    let no = json!({"approve": {"action": "decline"}});
+    let denied = call(run("echo 4711"), json!({"requestState": again["requestState"], "inputResponses": no}));
+    assert_eq!(text(&denied), "Command execution denied by user.", "{denied}");
+}
+
+/// Where a client says with each call what it can, one that cannot ask is told what it lacks.
+#[test]
+fn rs07_a_call_without_elicitation_is_refused() {
+    let stage = Stage::new(CONFIRM);
+    let mut peer = Peer::start(&stage, &[]);
+    peer.send(&modern("tools/call", 1, run("touch ran")));
+    let error = peer.answer(1)["error"].take();
+    assert_eq!(error["code"], -32021, "{error}");
+    assert_eq!(error["data"]["requiredCapabilities"], json!({"elicitation": {"form": {}}}), "{error}");
+    assert!(error["message"].as_str().unwrap().starts_with("`bash` did not run: "), "{error}");
+}
+
+/// Tools of a plugin that program.toml names are asked about, with their arguments; the others are not.
+#[test]
+fn rs06_tools_of_a_plugin_can_need_approval() {
+    let stage = Stage::new("confirm = [\"ec*\"]\n");
+    let mut peer = Peer::session(&stage, "2025-11-25", &json!({"elicitation": {}}));
+    let call = peer.ask("tools/call", json!({"name": "guest__echo", "arguments": {"text": "hi"}}));
+    let question = peer.await_one(|message| message["method"] == "elicitation/create");
+    let message = question["params"]["message"].as_str().unwrap();
+    assert_eq!(message, "`guest__echo` wants your approval.\n\nCall: echo {\"text\":\"hi\"}");
+    peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}));
+    assert_eq!(text(&peer.answer(call)["result"]), "Tool call denied by user.");
+    assert_eq!(peer.call("guest__sleep", json!({"ms": 1}))["isError"], false);
+}

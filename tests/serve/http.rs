@@ -1,0 +1,468 @@
+//! Any number of clients over HTTP, well-meaning and otherwise. Requests are written byte by byte, so
+//! that they can be as wrong as they like.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Child;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Stage;
+use super::eras::{meta, modern};
+use super::peer::LONG;
+
+const TOKEN: &str = "a-token-of-the-test-4711";
+
+/// haft behind an address.
+struct Site {
+    child: Child,
+    address: SocketAddr,
+}
+
+/// What came back.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Site {
+    fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
+        let mut child = stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN).spawn().unwrap();
+        let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while std::io::BufRead::read_line(&mut said, &mut line).is_ok_and(|read| read > 0) {
+                let _ = sender.send(std::mem::take(&mut line));
+            }
+        });
+        let mut all = String::new();
+        loop {
+            let line = receiver.recv_timeout(LONG).unwrap_or_else(|_| panic!("not served: {all}"));
+            if let Some(url) = line.trim().strip_prefix("serving MCP at http://") {
+                let address = url.strip_suffix("/mcp").unwrap().parse().unwrap();
+                return Self { child, address };
+            }
+            all += &line;
+        }
+    }
+
+    fn open(stage: &Stage) -> Self {
+        Self::start(stage, &["--token-env", "HAFT_TEST_TOKEN"])
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        stream
+    }
+
+    /// The head of a request, as a good client sends it, but for what is overridden.
+    fn head(&self, method: &str, headers: &[(&str, &str)], length: usize) -> String {
+        let host = self.address.to_string();
+        let bearer = format!("Bearer {TOKEN}");
+        let length = length.to_string();
+        let usual = [
+            ("host", host.as_str()),
+            ("authorization", &bearer),
+            ("accept", "application/json, text/event-stream"),
+            ("content-type", "application/json"),
+            ("content-length", &length),
+            ("connection", "close"),
+        ];
+        let own = |name: &str| headers.iter().any(|(other, _)| *other == name);
+        let all =
+            usual.iter().filter(|(name, _)| !own(name)).chain(headers).filter(|(_, value)| !value.is_empty());
+        let lines: String = all.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        format!("{method} /mcp HTTP/1.1\r\n{lines}\r\n")
+    }
+
+    fn send(&self, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        let head = self.head(method, headers, body.len());
+        // A server that refuses a body may stop reading it.
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        reply(stream)
+    }
+
+    fn post(&self, headers: &[(&str, &str)], message: &Value) -> Reply {
+        self.send("POST", headers, message.to_string().as_bytes())
+    }
+
+    /// A request of 2026-07-28.
+    fn modern(&self, headers: &[(&str, &str)], method: &str, params: Value) -> Reply {
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let own =
+            [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name.as_str())];
+        self.post(&[&own, headers].concat(), &modern(method, 1, params))
+    }
+
+    /// Opens a session; its name.
+    fn session(&self) -> String {
+        let client = json!({"name": "raw", "version": "0"});
+        let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+        let reply =
+            self.post(&[], &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open}));
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.header("mcp-session-id").unwrap().to_owned()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+
+    /// The answer, in whichever of its two forms.
+    fn answer(&self) -> Value {
+        let data = self.body.lines().filter_map(|line| line.trim().strip_prefix("data: "));
+        let texts = data.chain([self.body.trim()]);
+        let mut messages = texts.filter_map(|text| serde_json::from_str::<Value>(text).ok());
+        messages
+            .find(|message| message.get("method").is_none())
+            .unwrap_or_else(|| panic!("no answer: {self:?}"))
+    }
+}
+
+/// All that a server sends until it hangs up.
+fn reply(mut stream: TcpStream) -> Reply {
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+    Reply { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// Both eras over HTTP: a session, and a request that needs none.
+#[test]
+fn mc01_clients_of_both_eras_are_served() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let session = site.session();
+    let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(site.post(&own, &initialized).status, 202);
+    let call = json!({"name": "guest__echo", "arguments": {"text": "over http"}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call});
+    let answer = site.post(&own, &call).answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "over http", "{answer}");
+    let modern =
+        site.modern(&[], "tools/call", json!({"name": "guest__echo", "arguments": {"text": "modern"}}));
+    assert_eq!(modern.answer()["result"]["content"][0]["text"], "modern", "{modern:?}");
+    let list = site.modern(&[], "tools/list", json!({})).answer();
+    assert!(list["result"]["tools"].as_array().unwrap().len() > 10);
+    assert_eq!(site.send("DELETE", &own, b"").status, 202);
+    assert_eq!(site.post(&own, &call).status, 404);
+}
+
+/// A wrong token, none, one in the wrong place: 401, and nothing of the request is read.
+#[test]
+fn whoever_does_not_show_the_token_is_turned_away() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    for authorization in
+        ["", "Bearer", "Bearer wrong", &format!("Basic {TOKEN}"), &format!("Bearer {TOKEN}x")]
+    {
+        let reply = site.modern(&[("authorization", authorization)], "tools/list", json!({}));
+        assert_eq!(reply.status, 401, "{authorization:?}");
+        assert_eq!(reply.header("www-authenticate"), Some("Bearer realm=\"haft\""));
+        assert!(!reply.body.contains(TOKEN) && !reply.body.contains("tools"), "{reply:?}");
+    }
+    let mut stream = site.connect();
+    let head = site.head("POST", &[("authorization", "Bearer wrong")], 1 << 20);
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(reply(stream).status, 401, "without waiting for the body");
+}
+
+/// The token is asked for where nobody said otherwise, and told once.
+#[test]
+fn a_token_is_made_up_where_none_is_named() {
+    let stage = Stage::new("");
+    let mut child = stage.command(&["serve", "--http", "127.0.0.1:0"]).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let served = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("serving MCP")).unwrap();
+    let told = lines.next().unwrap().unwrap();
+    let token = told.strip_prefix("clients have to send: Authorization: Bearer ").unwrap().to_owned();
+    assert_eq!(token.len(), 43, "{told}");
+    let address = served.strip_prefix("serving MCP at http://").unwrap().strip_suffix("/mcp").unwrap();
+    let site = Site { child, address: address.parse().unwrap() };
+    let own = format!("Bearer {token}");
+    assert_eq!(site.modern(&[("authorization", own.as_str())], "tools/list", json!({})).status, 200);
+    assert_eq!(site.modern(&[], "tools/list", json!({})).status, 401);
+}
+
+/// What is reachable from elsewhere is never open, and a token that can be guessed is none.
+#[test]
+fn an_address_of_the_network_needs_a_token_of_its_own() {
+    let stage = Stage::new("");
+    for (arguments, code, said) in [
+        (&["--http", "0.0.0.0:0"][..], 5, "can be reached from other machines"),
+        (&["--http", "0.0.0.0:0", "--no-token"], 5, "can be reached from other machines"),
+        (&["--http", "127.0.0.1:0", "--token-env", "HAFT_SHORT_TOKEN"], 5, "the token is too short"),
+        (&["--http", "127.0.0.1:0", "--token-env", "HAFT_NO_TOKEN"], 5, "`HAFT_NO_TOKEN` is not set"),
+        (
+            &["--http", "127.0.0.1:0", "--no-token", "--token-env", "HAFT_TEST_TOKEN"],
+            2,
+            "cannot be used with",
+        ),
+        (&["--no-token"], 2, "--http"),
+    ] {
+        let arguments = [&["serve"], arguments].concat();
+        let mut command = stage.command(&arguments);
+        let output = command.env("HAFT_SHORT_TOKEN", "short").env("HAFT_TEST_TOKEN", TOKEN).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+    }
+}
+
+/// A page of another site, and a name that was made to lead here: 403.
+#[test]
+fn foreign_pages_and_names_are_refused() {
+    let stage = Stage::new("");
+    let site = Site::start(&stage, &["--token-env", "HAFT_TEST_TOKEN", "--allow-host", "tools.test"]);
+    for (header, value, expected) in [
+        ("origin", "https://evil.test", 403),
+        ("origin", "null", 403),
+        ("origin", "http://localhost:3000", 200),
+        ("host", "evil.test", 403),
+        ("host", "127.0.0.1.evil.test", 403),
+        ("host", "localhost", 200),
+        ("host", "tools.test", 200),
+    ] {
+        let reply = site.modern(&[(header, value)], "tools/list", json!({}));
+        assert_eq!(reply.status, expected, "{header}: {value}: {reply:?}");
+    }
+}
+
+/// 10 MB, announced or not: 413, and the memory of neither.
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let reply = site.send("POST", &[], &vec![b' '; 10_000_000]);
+    assert!([413, 0].contains(&reply.status), "{reply:?}");
+    let mut stream = site.connect();
+    stream.write_all(site.head("POST", &[], 10_000_000).as_bytes()).unwrap();
+    assert_eq!(self::reply(stream).status, 413, "what is announced is refused before it comes");
+    let mut stream = site.connect();
+    let head = site.head("POST", &[("content-length", ""), ("transfer-encoding", "chunked")], 0);
+    stream.write_all(head.as_bytes()).unwrap();
+    let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
+    let sent = (0..10).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+    let reply = self::reply(stream);
+    assert!(reply.status == 413 || sent < 10, "{sent} MiB: {reply:?}");
+    assert_eq!(site.modern(&[], "tools/list", json!({})).status, 200);
+}
+
+/// Odd requests.
+#[test]
+fn what_is_not_mcp_is_refused() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    assert_eq!(site.send("PUT", &[], b"").status, 405);
+    assert_eq!(site.send("POST", &[("content-type", "text/plain")], b"{}").status, 415);
+    assert_eq!(site.send("POST", &[("accept", "text/html")], b"{}").status, 406);
+    assert!((400..500).contains(&site.send("POST", &[], b"{").status));
+    let many: Vec<String> = (0..100).map(|n| format!("x-{n}")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "1")).collect();
+    assert_eq!(site.modern(&many, "tools/list", json!({})).status, 431);
+    let long = "x".repeat(100_000);
+    assert_eq!(site.modern(&[("x-long", &long)], "tools/list", json!({})).status, 431);
+    let mut stream = site.connect();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    assert_eq!(reply(stream).status, 401, "who does not show the token learns nothing of paths");
+    let mut stream = site.connect();
+    let elsewhere = site.head("POST", &[], 0).replacen("/mcp", "/other", 1);
+    stream.write_all(elsewhere.as_bytes()).unwrap();
+    assert_eq!(reply(stream).status, 404);
+}
+
+/// A thousand sessions that nobody uses: the oldest give way, memory stays where it is, and a client
+/// with a session of its own is served.
+#[test]
+fn a_thousand_idle_sessions_are_bounded() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let first = site.session();
+    let before = resident(site.child.id());
+    for _ in 0..1000 {
+        site.session();
+    }
+    let grown = resident(site.child.id()).saturating_sub(before);
+    eprintln!("1000 sessions: {} KiB more", grown >> 10);
+    assert!(grown < 64 << 20, "{} MiB", grown >> 20);
+    let list = |session: &str| {
+        let own = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
+        site.post(&own, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).status
+    };
+    assert_eq!(list(&first), 404, "the session that was idle for longest is gone");
+    assert_eq!(list(&site.session()), 200);
+}
+
+/// Connections that say nothing keep nobody else out for long.
+#[test]
+fn connections_that_say_nothing_are_bounded() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let silent: Vec<TcpStream> = (0..300).map(|_| site.connect()).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let refused = silent.iter().filter(|stream| {
+        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut bytes = [0; 12];
+        (&mut &**stream).read(&mut bytes).is_ok_and(|read| bytes[..read].starts_with(b"HTTP/1.1 503"))
+    });
+    let refused = refused.count();
+    assert!((44..60).contains(&refused), "{refused} of 300");
+    drop(silent);
+    let started = Instant::now();
+    while site.modern(&[], "tools/list", json!({})).status != 200 {
+        assert!(started.elapsed() < LONG);
+    }
+}
+
+/// A signal lets the answer under way be written, and closes the rest.
+#[test]
+fn a_signal_ends_the_server_when_the_calls_are_done() {
+    let stage = Stage::new("");
+    let mut site = Site::open(&stage);
+    site.modern(&[], "tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 1}}));
+    let session = site.session();
+    let mut idle = site.connect();
+    let own = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-11-25"),
+        ("content-length", ""),
+    ];
+    idle.write_all(site.head("GET", &own, 0).as_bytes()).unwrap();
+    let mut stream = site.connect();
+    let call = modern("tools/call", 1, json!({"name": "guest__sleep", "arguments": {"ms": 700}})).to_string();
+    let headers =
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "guest__sleep")];
+    stream.write_all((site.head("POST", &headers, call.len()) + &call).as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&site.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let answer = reply(stream);
+    assert_eq!(answer.answer()["result"]["content"][0]["text"], "slept 700 ms", "{answer:?}");
+    let started = Instant::now();
+    assert_eq!(site.child.wait().unwrap().code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
+
+/// A client that goes away stops what it asked for (2026-07-28: there is nobody to answer).
+#[test]
+fn whoever_hangs_up_stops_the_guest() {
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let site = Site::open(&stage);
+    let mut stream = site.connect();
+    let call = modern("tools/call", 1, json!({"name": "guest__spin", "arguments": {}})).to_string();
+    let headers =
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "guest__spin")];
+    stream.write_all((site.head("POST", &headers, call.len()) + &call).as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    drop(stream);
+    let started = Instant::now();
+    loop {
+        let log = stage.command(&["log", "--json"]).output().unwrap();
+        let log = String::from_utf8_lossy(&log.stdout).into_owned();
+        if log.contains("\"cancelled\"") {
+            break;
+        }
+        assert!(started.elapsed() < LONG, "{log}");
+    }
+}
+
+/// RS06: an approval over HTTP, as an answer.
+#[test]
+fn rs06_approvals_work_over_http() {
+    let stage = Stage::new("\n[builtins]\nshell_confirm = true\n");
+    let site = Site::open(&stage);
+    let headers =
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "bash")];
+    let call = |more: Value| {
+        let mut params = json!({"name": "bash", "arguments": {"command": "echo 4711"}});
+        params["_meta"] = meta(&json!({"elicitation": {}}));
+        more.as_object().unwrap().iter().for_each(|(key, value)| params[key] = value.clone());
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        site.post(&headers, &message).answer()["result"].take()
+    };
+    let asked = call(json!({}));
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let yes = json!({"approve": {"action": "accept", "content": {"approve": true}}});
+    let done = call(json!({"requestState": asked["requestState"], "inputResponses": yes}));
+    assert_eq!(done["content"][0]["text"], "4711\n", "{done}");
+}
+
+/// Bytes of memory that a process holds.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// A client that asks and never reads what it is sent is hung up on, in bounded time and memory.
+#[tokio::test]
+async fn whoever_does_not_read_is_hung_up_on() {
+    use haft::mcp::server::http::{Patience, Server, Settings};
+    use haft::mcp::server::{About, Offer, Publisher};
+    use haft::tool::Session;
+
+    let (grant, limits) = (haft::grant::Grant::none(), haft::limit::Limits::default());
+    let toolbox = crate::common::toolbox(&crate::common::hostile(), grant, limits).await;
+    let offer = Offer::new(toolbox, Session::default(), About::default(), true);
+    let (_publisher, offers) = Publisher::new(offer);
+    let patience = Patience {
+        headers: Duration::from_millis(500),
+        body: Duration::from_millis(500),
+        reading: Duration::from_millis(500),
+    };
+    let settings =
+        Settings { address: "127.0.0.1:0".parse().unwrap(), token: None, hosts: Vec::new(), patience };
+    let server = Server::bind(offers, settings).await.unwrap();
+    let address = server.address();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let serving = tokio::spawn(server.run(stop.clone()));
+    let ended = tokio::task::spawn_blocking(move || {
+        let body = modern("tools/call", 1, json!({"name": "flood_result", "arguments": {"bytes": 1 << 20}}));
+        let body = body.to_string();
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+             content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\n\
+             mcp-name: flood_result\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        // Answers of a MiB each, one after the other, until the system's buffers are full of them.
+        let mut reader = TcpStream::connect(address).unwrap();
+        reader.set_write_timeout(Some(LONG)).unwrap();
+        let started = Instant::now();
+        let asked = (0..10_000).take_while(|_| reader.write_all(request.as_bytes()).is_ok()).count();
+        assert!(asked < 10_000 && started.elapsed() < LONG, "{asked} in {:?}", started.elapsed());
+        // Half a head, and half a body.
+        for half in ["POST /mcp HTTP/1.1\r\nhost: loc", request.split_at(request.len() - 10).0] {
+            let mut slow = TcpStream::connect(address).unwrap();
+            slow.set_read_timeout(Some(LONG)).unwrap();
+            slow.write_all(half.as_bytes()).unwrap();
+            let answer = reply(slow);
+            assert!([0, 408].contains(&answer.status), "{answer:?}");
+        }
+        started.elapsed()
+    });
+    assert!(ended.await.unwrap() < LONG);
+    stop.cancel();
+    serving.await.unwrap().unwrap();
+}

@@ -1,0 +1,177 @@
+//! A client that speaks raw JSON-RPC to a child, and sees every byte of it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Stage;
+
+/// Longer than any answer takes on a slow machine.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// haft on the other end of two pipes.
+pub(crate) struct Peer {
+    pub(crate) child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    said: Receiver<String>,
+    /// What came while something else was waited for.
+    pub(crate) aside: Vec<Value>,
+    next: i64,
+}
+
+impl Peer {
+    /// haft, and nothing said yet.
+    pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let arguments: Vec<&str> = std::iter::once("serve").chain(arguments.iter().copied()).collect();
+        Self::of(stage.command(&arguments))
+    }
+
+    /// What `command` starts.
+    pub(crate) fn of(mut command: std::process::Command) -> Self {
+        let piped = std::process::Stdio::piped;
+        let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().unwrap();
+        let (lines, said) = (lines(child.stdout.take().unwrap()), lines(child.stderr.take().unwrap()));
+        let input = child.stdin.take();
+        Self { child, input, lines, said, aside: Vec::new(), next: 0 }
+    }
+
+    /// haft, and a session of `version` with `capabilities`.
+    pub(crate) fn session(stage: &Stage, version: &str, capabilities: &Value) -> Self {
+        let mut peer = Self::start(stage, &[]);
+        let answer = peer.initialize(version, capabilities);
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        peer.notify("notifications/initialized", json!({}));
+        peer
+    }
+
+    pub(crate) fn open(stage: &Stage) -> Self {
+        Self::session(stage, "2025-11-25", &json!({}))
+    }
+
+    pub(crate) fn initialize(&mut self, version: &str, capabilities: &Value) -> Value {
+        let client = json!({"name": "raw", "version": "0"});
+        self.request(
+            "initialize",
+            json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client}),
+        )
+    }
+
+    pub(crate) fn write(&mut self, text: &str) {
+        self.input.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        self.write(&format!("{message}\n"));
+    }
+
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// Sends a request and does not wait.
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> i64 {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(id)
+    }
+
+    /// Calls a tool; what it answered.
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].take()
+    }
+
+    /// The next message. Every line has to be one.
+    pub(crate) fn message(&mut self, within: Duration) -> Option<Value> {
+        match self.lines.recv_timeout(within) {
+            Ok(line) => {
+                let message: Value =
+                    serde_json::from_str(&line).unwrap_or_else(|_| panic!("no message: {line}"));
+                assert_eq!(message["jsonrpc"], "2.0", "{line}");
+                Some(message)
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// The answer to request `id`.
+    pub(crate) fn answer(&mut self, id: impl Into<Value>) -> Value {
+        let id = id.into();
+        self.await_one(|message| message["id"] == id && message.get("method").is_none())
+    }
+
+    /// The first message that is meant, of those that came before too.
+    pub(crate) fn await_one(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        if let Some(index) = self.aside.iter().position(&is_it) {
+            return self.aside.remove(index);
+        }
+        let started = Instant::now();
+        while let Some(message) = self.message(LONG.saturating_sub(started.elapsed())) {
+            if is_it(&message) {
+                return message;
+            }
+            self.aside.push(message);
+        }
+        panic!("nothing came; aside: {:?}; said: {}", self.aside, self.stderr());
+    }
+
+    /// What haft said on standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.said.try_iter().collect::<Vec<_>>().join("\n")
+    }
+
+    /// Waits until haft has said `what`.
+    pub(crate) fn says(&self, what: &str) -> String {
+        let mut all = String::new();
+        while !all.contains(what) {
+            match self.said.recv_timeout(LONG) {
+                Ok(line) => all = all + &line + "\n",
+                Err(_) => panic!("never said `{what}`: {all}"),
+            }
+        }
+        all
+    }
+
+    /// Hangs up. How long haft takes to end, and its exit code.
+    pub(crate) fn hang_up(&mut self) -> (Duration, Option<i32>) {
+        drop(self.input.take());
+        let started = Instant::now();
+        let code = self.child.wait().unwrap().code();
+        (started.elapsed(), code)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines() {
+            if line.is_ok_and(|line| sender.send(line).is_ok()) {
+                continue;
+            }
+            return;
+        }
+    });
+    receiver
+}
+
+/// The text of an answer.
+pub(crate) fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
+}

@@ -1,0 +1,112 @@
+//! A program that changes while it is served.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Stage;
+use super::eras::modern;
+use super::peer::{LONG, Peer, text};
+
+fn names(peer: &mut Peer) -> Vec<String> {
+    let tools = peer.request("tools/list", json!({}))["result"]["tools"].take();
+    tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+const CHANGED: &str = "notifications/tools/list_changed";
+
+fn hears_of_it(peer: &mut Peer) -> Value {
+    peer.await_one(|message| message["method"] == CHANGED)
+}
+
+/// Another program.toml takes effect, a call that is under way is not dropped, and a broken one changes
+/// nothing.
+#[test]
+fn another_program_is_served_without_dropping_a_call() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    assert!(!names(&mut peer).contains(&"program__stage__say".to_owned()));
+    peer.call("guest__sleep", json!({"ms": 1}));
+    let slow = peer.ask("tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 3000}}));
+    stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
+    hears_of_it(&mut peer);
+    assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
+    assert_eq!(text(&peer.call("program__stage__say", json!({"args": ["new"]}))), "new\n");
+    let answer = peer.answer(slow);
+    assert_eq!(text(&answer["result"]), "slept 3000 ms", "{answer}");
+    stage.program("\n[[tools]]\nname = \"say\"\nno_such_key = 1\n");
+    let said = peer.says("what was served before still is");
+    assert!(said.contains("no_such_key"), "{said}");
+    assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
+    // The same tools again: nobody is told.
+    stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n# the same\n");
+    peer.says("program loaded again");
+    assert!(peer.message(Duration::from_millis(300)).is_none_or(|message| message["method"] != CHANGED));
+}
+
+/// Rights that were taken away are gone with the next call.
+#[test]
+fn rights_change_with_the_program() {
+    let stage = Stage::new("");
+    let folder = stage.path("granted");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("file"), "here").unwrap();
+    let grant = format!("[plugins.grant]\nread = [{folder:?}]\n");
+    let mut peer = Peer::open(&stage);
+    let open = json!({"path": folder.join("file")});
+    assert_eq!(peer.call("guest__open", open.clone())["isError"], true);
+    stage.program(&grant);
+    peer.says("program loaded again");
+    assert_eq!(peer.call("guest__open", open.clone())["isError"], false);
+    stage.program("");
+    peer.says("program loaded again");
+    assert_eq!(peer.call("guest__open", open)["isError"], true);
+}
+
+/// A plugin that is built anew is served anew; one that was never seen is served as soon as it was
+/// looked at, and waited for by whoever asks for the list.
+#[test]
+fn another_component_is_served() {
+    let stage = Stage::new("");
+    let built = |name: &str| crate::common::repository().join(format!("plugins/built/{name}.wasm"));
+    let put = |name: &str| {
+        std::fs::copy(built(name), stage.path("new.wasm")).unwrap();
+        std::fs::rename(stage.path("new.wasm"), stage.path("own.wasm")).unwrap();
+    };
+    put("hello");
+    stage.program("\n[[plugins]]\nname = \"own\"\ncomponent = \"own.wasm\"\n");
+    let mut command = stage.command(&["serve"]);
+    // Nothing is known here yet.
+    command.env("XDG_CACHE_HOME", stage.home().join("cache"));
+    let mut peer = Peer::of(command);
+    peer.initialize("2025-11-25", &json!({}));
+    peer.notify("notifications/initialized", json!({}));
+    // Where looking takes too long the list comes without, and the client hears of it.
+    while !names(&mut peer).contains(&"own__hello".to_owned()) {
+        hears_of_it(&mut peer);
+    }
+    put("wordcount");
+    hears_of_it(&mut peer);
+    let now = names(&mut peer);
+    assert!(now.contains(&"own__count".to_owned()) && !now.contains(&"own__hello".to_owned()), "{now:?}");
+}
+
+/// Clients of later revisions subscribe.
+#[test]
+fn a_subscriber_is_told() {
+    let stage = Stage::new("");
+    let mut peer = Peer::start(&stage, &[]);
+    let wanted = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    peer.send(&modern("subscriptions/listen", "s", wanted));
+    let acknowledged =
+        peer.await_one(|message| message["method"] == "notifications/subscriptions/acknowledged");
+    let accepted = &acknowledged["params"]["notifications"];
+    assert_eq!(accepted["toolsListChanged"], true, "{acknowledged}");
+    assert_ne!(accepted["promptsListChanged"], true, "{acknowledged}");
+    stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
+    let told = hears_of_it(&mut peer);
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s", "{told}");
+    let started = std::time::Instant::now();
+    assert_eq!(peer.hang_up().1, Some(0));
+    assert!(started.elapsed() < LONG);
+}

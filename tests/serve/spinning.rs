@@ -1,0 +1,77 @@
+//! Eight guests that never end, on a machine that may have fewer processors: everybody else is
+//! served, and each of the eight can be stopped.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::Stage;
+use super::peer::{Peer, text};
+
+/// Processor time of a process, all its threads together.
+fn processor_time(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 10)
+}
+
+fn spin(peer: &mut Peer) -> Vec<i64> {
+    // Once before, so that no guest is compiled while the others spin.
+    peer.call("guest__echo", json!({"text": ""}));
+    (0..8).map(|_| peer.ask("tools/call", json!({"name": "guest__spin", "arguments": {}}))).collect()
+}
+
+/// WA03: a ping is answered in no time, other tools work, and a cancelled guest stops using the processor.
+#[test]
+fn wa03_spinning_guests_keep_nobody_waiting() {
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let mut peer = Peer::open(&stage);
+    let calls = spin(&mut peer);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut pings: Vec<Duration> = (0..20)
+        .map(|_| {
+            let started = Instant::now();
+            assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
+            started.elapsed()
+        })
+        .collect();
+    pings.sort();
+    let started = Instant::now();
+    assert_eq!(text(&peer.call("guest__echo", json!({"text": "still here"}))), "still here");
+    eprintln!(
+        "ping {:?} (most {:?}), echo {:?} beside 8 spinning guests",
+        pings[10],
+        pings[19],
+        started.elapsed()
+    );
+    assert!(pings[10] < Duration::from_millis(250), "{pings:?}");
+    for call in &calls {
+        peer.notify("notifications/cancelled", json!({"requestId": call, "reason": "enough"}));
+    }
+    assert_eq!(text(&peer.call("guest__echo", json!({"text": "after"}))), "after");
+    std::thread::sleep(Duration::from_millis(500));
+    let before = processor_time(peer.child.id());
+    std::thread::sleep(Duration::from_millis(500));
+    let used = processor_time(peer.child.id()) - before;
+    assert!(used < Duration::from_millis(250), "cancelled guests used {used:?} in half a second");
+    let answered = |id: &i64| peer.aside.iter().any(|message| message["id"] == *id);
+    assert!(!calls.iter().any(answered), "what is cancelled is not answered: {:?}", peer.aside);
+}
+
+/// Hanging up ends haft, whatever is running.
+#[test]
+fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let mut peer = Peer::open(&stage);
+    spin(&mut peer);
+    peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711 & sleep 4711"}}));
+    std::thread::sleep(Duration::from_millis(300));
+    let (took, code) = peer.hang_up();
+    eprintln!("ended {took:?} after its client hung up, with 8 spinning guests");
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let journal = stage.command(&["log", "--json"]).output().unwrap();
+    let cancelled = String::from_utf8_lossy(&journal.stdout).matches("\"cancelled\"").count();
+    assert!(cancelled >= 8, "what was stopped is noted down: {}", String::from_utf8_lossy(&journal.stdout));
+}
