@@ -134,11 +134,7 @@ impl Program {
         let all = std::iter::once(&grant).chain(&declared).chain(of_packages.iter().flatten());
         let engine = engine(options, &places, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
-            match confiner.refusal(&grant) {
-                Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
-                None if options.many_calls => confiner.keep_ready(&grant),
-                None => {}
-            }
+            problems.extend(children(&confiner, &grant, options.many_calls));
         }
         let mut assembly = Assembly::new(&manifest, problems, options.known_only);
         assembly.native(&confiner, &grant)?;
@@ -215,6 +211,15 @@ impl Program {
     pub fn report(&self) -> Option<Report> {
         (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
     }
+}
+
+/// Makes ready for children where there will be many; or why there cannot be any.
+fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Problem> {
+    let refusal = confiner.refusal(grant);
+    if refusal.is_none() && many_calls {
+        confiner.keep_ready(grant);
+    }
+    refusal.map(|error| Problem::new(format!("`bash` and commands are {error}")))
 }
 
 /// The engine of plugins with the grants `grants`.

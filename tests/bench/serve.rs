@@ -20,6 +20,7 @@
 #[path = "serve/child.rs"]
 mod child;
 
+use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -61,12 +62,15 @@ fn haft(folder: &Path) -> Server {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut text = "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n".to_owned();
     let guest = root.join("tests/guests/built/hostile.wasm");
-    text +=
-        &format!("\n[[plugins]]\nname = \"guest\"\ncomponent = {guest:?}\ntools = [\"echo\", \"sleep\"]\n");
+    let mut plugin = |name: &str, component: &Path, more: &str| {
+        let place = component.to_str().unwrap();
+        write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {place:?}\n{more}").unwrap();
+    };
+    plugin("guest", &guest, "tools = [\"echo\", \"sleep\"]\n");
     let built = ["hello", "wordcount", "time", "files", "search", "fetch", "hello", "wordcount", "time"];
     for (index, name) in built.iter().enumerate() {
         let component = root.join(format!("plugins/built/{name}.wasm"));
-        text += &format!("\n[[plugins]]\nname = \"p{index}\"\ncomponent = {component:?}\n");
+        plugin(&format!("p{index}"), &component, "");
     }
     std::fs::write(folder.join("program.toml"), text).unwrap();
     Server {

@@ -30,6 +30,10 @@ struct Reply {
 }
 
 impl Site {
+    #[expect(
+        clippy::zombie_processes,
+        reason = "it is waited for when this is dropped; where it never serves the test ends"
+    )]
     fn start(stage: &Stage, arguments: &[&str]) -> Self {
         let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
         let mut child = stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN).spawn().unwrap();

@@ -129,7 +129,7 @@ impl Serve {
     fn print(self, client: Client, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let own = std::env::current_exe().context("cannot find out where haft is")?;
         let variable = self.token_env.as_ref().map_or("HAFT_TOKEN", Variable::as_str);
-        let server = snippet::Server::new(own, common.program.as_deref(), self.http, variable)?;
+        let server = snippet::Server::new(&own, common.program.as_deref(), self.http, variable)?;
         terminal.say(client.place());
         terminal.data(&client.snippet(&server)?)?;
         Ok(Exit::Success)
@@ -192,7 +192,7 @@ fn tell(terminal: Terminal, news: &News<'_>) {
             terminal.say(format_args!("program loaded again{tools}"));
         }
         News::Unwatched(error) => {
-            terminal.warning(&format!("changes to the program are not noticed: {error:#}"))
+            terminal.warning(&format!("changes to the program are not noticed: {error:#}"));
         }
     }
 }
