@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             anstream::eprintln!("error: cannot start: {error}");
-            ExitCode::from(haft::cli::Exit::Failure as u8)
+            ExitCode::from(haft::cli::Exit::Failure.code())
         }
     }
 }

@@ -2,6 +2,7 @@
 //! toolbox. The one file that knows every source of tools; it decides nothing about a single call.
 
 mod approvals;
+mod backend;
 mod bench;
 mod builtins;
 mod children;
@@ -18,6 +19,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::backend::Target;
 pub use self::bench::Bench;
 pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
@@ -26,6 +28,7 @@ pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
 pub use self::places::Places;
 pub use self::servers::Servers;
+use crate::backend::Backend;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
@@ -62,6 +65,8 @@ pub struct Options {
     pub ask: Ask,
     /// Who answers what MCP servers want to know; `None` where nobody is there.
     pub person: Option<Arc<dyn Person>>,
+    /// Where commands run, in the place of `[backend]`.
+    pub target: Target,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.
     pub known_only: bool,
 }
@@ -97,6 +102,8 @@ pub struct Program {
     pub uncallable: Vec<String>,
     /// What is left out of answers, events and the journal: the secrets that program.toml names.
     pub redactor: Redactor,
+    /// Where commands run, if that was chosen.
+    pub backend: Option<Arc<dyn Backend>>,
     /// Where calls are noted down.
     pub journal: Journal,
     /// The MCP servers whose tools are in the toolbox.
@@ -136,8 +143,10 @@ impl Program {
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
+        let backend = backend::backend(&manifest, options, &places, &confiner, &grant).await?;
         let mut assembly = Assembly::new(&manifest, problems, options.known_only);
-        assembly.native(&confiner, &grant)?;
+        assembly.is_target = backend::choice(&manifest, &options.target, &places).is_some();
+        assembly.native(&confiner, &grant, backend.clone())?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
         wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
         let (now, later) = plugins::apart(wanted, options.only.as_deref());
@@ -168,6 +177,7 @@ impl Program {
             problems,
             uncallable,
             redactor,
+            backend,
             journal,
             servers,
             is_complete,
@@ -180,6 +190,9 @@ impl Program {
     /// What is only dropped is killed.
     pub async fn close(&self) {
         self.servers.close().await;
+        if let Some(backend) = &self.backend {
+            backend.close().await;
+        }
     }
 
     /// A session whose calls are journalled and whose answers and events hold no secret.
@@ -278,6 +291,8 @@ struct Assembly<'a> {
     uncallable: Vec<String>,
     known_only: bool,
     is_complete: bool,
+    /// Whether commands run on a target, whose files are not this machine's.
+    is_target: bool,
     /// The files that the program is made of.
     files: Vec<PathBuf>,
 }
@@ -288,6 +303,15 @@ impl<'a> Assembly<'a> {
         let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
         let program = named.unwrap_or(Path::new(FILE_NAME));
         let files = vec![program.to_owned(), lock_path(program)];
-        Self { manifest, toolbox, problems, uncallable, known_only, is_complete: true, files }
+        Self {
+            manifest,
+            toolbox,
+            problems,
+            uncallable,
+            known_only,
+            is_complete: true,
+            is_target: false,
+            files,
+        }
     }
 }

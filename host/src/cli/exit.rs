@@ -4,28 +4,29 @@ use std::process::ExitCode;
 
 /// How haft ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Exit {
     /// Everything was done.
-    Success = 0,
+    Success,
     /// The tool answered with an error, or the model gave no complete answer.
-    Tool = 1,
+    Tool,
     /// The command line is wrong (clap's own code).
-    Usage = 2,
+    Usage,
     /// program.toml, or something it names, is wrong.
-    Program = 3,
+    Program,
     /// The model was asked as often as allowed and was not done.
-    TurnCap = 4,
+    TurnCap,
     /// haft could not do its part: a provider that does not answer, a disk that is full.
-    Failure = 5,
+    Failure,
     /// `haft doctor`: children are not confined as they should be, or not at all.
-    Sandbox = 6,
+    Sandbox,
     /// Nobody agreed to what `haft add` or `haft update` showed.
-    Declined = 7,
+    Declined,
     /// `haft verify`: something installed is not what was agreed to.
-    Changed = 8,
+    Changed,
+    /// `haft exec`: the command's own.
+    Child(u8),
     /// Interrupted from the keyboard; 128 + SIGINT, as shells have it.
-    Interrupted = 130,
+    Interrupted,
 }
 
 /// The table for `--help`.
@@ -42,8 +43,27 @@ Exit codes:
   8    haft verify: something installed is not what was agreed to
   130  interrupted";
 
+impl Exit {
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Tool => 1,
+            Self::Usage => 2,
+            Self::Program => 3,
+            Self::TurnCap => 4,
+            Self::Failure => 5,
+            Self::Sandbox => 6,
+            Self::Declined => 7,
+            Self::Changed => 8,
+            Self::Interrupted => 130,
+            Self::Child(code) => code,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.code())
     }
 }

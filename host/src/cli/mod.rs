@@ -9,6 +9,7 @@ mod consent;
 mod dev;
 mod doctor;
 mod enable;
+mod exec;
 mod exit;
 mod gc;
 mod given;
@@ -38,7 +39,7 @@ pub use self::exit::Exit;
 use self::terminal::Terminal;
 use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
-use crate::program::{Allow, Ask, Options, Program};
+use crate::program::{Allow, Ask, Options, Program, Target};
 use crate::report::Report;
 
 /// The handle that an agent's tools are held by.
@@ -54,6 +55,9 @@ pub struct Cli {
     verb: Verb,
 }
 
+/// Over the options for where commands run.
+const BACKEND: &str = "Where commands run";
+
 #[derive(Debug, Args)]
 struct Common {
     /// The program to run [default: ./program.toml if there is one]
@@ -66,6 +70,19 @@ struct Common {
     /// Run `bash` and commands without the kernel's sandbox: they may do whatever you may
     #[arg(long, global = true)]
     unsafe_no_sandbox: bool,
+    /// Run commands in this container, in the place of `[backend]`
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "ssh", help_heading = BACKEND)]
+    container: Option<String>,
+    /// Run commands on this host: `host`, `user@host`, a name of ~/.ssh/config
+    #[arg(long, global = true, value_name = "TARGET", help_heading = BACKEND)]
+    ssh: Option<String>,
+    /// Run commands in a pane of tmux that you can watch [default session: haft]
+    #[arg(long, global = true, value_name = "SESSION", num_args = 0..=1, require_equals = true, help_heading = BACKEND)]
+    #[expect(clippy::option_option, reason = "not given, given, and given with a name")]
+    tmux: Option<Option<String>>,
+    /// Run commands without a pane, also on a host that has tmux
+    #[arg(long, global = true, conflicts_with = "tmux", help_heading = BACKEND)]
+    no_tmux: bool,
     /// Say more on standard error: -v what plugins print, -vv what haft does, -vvv everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
@@ -83,6 +100,8 @@ enum Verb {
     Run(run::Run),
     /// Call one tool
     Call(call::Call),
+    /// Run a command confined, as `bash` runs it
+    Exec(exec::Exec),
     /// List the tools, and what each costs in a prompt
     Tools(tools::Tools),
     /// Serve the tools to MCP clients: editors, desktop applications, other agents
@@ -138,6 +157,7 @@ impl Cli {
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Exec(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
             Verb::Serve(verb) => verb.execute(&self.common, terminal).await,
             Verb::Add(verb) => verb.execute(&self.common, terminal).await,
@@ -202,7 +222,23 @@ impl Common {
         if let Some(report) = program.report() {
             terminal.warn(&report);
         }
+        if let Some(backend) = &program.backend {
+            terminal.say(format_args!("commands run on {}: {}", backend.summary(), backend.confinement()));
+            backend.notices().iter().for_each(|notice| terminal.say(notice));
+        }
         Ok(program)
+    }
+
+    /// Where commands run.
+    fn target(&self) -> Target {
+        let tmux = if self.no_tmux { Some(false) } else { self.tmux.as_ref().map(|_| true) };
+        Target {
+            container: self.container.clone(),
+            ssh: self.ssh.clone(),
+            tmux,
+            session: self.tmux.clone().flatten(),
+            here: false,
+        }
     }
 
     fn options(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Options> {
@@ -214,6 +250,7 @@ impl Common {
             redactor: terminal.redactor(),
             no_journal: self.no_journal || is_journal_off()?,
             only: None,
+            target: self.target(),
             known_only: false,
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.

@@ -5,6 +5,7 @@
 mod ask;
 mod person;
 mod progress;
+mod working;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -16,6 +17,7 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 pub(super) use self::progress::rounded;
+use self::working::Working;
 use crate::event::{Event, Events};
 use crate::provider::ProviderError;
 use crate::report::Report;
@@ -140,8 +142,10 @@ impl Terminal {
 
     /// A line for every call and every message of a tool.
     pub(super) fn events(self) -> Events {
+        let working = Working::new();
         Events::to(move |event| match event {
             Event::Completed { call, result, duration } => {
+                working.hear(event);
                 let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
                 let arguments = shortened(&call.arguments.to_string());
                 let time = duration.as_millis();
@@ -150,7 +154,10 @@ impl Terminal {
                     call.tool
                 ));
             }
-            event => self.message(event),
+            event => {
+                working.hear(event);
+                self.message(event);
+            }
         })
     }
 
@@ -174,7 +181,11 @@ impl Terminal {
 
     /// What tools tell a person while they work.
     pub(super) fn messages(self) -> Events {
-        Events::to(move |event| self.message(event))
+        let working = Working::new();
+        Events::to(move |event| {
+            working.hear(event);
+            self.message(event);
+        })
     }
 
     /// What is being done, and what programs that run for it write.

@@ -32,6 +32,13 @@ pub enum Event {
     Said(String),
     /// A call went to a tool.
     Started(ToolCall),
+    /// A command was begun that a person may wait for; nobody has to be asked any more.
+    Working {
+        /// The call it runs for.
+        call: String,
+        /// The command.
+        what: String,
+    },
     /// A child process wrote to its standard output.
     Stdout {
         /// The call it runs for.

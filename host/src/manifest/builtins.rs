@@ -26,6 +26,8 @@ pub struct Builtins {
     pub tmux: bool,
     /// Whether a person is asked before every shell command.
     pub shell_confirm: bool,
+    /// Commands that `run_shell` refuses; `None`: haft's own list.
+    pub shell_deny: Option<Vec<String>>,
     /// Whether a person is asked before every `fetch_url`.
     pub fetch_confirm: bool,
     /// When a shell command is stopped.
@@ -48,6 +50,7 @@ impl Default for Builtins {
             time: true,
             tmux: true,
             shell_confirm: false,
+            shell_deny: None,
             fetch_confirm: false,
             shell_timeout: Duration::from_mins(2),
             fetch_allow: Vec::new(),
@@ -82,6 +85,7 @@ impl Builtins {
             time: flag("time", default.time),
             tmux: flag("tmux", default.tmux),
             shell_confirm: flag("shell_confirm", default.shell_confirm),
+            shell_deny: section.get("shell_deny", |entry| entry.list(Entry::text)),
             fetch_confirm: flag("fetch_confirm", default.fetch_confirm),
             shell_timeout: timeout.unwrap_or(default.shell_timeout),
             fetch_allow: section.list("fetch_allow", Entry::parse),

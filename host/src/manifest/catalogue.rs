@@ -147,6 +147,12 @@ pub(super) static ROOT: Table = Table {
         Key::new("provider", Kind::Table(&PROVIDER), "the model").also(&["model", "llm", "providers"]),
         Key::new("agent", Kind::Table(&AGENT), "how the agent works").also(&["agents"]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
+        Key::new(
+            "backend",
+            Kind::Table(&BACKEND),
+            "where commands run: here, in a container, on another host",
+        )
+        .also(&["target", "ssh", "container", "tmux", "execution"]),
         Key::new("builtins", Kind::Table(&BUILTINS), "which built-in tools there are")
             .also(&["built_ins", "builtin_tools"]),
     ],
@@ -507,6 +513,48 @@ pub(super) static SANDBOX: Table = Table {
     ],
 };
 
+pub(super) static BACKEND: Table = Table {
+    header: "[backend]",
+    doc: "Where commands run: on this machine, in a container or on another host, in a pane of tmux or not.",
+    keys: &[
+        Key::new("container", Kind::Text, "a running container, by name or identifier")
+            .also(&["docker", "podman"]),
+        Key::new(
+            "engine",
+            Kind::OneOf(|| super::backend::ENGINES.iter().map(|row| row.0).collect()),
+            "whose container it is, `docker` or `podman`; found out where it is left out",
+        ),
+        Key::new("ssh", Kind::Text, "a host as `ssh` is told it; keys that need no password").also(&["host"]),
+        Key::new("ssh_config", Kind::Path, "the configuration of ssh; default your own"),
+        Key::new("tmux", Kind::Flag, "a pane that can be watched; default on other hosts that have tmux"),
+        Key::new(
+            "session",
+            Kind::Pattern("^[A-Za-z0-9][A-Za-z0-9_-]{0,47}$"),
+            "the session of tmux; default `haft`",
+        ),
+        Key::new("shell", Kind::Text, "the shell of the pane; default the usual one"),
+        Key::new(
+            "directory",
+            Kind::Text,
+            "where commands start on the target; default where its shells start",
+        )
+        .also(&["dir", "cwd", "workdir", "workspace"]),
+        Key::new(
+            "files",
+            TEXTS,
+            "the only directories of the target that `read_file` and `write_file` touch; default all but the \
+             system's own and those with keys",
+        )
+        .also(&["files_allowed_paths", "allow", "read", "write"]),
+        Key::new(
+            "target_tools",
+            Kind::Flag,
+            "offer `run_shell`, `read_file` and `write_file` on this machine, in the place of `bash`, `read`, \
+             `write` and `edit`; default false",
+        ),
+    ],
+};
+
 pub(super) static BUILTINS: Table = Table {
     header: "[builtins]",
     doc: "Which built-in tools there are.",
@@ -529,6 +577,12 @@ pub(super) static BUILTINS: Table = Table {
             .also(&["capture-pane", "send-keys"]),
         Key::new("shell_confirm", Kind::Flag, "ask a person before every shell command; default false")
             .also(&["confirm"]),
+        Key::new(
+            "shell_deny",
+            TEXTS,
+            "commands that `run_shell` refuses whoever asks, such as `git push*`; default those that end a machine",
+        )
+        .also(&["shell_denylist", "deny", "denylist"]),
         Key::new("fetch_confirm", Kind::Flag, "ask a person before every `fetch_url`; default false"),
         Key::new("shell_timeout", Kind::Time, "when a shell command is stopped; default `120s`")
             .also(&["timeout", "bash_timeout"]),

@@ -7,6 +7,7 @@
 //! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
 
 mod agent;
+mod backend;
 mod build;
 mod builtins;
 mod catalogue;
@@ -34,6 +35,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 pub use self::agent::Agent;
+pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;
 pub use self::entry::Located;
@@ -86,6 +88,8 @@ pub struct Manifest {
     pub agent: Agent,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
+    /// `[backend]`.
+    pub backend: BackendTable,
     /// `[builtins]`.
     pub builtins: Builtins,
 }
@@ -189,6 +193,7 @@ impl Manifest {
             provider: Provider::read(root),
             agent: Agent::read(root),
             sandbox: Sandbox::read(root),
+            backend: BackendTable::read(root),
             builtins: Builtins::read(root),
         }
     }

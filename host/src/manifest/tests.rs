@@ -88,7 +88,8 @@ fn the_examples_values_are_the_defaults_where_there_are_some() {
     let full = parse(&full_example());
     assert_eq!(full.plugins[0].limits, Limits::default());
     assert_eq!(full.plugins[0].reuse, Some(Reuse::default()));
-    let lists = Builtins { fetch_allow: Vec::new(), fetch_block: Vec::new(), ..full.builtins };
+    let lists =
+        Builtins { shell_deny: None, fetch_allow: Vec::new(), fetch_block: Vec::new(), ..full.builtins };
     assert_eq!(lists, Builtins::default());
     assert_eq!(full.tools[0].timeout, CommandTool::DEFAULT_TIMEOUT);
     assert_eq!(full.agent.max_turns, Agent::default().max_turns);

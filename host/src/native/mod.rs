@@ -3,12 +3,18 @@
 
 pub mod bash;
 pub mod command;
+pub mod deny;
+pub mod files;
+pub mod run_shell;
+pub mod screen;
 
 mod answer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::deny::Denied;
+use crate::backend::Backend;
 use crate::backend::confine::Confiner;
 use crate::limit::Limits;
 use crate::tool::Tool;
@@ -18,10 +24,25 @@ use crate::tool::Tool;
 pub struct Native {
     /// Its name: the model's, and program.toml's for switching it off.
     pub name: &'static str,
-    /// Makes it.
-    pub build: fn(&Settings) -> Arc<dyn Tool>,
+    /// Which of them it belongs to.
+    pub family: Family,
+    /// Makes it; `None` where what it needs is not there.
+    pub build: fn(&Settings) -> Option<Arc<dyn Tool>>,
     /// What one call of it may use, its own timeout included.
     pub limits: fn(&Settings) -> Limits,
+}
+
+/// Tools that come and go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Commands on this machine.
+    Workspace,
+    /// Commands where the backend is.
+    Shell,
+    /// Files where the backend is.
+    Files,
+    /// The backend's pane.
+    Screen,
 }
 
 /// What a program can say about native tools.
@@ -29,38 +50,75 @@ pub struct Native {
 pub struct Settings {
     /// What holds commands to their grant.
     pub confiner: Confiner,
-    /// How long a command of `bash` may take where the call does not say.
+    /// How long a shell command may take where the call does not say.
     pub bash_timeout: Duration,
+    /// Commands that `run_shell` does not run.
+    pub denied: Denied,
+    /// Where the tools for a target act.
+    pub backend: Option<Arc<dyn Backend>>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { confiner: Confiner::new(), bash_timeout: bash::DEFAULT_TIMEOUT }
+        let denied = Denied::new(deny::DEFAULT.iter().copied());
+        Self { confiner: Confiner::new(), bash_timeout: bash::DEFAULT_TIMEOUT, denied, backend: None }
+    }
+}
+
+impl Settings {
+    /// The backend, if it has a pane.
+    fn paned(&self) -> Option<Arc<dyn Backend>> {
+        self.backend.clone().filter(|backend| backend.screen().is_some())
     }
 }
 
 /// All native tools, in the order in which models see them.
-pub const NATIVE: &[Native] = &[Native {
-    name: bash::NAME,
-    build: |settings| Arc::new(bash::Bash::new(settings.confiner.clone(), settings.bash_timeout)),
-    limits: |settings| bash::limits(settings.bash_timeout),
-}];
+pub const NATIVE: &[Native] = &[
+    Native {
+        name: bash::NAME,
+        family: Family::Workspace,
+        build: |settings| Some(Arc::new(bash::Bash::new(settings.confiner.clone(), settings.bash_timeout))),
+        limits: |settings| bash::limits(settings.bash_timeout),
+    },
+    Native {
+        name: run_shell::NAME,
+        family: Family::Shell,
+        build: |settings| {
+            let (backend, denied) = (settings.backend.clone()?, settings.denied.clone());
+            Some(Arc::new(run_shell::RunShell::new(backend, settings.bash_timeout, denied)))
+        },
+        limits: |_| run_shell::limits(),
+    },
+    Native {
+        name: files::READ,
+        family: Family::Files,
+        build: |settings| Some(Arc::new(files::ReadFile::new(settings.backend.clone()?))),
+        limits: |_| files::limits(),
+    },
+    Native {
+        name: files::WRITE,
+        family: Family::Files,
+        build: |settings| Some(Arc::new(files::WriteFile::new(settings.backend.clone()?))),
+        limits: |_| files::limits(),
+    },
+    Native {
+        name: screen::CAPTURE,
+        family: Family::Screen,
+        build: |settings| Some(Arc::new(screen::CapturePane::new(settings.paned()?))),
+        limits: |_| screen::limits(),
+    },
+    Native {
+        name: screen::SEND,
+        family: Family::Screen,
+        build: |settings| Some(Arc::new(screen::SendKeys::new(settings.paned()?))),
+        limits: |_| screen::limits(),
+    },
+];
+
+/// Whether a tool of this name acts where the backend is.
+pub fn is_of_target(name: &str) -> bool {
+    NATIVE.iter().any(|native| native.family != Family::Workspace && native.name.eq_ignore_ascii_case(name))
+}
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// TE06: the catalogue agrees with the tools it builds, and names none twice.
-    #[test]
-    fn te06_every_row_names_its_tool() {
-        let settings = Settings::default();
-        for native in NATIVE {
-            assert_eq!((native.build)(&settings).def().name, native.name);
-            assert!((native.limits)(&settings).time > settings.bash_timeout);
-        }
-        let names: BTreeSet<_> = NATIVE.iter().map(|native| native.name).collect();
-        assert_eq!(names.len(), NATIVE.len());
-    }
-}
+mod tests;

@@ -33,8 +33,10 @@ const SEARCH_URL: &str = "SEARCH_URL";
 impl Assembly<'_> {
     /// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
     pub(super) fn builtins(&mut self, sandbox: &Grant) -> Vec<Wanted<'static>> {
-        let switches = &self.manifest.builtins;
-        BUILTINS.iter().filter_map(|builtin| wanted(builtin, switches, sandbox)).collect()
+        let own = &self.manifest.builtins;
+        // A target has tools of its own for its files.
+        let switches = Builtins { files: own.files && !self.is_target, ..own.clone() };
+        BUILTINS.iter().filter_map(|builtin| wanted(builtin, &switches, sandbox)).collect()
     }
 }
 

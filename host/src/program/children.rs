@@ -5,20 +5,41 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Assembly, approvals};
+use crate::backend::Backend;
 use crate::backend::confine::Confiner;
 use crate::grant::Grant;
 use crate::manifest::{CommandTool as Declared, Located, Manifest};
 use crate::native::command::{self, CommandSpec, CommandTool};
-use crate::native::{NATIVE, Settings};
+use crate::native::deny::{self, Denied};
+use crate::native::{Family, NATIVE, Native, Settings};
 use crate::report::Problem;
 
 impl Assembly<'_> {
-    pub(super) fn native(&mut self, confiner: &Confiner, grant: &Grant) -> anyhow::Result<()> {
+    /// The native tools of one family: those of this machine, or those of the target where there is
+    /// one, whether it could be asked for or not.
+    pub(super) fn native(
+        &mut self,
+        confiner: &Confiner,
+        grant: &Grant,
+        backend: Option<Arc<dyn Backend>>,
+    ) -> anyhow::Result<()> {
         let builtins = &self.manifest.builtins;
-        let settings = Settings { confiner: confiner.clone(), bash_timeout: builtins.shell_timeout };
-        for native in NATIVE.iter().filter(|_| builtins.shell) {
-            let (tool, limits) = ((native.build)(&settings), (native.limits)(&settings));
-            let approval = builtins.shell_confirm.then(approvals::of_bash);
+        let denied = builtins.shell_deny.clone().map(Denied::new);
+        let denied = denied.unwrap_or_else(|| Denied::new(deny::DEFAULT.iter().copied()));
+        let bash_timeout = builtins.shell_timeout;
+        let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend };
+        let is_target = self.is_target;
+        let is_on = |native: &&Native| match native.family {
+            Family::Workspace => builtins.shell && !is_target,
+            Family::Shell => builtins.shell,
+            Family::Files => builtins.files,
+            Family::Screen => builtins.tmux,
+        };
+        for native in NATIVE.iter().filter(is_on) {
+            let Some(tool) = (native.build)(&settings) else { continue };
+            let limits = (native.limits)(&settings);
+            let is_shell = matches!(native.family, Family::Workspace | Family::Shell);
+            let approval = (is_shell && builtins.shell_confirm).then(approvals::of_bash);
             self.insert(tool, grant.clone(), limits, "built in".into(), approval)?;
         }
         Ok(())

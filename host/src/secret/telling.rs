@@ -80,6 +80,7 @@ impl Streams {
             Event::Stderr { call, chunk } => {
                 Event::Stderr { call: call.clone(), chunk: some(self.stderr.push(chunk))? }
             }
+            Event::Working { call, what } => Event::Working { call: call.clone(), what: text(what) },
             Event::Info { call, message } => Event::Info { call: call.clone(), message: text(message) },
             Event::Progress { call, done, total, message } => {
                 let message = text(message);

@@ -13,6 +13,7 @@ mod toolbox;
 mod watch;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::approval::{Approval, Approvals, Approver, Decision, Question};
@@ -39,6 +40,11 @@ pub trait Tool: Send + Sync {
     /// `Ok` carries failures too, where the tool worked and what it ran did not (a command
     /// that exits with 1). Dropping the future must stop whatever was started.
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
+
+    /// Why a call with these arguments is refused, whoever approves of it: asked before anybody is.
+    fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
+        None
+    }
 
     /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
     fn digest(&self) -> Option<&str> {

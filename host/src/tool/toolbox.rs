@@ -242,6 +242,10 @@ impl Entry {
     /// Whether the call may run at all.
     async fn admit(&self, call: &ToolCall, watch: &Watch<'_>, session: &Session) -> Result<(), Turned> {
         self.check(call).map_err(Turned::Wrong)?;
+        if let Some(refusal) = self.tool.refusal(&call.arguments) {
+            watch.notes().decision(|| format!("refused: {refusal}"));
+            return Err(Turned::Away(Box::new(ToolResult::error(refusal.to_string()))));
+        }
         let Some(approval) = &self.approval else { return Ok(()) };
         tokio::select! {
             biased;

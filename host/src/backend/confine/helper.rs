@@ -155,7 +155,9 @@ fn wait(process: Pid) {
 
 /// What every child gets, whatever the layers.
 fn hygiene(policy: &Policy) -> Result<()> {
-    setsid().context("cannot begin a session")?;
+    if !policy.terminal {
+        setsid().context("cannot begin a session")?;
+    }
     // Where this is not allowed the child is no worse off than haft.
     let _ = fs::write("/proc/self/oom_score_adj", EXPENDABLE);
     // One byte: no file is written, and no program that collects them is started either.
@@ -199,7 +201,9 @@ fn map(path: &str, line: impl Display) -> Result<()> {
 /// Lays the remaining layers around this process, waits for the job and becomes it.
 fn command(policy: &Policy, job: &OwnedFd) -> Result<std::convert::Infallible> {
     // A group of its own: what a command sends to its group does not reach the watcher.
-    setsid().context("cannot begin a session")?;
+    if !policy.terminal {
+        setsid().context("cannot begin a session")?;
+    }
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie itself to its parent")?;
     confine(policy)?;
     wire::send(job, READY, &[], NONE).context("cannot tell that it is ready")?;

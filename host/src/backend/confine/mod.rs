@@ -75,6 +75,8 @@ struct State {
     proven: bool,
     /// Why there are no namespaces, where there are none.
     missing: Option<String>,
+    /// Whether children stay in the session of the terminal.
+    terminal: bool,
     /// Whether to keep a helper in waiting.
     ahead: bool,
     ready: Option<Ready>,
@@ -126,9 +128,31 @@ impl Confiner {
     }
 
     fn of(programs: Programs, layers: Layers, strict: bool) -> Self {
-        let state =
-            Mutex::new(State { programs, layers, proven: strict, missing: None, ahead: false, ready: None });
+        let state = Mutex::new(State {
+            programs,
+            layers,
+            proven: strict,
+            missing: None,
+            terminal: false,
+            ahead: false,
+            ready: None,
+        });
         Self(Arc::new(Inner { strict, state }))
+    }
+
+    /// Leaves children in the session of the terminal that haft was started at, whose keys then reach
+    /// them. Only where that terminal is nobody else's: a pane that was made for them.
+    #[must_use]
+    pub fn at_terminal(self) -> Self {
+        self.state(|state| state.terminal = true);
+        self
+    }
+
+    /// The same helper without any layer: it watches over children and does not confine them.
+    #[must_use]
+    pub fn without_layers(&self) -> Self {
+        let programs = self.state(|state| state.programs.again());
+        Self::of(programs, Layers::NONE, true)
     }
 
     /// The layers in use, as far as they have been tried.
@@ -254,7 +278,8 @@ impl Confiner {
     }
 
     fn policy(&self, grant: &Grant) -> Result<Policy, ConfineError> {
-        let policy = Policy::new(grant, self.layers());
+        let terminal = self.state(|state| state.terminal);
+        let policy = Policy { terminal, ..Policy::new(grant, self.layers()) };
         if self.0.strict {
             return Ok(policy);
         }

@@ -23,6 +23,8 @@ pub(super) struct Policy {
     pub(super) fixed: Vec<PathBuf>,
     pub(super) network: bool,
     pub(super) unix_sockets: bool,
+    /// Whether it stays in the session of the terminal that it was started at.
+    pub(super) terminal: bool,
     /// Open files that the child may have, unless it asks for more.
     pub(super) open_files: Option<u64>,
 }
@@ -39,6 +41,7 @@ impl Policy {
             fixed: with_aliases(paths(grant.fixed())),
             network: grant.network(),
             unix_sockets: grant.unix_sockets(),
+            terminal: false,
             open_files: crate::backend::open_files::original(),
         }
     }

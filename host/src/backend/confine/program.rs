@@ -41,6 +41,11 @@ impl Programs {
         Self { itself: ITSELF.into(), small }
     }
 
+    /// The same program, without the small one.
+    pub(super) fn again(&self) -> Self {
+        Self::only(self.itself.clone())
+    }
+
     /// What to start for `policy`. A tool that may write the small program's file could make it
     /// another one; that of a running program the kernel keeps from being written.
     pub(super) fn for_policy(&self, policy: &Policy) -> PathBuf {

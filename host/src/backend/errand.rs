@@ -1,0 +1,255 @@
+//! Runs one script on a target and hears it to its end. It refuses to take the end of a messenger
+//! for the end of the script: only the script's last line says that.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::carrier::{Carrier, Line, Whose};
+use super::confine::{News, Session};
+use super::error::BackendError;
+use super::marker::Marker;
+use super::process::{ProcessError, watch};
+use super::script::Script;
+use super::start::{command, started};
+use super::{Out, Stream};
+
+/// How long a script may take to stop what it started, once it was hung up on: TERM, a grace of a
+/// second, KILL, and some for a slow connection.
+const HANG_UP: Duration = Duration::from_secs(5);
+/// How long a messenger's pipes are read on after it has ended.
+const DRAIN: Duration = Duration::from_millis(300);
+/// How long standard output is read on after the last line.
+const REST: Duration = Duration::from_secs(2);
+/// How long stopping a messenger may take.
+const STOP: Duration = Duration::from_secs(3);
+/// What one read takes at most; the capacity of a pipe.
+const CHUNK: usize = 64 << 10;
+/// Bytes of what a messenger says that are kept to explain a failure.
+const MAX_WORDS: usize = 2000;
+
+/// What a script is given on standard input after itself.
+#[derive(Debug)]
+pub(super) enum Feed {
+    /// Nothing, and no end: it ends when the script is no longer wanted.
+    Open,
+    /// This, and then the end.
+    Data(Vec<u8>),
+}
+
+/// How an errand ended.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// What the script said with its last line.
+    Said(String),
+    /// The script was stopped, or nobody heard its last line after it was asked to stop.
+    Stopped,
+}
+
+/// Runs `script`. When `stop` is cancelled it is hung up on and has a few seconds to end.
+pub(super) async fn run(
+    carrier: &dyn Carrier,
+    whose: Whose<'_>,
+    script: &Script,
+    feed: Feed,
+    out: &dyn Out,
+    stop: &CancellationToken,
+) -> Result<Report, BackendError> {
+    let line = carrier.line(whose).await?;
+    let heard = Heard { out, state: Mutex::new((Marker::new(script.nonce()), Vec::new())) };
+    let mut messenger = Messenger::start(line, script, feed).await?;
+    let is_over = tokio::select! {
+        biased;
+        () = messenger.hear(&heard) => true,
+        () = stop.cancelled() => false,
+    };
+    if !is_over {
+        messenger.hang_up();
+        // What does not end by then is stopped here, and that is all that can be done.
+        let _: Result<(), _> = timeout(HANG_UP, messenger.hear(&heard)).await;
+    }
+    messenger.end(&heard).await;
+    let (said, words) = heard.finish();
+    match said {
+        Some(said) => Ok(Report::Said(said)),
+        None if !is_over => Ok(Report::Stopped),
+        None => Err(BackendError::Unreachable(carrier.lost(words.trim()).await)),
+    }
+}
+
+/// What an errand writes: the streams to whoever listens, the last line for itself.
+struct Heard<'a> {
+    out: &'a dyn Out,
+    /// The marker, and the first words on standard error.
+    state: Mutex<(Marker, Vec<u8>)>,
+}
+
+impl Heard<'_> {
+    fn take(&self, stream: Stream, bytes: &[u8]) {
+        if stream == Stream::Output {
+            return self.out.take(stream, bytes);
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (marker, words) = &mut *state;
+        marker.push(bytes, |text| errors(self.out, words, text));
+    }
+
+    fn is_over(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0.is_whole()
+    }
+
+    fn finish(self) -> (Option<String>, String) {
+        let (marker, mut words) = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let said = marker.finish(|text| errors(self.out, &mut words, text));
+        (said, String::from_utf8_lossy(&words).into_owned())
+    }
+}
+
+/// Passes on what is no part of the last line, and keeps the first words of it.
+fn errors(out: &dyn Out, words: &mut Vec<u8>, text: &[u8]) {
+    let room = MAX_WORDS.saturating_sub(words.len());
+    words.extend(text.iter().take(room));
+    if !text.is_empty() {
+        out.take(Stream::Errors, text);
+    }
+}
+
+/// The process that carries an errand. Dropping it ends it.
+struct Messenger {
+    session: Session,
+    streams: [Option<Receiver>; 2],
+    /// Writes the input and then holds it open.
+    input: Option<JoinHandle<()>>,
+    ended: bool,
+    gone: bool,
+    /// Held until the end.
+    _place: Option<tokio::sync::OwnedSemaphorePermit>,
+}
+
+impl Drop for Messenger {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+impl Messenger {
+    async fn start(line: Line, script: &Script, feed: Feed) -> Result<Self, ProcessError> {
+        let command = command(&line.program, &line.arguments, &line.environment, &line.grant)?;
+        let pipe = || io::pipe().map_err(watch("open a pipe"));
+        let ((theirs, input), (output, their_output), (errors, their_errors)) = (pipe()?, pipe()?, pipe()?);
+        let receiver = |pipe: io::PipeReader| Receiver::from_owned_fd(OwnedFd::from(pipe));
+        let streams =
+            [receiver(output), receiver(errors)].map(|stream| stream.map_err(watch("read from a pipe")));
+        let [output, errors] = streams;
+        let input = Sender::from_owned_fd(input.into()).map_err(watch("write to a pipe"))?;
+        let pipes = [theirs.into(), their_output.into(), their_errors.into()];
+        let session = started(&line.confiner, &line.grant, &command, pipes).await?;
+        line.confiner.refill(&line.grant);
+        let input = tokio::spawn(fed(input, script.clone(), feed));
+        let streams = [Some(output?), Some(errors?)];
+        Ok(Self { session, streams, input: Some(input), ended: false, gone: false, _place: line.place })
+    }
+
+    /// Ends its input: what it was sent for is no longer wanted.
+    fn hang_up(&mut self) {
+        if let Some(input) = self.input.take() {
+            input.abort();
+        }
+    }
+
+    /// Reads until the last line is there, or it has ended and can write no more.
+    async fn hear(&mut self, heard: &Heard<'_>) {
+        let Self { session, streams, ended, gone, .. } = self;
+        let mut both = std::pin::pin!(read_both(streams, heard));
+        while !*ended {
+            tokio::select! {
+                biased;
+                _ = &mut both => break,
+                news = session.news() => {
+                    *gone = !matches!(&news, Ok(News::Ended(ended)) if ended.left);
+                    *ended = true;
+                }
+            }
+        }
+        // A process that escaped may hold the pipes open for ever.
+        let _: Result<_, _> = timeout(DRAIN, both).await;
+    }
+
+    /// Ends what is left, reading on so that nothing is held up.
+    async fn end(&mut self, heard: &Heard<'_>) {
+        self.hang_up();
+        if self.gone || (!self.ended && self.ended_soon().await) || self.session.stop().is_err() {
+            return;
+        }
+        let session = &mut self.session;
+        let gone = async { while matches!(session.news().await, Ok(News::Ended(_))) {} };
+        let reading = timeout(DRAIN, read_both(&mut self.streams, heard));
+        // What is not gone by then the kernel cannot end.
+        let _: Result<_, _> = timeout(STOP, async { tokio::join!(gone, reading) }).await;
+    }
+
+    /// Whether it ends by itself within a moment, as it does when the script has ended.
+    async fn ended_soon(&mut self) -> bool {
+        match timeout(DRAIN, self.session.news()).await {
+            Ok(news) => !matches!(news, Ok(News::Ended(ended)) if ended.left),
+            Err(_) => false,
+        }
+    }
+}
+
+/// Writes the script and what follows it. The input stays open while this is not dropped.
+async fn fed(mut input: Sender, script: Script, feed: Feed) {
+    // Whoever does not read any more has ended, which is noticed elsewhere.
+    let _ = match feed {
+        Feed::Open => {
+            let written = input.write_all(&script.alone()).await;
+            std::future::pending::<()>().await;
+            written
+        }
+        Feed::Data(data) => match input.write_all(&script.before_data()).await {
+            Ok(()) => input.write_all(&data).await,
+            failed => failed,
+        },
+    };
+}
+
+/// Reads both streams to their ends. Once the last line is there the rest is on its way: a process
+/// that escaped may hold the other stream open for ever.
+async fn read_both(streams: &mut [Option<Receiver>; 2], heard: &Heard<'_>) {
+    let [output, errors] = streams;
+    let mut output = std::pin::pin!(read(output, Stream::Output, heard));
+    let mut errors = std::pin::pin!(read(errors, Stream::Errors, heard));
+    tokio::select! {
+        () = &mut output => errors.await,
+        () = &mut errors => drop(timeout(REST, output).await),
+    }
+}
+
+/// Reads a stream to its end, or until the last line of the errand is there.
+async fn read(pipe: &mut Option<Receiver>, stream: Stream, heard: &Heard<'_>) {
+    let mut buffer = vec![0; CHUNK].into_boxed_slice();
+    while let Some(open) = &pipe {
+        // An error of either means that the pipe gives no more.
+        let read = match open.readable().await {
+            Ok(()) => open.try_read(&mut buffer),
+            Err(error) => Err(error),
+        };
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(count) if count > 0 => {
+                heard.take(stream, buffer.get(..count).unwrap_or_default());
+                if stream == Stream::Errors && heard.is_over() {
+                    return;
+                }
+            }
+            Ok(_) | Err(_) => *pipe = None,
+        }
+    }
+}

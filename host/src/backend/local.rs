@@ -1,0 +1,61 @@
+//! This machine as a target. What a model's commands may do is what the kernel's sandbox lets them;
+//! haft's own messengers, which handle panes, run outside of it. It refuses to run a command of a
+//! model without the sandbox.
+
+use async_trait::async_trait;
+
+use super::carrier::{Carrier, Line, Whose, messenger, shell};
+use super::error::BackendError;
+use super::lookup::find_on_path;
+use super::{Ground, confine::Confiner};
+
+/// This machine.
+#[derive(Debug)]
+pub(super) struct Local {
+    confiner: Confiner,
+    messengers: Confiner,
+}
+
+impl Local {
+    pub(super) fn new(ground: &Ground) -> Self {
+        Self { confiner: ground.confiner.clone(), messengers: ground.messengers.clone() }
+    }
+}
+
+#[async_trait]
+impl Carrier for Local {
+    fn name(&self) -> String {
+        "local".into()
+    }
+
+    fn kind(&self) -> &'static str {
+        "local"
+    }
+
+    fn confinement(&self) -> String {
+        self.confiner.describe()
+    }
+
+    async fn line(&self, whose: Whose<'_>) -> Result<Line, BackendError> {
+        let [name, arguments @ ..] = shell();
+        let program = name.to_str().and_then(find_on_path);
+        let program = program.ok_or_else(|| BackendError::Missing("`sh` is not on PATH".into()))?;
+        let line = messenger(&self.messengers, program, arguments.into());
+        Ok(match whose {
+            Whose::Haft => line,
+            Whose::Model(grant) => Line {
+                environment: Vec::new(),
+                confiner: self.confiner.clone(),
+                grant: grant.clone(),
+                ..line
+            },
+        })
+    }
+
+    async fn lost(&self, words: &str) -> String {
+        match words {
+            "" => "the command ended before it could be told how".into(),
+            words => format!("the command could not be run: {words}"),
+        }
+    }
+}

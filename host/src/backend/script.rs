@@ -1,0 +1,125 @@
+//! Scripts for a target's `sh`: values quoted so that nothing in them is taken for anything else, and
+//! the two ways in which a shell is handed a script. It refuses to put a value on a command line,
+//! where others would see it and the login shell of the target would read it first.
+//!
+//! A shell is started with [`BOOT`], in which no shell finds anything to expand, and hears the rest
+//! on its standard input.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::{self, Read};
+
+/// What the target's shell is started with: it runs the first line that it reads.
+pub(super) const BOOT: &str = r#"IFS= read -r haft; eval "$haft""#;
+
+/// Parts of scripts that haft brings.
+pub(super) const PLAIN: &str = include_str!("scripts/plain.sh");
+pub(super) const TMUX: &str = include_str!("scripts/tmux.sh");
+pub(super) const OPEN: &str = include_str!("scripts/open.sh");
+pub(super) const FOLLOW: &str = include_str!("scripts/follow.sh");
+pub(super) const PANE: &str = include_str!("scripts/pane.sh");
+pub(super) const DISPATCH: &str = include_str!("scripts/dispatch.sh");
+pub(super) const FILE: &str = include_str!("scripts/file.sh");
+pub(super) const READ: &str = include_str!("scripts/read.sh");
+pub(super) const WRITE: &str = include_str!("scripts/write.sh");
+pub(super) const SCREEN: &str = include_str!("scripts/screen.sh");
+pub(super) const CAPTURE: &str = include_str!("scripts/capture.sh");
+pub(super) const KEYS: &str = include_str!("scripts/keys.sh");
+
+/// Bytes of a name that nobody can guess.
+const RANDOM: usize = 16;
+
+/// A script under way, with the word that its last line begins with.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    text: String,
+    nonce: String,
+}
+
+impl Script {
+    /// An empty one.
+    pub(super) fn new() -> io::Result<Self> {
+        let nonce = unguessable()?;
+        Ok(Self { text: String::new(), nonce: nonce.clone() }.with("nonce", &nonce))
+    }
+
+    /// Sets the variable `haft_NAME`.
+    #[must_use]
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(self.text, "haft_{name}={}", quoted(value));
+        self
+    }
+
+    /// Adds a part as it is.
+    #[must_use]
+    pub(super) fn then(mut self, part: &str) -> Self {
+        self.text.push_str(part);
+        self.text.push('\n');
+        self
+    }
+
+    /// What the last line on standard error begins with.
+    pub(super) fn nonce(&self) -> &str {
+        &self.nonce
+    }
+
+    /// The whole of it, for a shell that is given it as an argument.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The first bytes on standard input where nothing but the end is to follow.
+    pub(super) fn alone(&self) -> Vec<u8> {
+        format!("eval \"$(head -c {})\"\n{}", self.text.len(), self.text).into_bytes()
+    }
+
+    /// The first bytes on standard input where data follows: one line, since a shell reads a line
+    /// byte by byte and takes nothing of what comes after.
+    pub(super) fn before_data(&self) -> Vec<u8> {
+        let escaped = self.text.replace('\\', "\\\\").replace('\n', "\\n");
+        format!("eval \"$(printf %b {})\"\n", quoted(&escaped)).into_bytes()
+    }
+}
+
+/// `value` as one word of any shell that knows single quotes.
+pub(super) fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+/// A word of hexadecimal digits that nobody can guess.
+pub(super) fn unguessable() -> io::Result<String> {
+    let mut bytes = [0; RANDOM];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_one_word_whatever_it_holds() {
+        assert_eq!(quoted("a'b"), r"'a'\''b'");
+        assert_eq!(quoted("$(id)\n`x` \\"), "'$(id)\n`x` \\'");
+    }
+
+    /// FL02: what comes before data is one line, whatever it says.
+    #[test]
+    fn fl02_a_script_before_data_is_one_line() {
+        let script = Script::new().unwrap().with("path", "a\nb\\n'c").then("echo");
+        let line = script.before_data();
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(line.ends_with(b"\n"));
+    }
+
+    #[test]
+    fn mk04_no_two_scripts_end_with_the_same_word() {
+        let (one, two) = (Script::new().unwrap(), Script::new().unwrap());
+        assert!(one.nonce().len() == 32 && one.nonce() != two.nonce());
+    }
+}

@@ -1,0 +1,67 @@
+//! `haft exec`: one command, confined as the program's `bash` is. Its streams and its exit code are
+//! the command's own.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{Common, Exit};
+use crate::backend::attached::{self, Rights};
+use crate::backend::confine::Confiner;
+use crate::backend::lookup::find_on_path;
+use crate::cli::terminal::Terminal;
+use crate::grant::Grant;
+use crate::program::{Options, Program, Target};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft exec -- make test
+  haft exec --terminal -- bash")]
+pub(super) struct Exec {
+    /// Leave it in the session of the terminal, whose keys then reach it: for shells
+    #[arg(long)]
+    terminal: bool,
+    /// Rights instead of the program's, as haft writes them for panes
+    #[arg(long, hide = true)]
+    rights: Option<String>,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// How a shell tells of a command that a signal ended.
+const SIGNALLED: i32 = 128;
+
+impl Exec {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let (grant, confiner) = self.rights(common, terminal).await?;
+        let [program, arguments @ ..] = self.command.as_slice() else { return Ok(Exit::Usage) };
+        let name = program.to_string_lossy();
+        let path = if name.contains('/') { Some(PathBuf::from(program)) } else { find_on_path(&name) };
+        let path = path.with_context(|| format!("`{name}` was not found in PATH"))?;
+        let status = attached::run(&confiner, &grant, &path, arguments, self.terminal).await?;
+        let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
+        Ok(Exit::Child(u8::try_from(code).unwrap_or(u8::MAX)))
+    }
+
+    async fn rights(&self, common: &Common, terminal: Terminal) -> anyhow::Result<(Grant, Confiner)> {
+        if let Some(rights) = &self.rights {
+            let rights: Rights =
+                serde_json::from_str(rights).context("`--rights` is not what haft writes")?;
+            return Ok((
+                rights.grant().context("cannot find the directories of `--rights`")?,
+                rights.confiner(),
+            ));
+        }
+        let target = Target { here: true, ..Target::default() };
+        // The name of a tool that nothing has to be loaded for.
+        let only = Some(crate::native::bash::NAME.to_owned());
+        let options = Options { only, target, ..common.options(terminal, false)? };
+        let program = Program::load(&options).await?;
+        Ok((program.grant.clone(), program.confiner.clone()))
+    }
+}

@@ -1,0 +1,166 @@
+//! Commands that are not run whoever asks for them: a guard against mistakes, before anybody is asked.
+//! It refuses by what a command says, which a shell has many ways to say differently; what keeps a
+//! command from doing harm is the sandbox, the container, the account.
+
+/// What is denied where program.toml says nothing.
+pub const DEFAULT: &[&str] = &[
+    "rm -rf /",
+    "rm -rf /*",
+    "mkfs*",
+    "shutdown",
+    "reboot",
+    "halt",
+    "poweroff",
+    "dd of=/dev/*",
+    ":(){ :|:& };:",
+];
+
+/// Words that another command may follow.
+const PREFIXES: &[&str] =
+    &["sudo", "doas", "env", "nohup", "time", "command", "exec", "nice", "setsid", "then", "do", "else", "!"];
+
+/// Characters with which one command ends and another begins.
+const BORDERS: &[char] = &[';', '&', '|', '\n', '(', ')', '{', '}', '`'];
+
+/// Patterns of commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Denied(Vec<String>);
+
+impl Denied {
+    /// These patterns. A pattern is a command line: its program, options and operands all have to be
+    /// there, in any order; `*` at the end of a word stands for anything. One with `(`, `|` or `;` is
+    /// looked for as it stands, spaces aside.
+    pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self(patterns.into_iter().map(Into::into).collect())
+    }
+
+    /// Why a command is not run.
+    pub fn refusal(&self, command: &str) -> Option<String> {
+        let pattern = self.0.iter().find(|pattern| is_meant(pattern, command))?;
+        Some(format!("command blocked by shell_deny pattern `{pattern}`"))
+    }
+}
+
+fn is_meant(pattern: &str, command: &str) -> bool {
+    if pattern.contains(BORDERS) {
+        let dense = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        return dense(command).contains(&dense(pattern));
+    }
+    let pattern = Words::of(pattern);
+    command.split(BORDERS).map(Words::of).any(|words| pattern.are_in(&words))
+}
+
+/// A simple command: its program, the letters of its short options, its long ones and its operands.
+#[derive(Debug, Default)]
+struct Words {
+    program: String,
+    letters: Vec<char>,
+    others: Vec<String>,
+}
+
+impl Words {
+    fn of(text: &str) -> Self {
+        let all = text.split_whitespace().map(|word| word.replace(['\'', '"', '\\'], ""));
+        let is_before =
+            |word: &String| PREFIXES.contains(&word.as_str()) || word.starts_with('-') || is_setting(word);
+        let mut rest = all.skip_while(is_before);
+        let program = rest.next().unwrap_or_default();
+        let program = program.rsplit('/').next().unwrap_or_default().to_owned();
+        let mut words = Self { program, ..Self::default() };
+        for word in rest {
+            match word.strip_prefix('-') {
+                Some(letters) if !letters.is_empty() && !letters.starts_with('-') => {
+                    words.letters.extend(letters.chars())
+                }
+                _ => words.others.push(match word.as_str() {
+                    "--recursive" => {
+                        words.letters.push('r');
+                        continue;
+                    }
+                    "--force" => {
+                        words.letters.push('f');
+                        continue;
+                    }
+                    _ => word,
+                }),
+            }
+        }
+        words
+    }
+
+    fn are_in(&self, other: &Self) -> bool {
+        matches(&self.program, &other.program)
+            && self
+                .letters
+                .iter()
+                .all(|letter| other.letters.iter().any(|own| own.eq_ignore_ascii_case(letter)))
+            && self.others.iter().all(|word| other.others.iter().any(|own| matches(word, own)))
+    }
+}
+
+/// `NAME=value` before a command.
+fn is_setting(word: &str) -> bool {
+    let name = word.split_once('=').map(|(name, _)| name);
+    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+}
+
+fn matches(pattern: &str, word: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        // `/*` is what a shell would make of it, and itself.
+        Some("/") => word == "/*",
+        Some(beginning) => word.starts_with(beginning),
+        None => pattern == word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RS08
+    #[test]
+    fn rs08_a_denied_command_is_found_however_it_is_written() {
+        let denied = Denied::new(DEFAULT.iter().copied());
+        for command in [
+            "rm -rf /",
+            "rm -r -f /",
+            "rm -fr /",
+            "sudo rm -Rf /",
+            "cd /; rm -rf /*",
+            "rm --recursive --force /",
+            "/sbin/reboot",
+            "true && shutdown -h now",
+            "mkfs.ext4 /dev/sda1",
+            "dd if=x of=/dev/sda",
+            ":(){ :|:& };:",
+            "X=1 reboot",
+            "if true; then reboot; fi",
+            "echo $(reboot)",
+            ":() { : | : & } ; :",
+            "'reboot'",
+        ] {
+            assert!(denied.refusal(command).is_some(), "{command}");
+        }
+        assert_eq!(denied.refusal("reboot").unwrap(), "command blocked by shell_deny pattern `reboot`");
+    }
+
+    /// RS08: what only mentions one is not denied.
+    #[test]
+    fn rs08_what_only_mentions_one_is_run() {
+        let denied = Denied::new(DEFAULT.iter().copied());
+        for command in [
+            "grep reboot log",
+            "rm -rf /tmp/x",
+            "rm -rf ./",
+            "echo shutdown",
+            "dd if=/dev/zero of=file",
+            "ls /",
+            "rm -f /tmp/a",
+            "cat mkfs.md",
+            "git commit -m 'reboot the build'",
+        ] {
+            assert_eq!(denied.refusal(command), None, "{command}");
+        }
+        assert_eq!(Denied::default().refusal("reboot"), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! From what program.toml and the command line say to the backend that commands run on. Where one was
+//! chosen and cannot be had nothing runs: on another machine it would be somebody else's files.
+
+use std::sync::Arc;
+
+use super::{Options, Places};
+use crate::backend::confine::Confiner;
+use crate::backend::{self, Backend, BackendError, Choice, Engine, Ground, Place};
+use crate::grant::Grant;
+use crate::manifest::{BackendTable, ContainerEngine, Manifest};
+use crate::native::is_of_target;
+use crate::report::{Problem, Report};
+
+/// The target that somebody names on the command line, in the place of `[backend]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// A running container.
+    pub container: Option<String>,
+    /// A host, as ssh is told it.
+    pub ssh: Option<String>,
+    /// Whether in a pane of tmux.
+    pub tmux: Option<bool>,
+    /// The session of tmux.
+    pub session: Option<String>,
+    /// Whether commands run on this machine whatever `[backend]` says.
+    pub here: bool,
+}
+
+/// The backend of a program; `None` where commands run on this machine as `bash` does it.
+pub(super) async fn backend(
+    manifest: &Manifest,
+    options: &Options,
+    places: &Places,
+    confiner: &Confiner,
+    grant: &Grant,
+) -> anyhow::Result<Option<Arc<dyn Backend>>> {
+    let Some(choice) = choice(manifest, &options.target, places) else { return Ok(None) };
+    let is_wanted = options.only.as_deref().is_none_or(is_of_target);
+    if !is_wanted || options.known_only {
+        return Ok(None);
+    }
+    places.own()?;
+    let ground = Ground {
+        confiner: confiner.clone(),
+        messengers: confiner.without_layers(),
+        haft: std::env::current_exe()?,
+        state: places.state.clone(),
+        grant: grant.clone(),
+    };
+    match backend::connect(&choice, &ground).await {
+        Ok(backend) => Ok(Some(backend)),
+        Err(error) => Err(report(&error).into()),
+    }
+}
+
+/// What was chosen, if anything was.
+pub(super) fn choice(manifest: &Manifest, target: &Target, places: &Places) -> Option<Choice> {
+    let written = &manifest.backend;
+    if target.here {
+        return None;
+    }
+    let named = match (&target.container, &target.ssh) {
+        (Some(name), _) => Some(Place::Container { name: name.clone(), engine: None }),
+        (None, Some(host)) => Some(Place::Ssh { target: host.clone(), config: None }),
+        (None, None) => None,
+    };
+    let choice = match named {
+        // What `[backend]` says of another place is not meant for this one.
+        Some(place) => Choice { place, ..Choice::default() },
+        None => of_table(manifest, written, places),
+    };
+    let choice = Choice {
+        tmux: target.tmux.or(choice.tmux),
+        session: target.session.clone().or(choice.session),
+        ..choice
+    };
+    let is_chosen = choice.place != Place::Local || choice.tmux == Some(true) || written.target_tools;
+    is_chosen.then_some(choice)
+}
+
+fn of_table(manifest: &Manifest, table: &BackendTable, places: &Places) -> Choice {
+    let engine = table.engine.map(|engine| match engine {
+        ContainerEngine::Docker => Engine::Docker,
+        ContainerEngine::Podman => Engine::Podman,
+    });
+    let config = table.ssh_config.as_ref().map(|path| {
+        let path = manifest.resolve(&path.value, &places.home);
+        std::path::absolute(&path).unwrap_or(path)
+    });
+    let place = match (&table.container, &table.ssh) {
+        (Some(name), _) => Place::Container { name: name.clone(), engine },
+        (None, Some(target)) => Place::Ssh { target: target.clone(), config },
+        (None, None) => Place::Local,
+    };
+    Choice {
+        place,
+        tmux: table.tmux,
+        session: table.session.clone(),
+        shell: table.shell.clone(),
+        directory: table.directory.clone(),
+        files: table.files.clone(),
+    }
+}
+
+fn report(error: &BackendError) -> Report {
+    let text = error.to_string();
+    let mut parts = text.split("\nhint: ");
+    let problem = Problem::new(parts.next().unwrap_or_default());
+    Report::from(parts.fold(problem, Problem::hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn chosen(text: &str, target: &Target) -> Option<Choice> {
+        let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
+        choice(&manifest, target, &Places::of_this_machine().unwrap())
+    }
+
+    /// BE01: the command line and program.toml choose; nothing said is this machine.
+    #[test]
+    fn be01_the_backend_is_the_one_that_was_chosen() {
+        let none = Target::default();
+        assert_eq!(chosen("", &none), None);
+        let tmux = Target { tmux: Some(true), session: Some("work".into()), ..Target::default() };
+        let choice = chosen("", &tmux).unwrap();
+        assert_eq!((choice.place, choice.session.as_deref()), (Place::Local, Some("work")));
+        let text = "[backend]\nssh = \"me@host\"\ndirectory = \"/srv\"\nfiles = [\"/srv\"]\n";
+        let choice = chosen(text, &none).unwrap();
+        assert!(matches!(&choice.place, Place::Ssh { target, .. } if target == "me@host"));
+        assert_eq!(choice.directory.as_deref(), Some("/srv"));
+        let container = Target { container: Some("web".into()), ..Target::default() };
+        let choice = chosen(text, &container).unwrap();
+        assert!(matches!(&choice.place, Place::Container { name, engine: None } if name == "web"));
+        assert_eq!((choice.directory, choice.files), (None, None));
+        assert_eq!(chosen(text, &Target { here: true, ..Target::default() }), None);
+        assert!(chosen("[backend]\ntarget_tools = true\n", &none).is_some());
+    }
+}
