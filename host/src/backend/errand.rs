@@ -171,7 +171,7 @@ impl Messenger {
         while !*ended {
             tokio::select! {
                 biased;
-                _ = &mut both => break,
+                () = &mut both => return,
                 news = session.news() => {
                     *gone = !matches!(&news, Ok(News::Ended(ended)) if ended.left);
                     *ended = true;
