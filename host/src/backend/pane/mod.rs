@@ -32,9 +32,9 @@ use super::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
 use super::{Backend, Ended, Ground, How, Out, Stream, Task, detached};
 use crate::tool::Context;
 
-/// How long the pane's shell may take to begin a command: a shell that has just started reads its
-/// files first. Seconds, as the target's `sleep` takes them.
-const PATIENCE: &str = "15";
+/// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
+/// files first.
+const PATIENCE: &str = "150";
 /// How long haft's own errands on the target may take.
 const ERRAND: Duration = Duration::from_secs(30);
 /// How long the end of a command is waited for when haft ends.
@@ -152,7 +152,7 @@ impl Paned {
                 crate::report::plain(what)
             )),
             ("!late", _) => BackendError::Busy(format!(
-                "the shell in the pane of session `{name}` did not begin the command within {PATIENCE} s, and it will \
+                "the shell in the pane of session `{name}` did not begin the command in time, and it will \
                  not be run: look at the pane with `capture-pane`"
             )),
             _ => self.failed(&crate::report::plain(said)),

@@ -20,7 +20,13 @@ mkfifo "$haft_d/o" "$haft_d/e" "$haft_d/out" "$haft_d/err" "$haft_d/events" "$ha
 exec 3<&0 </dev/null 8<>"$haft_d/events" 9<>"$haft_d/lease"
 ( IFS= read -r haft_word <&3; echo stop >&8 ) >/dev/null 2>&1 9>&- &
 haft_watch=$!
-( sleep "$haft_patience"; echo late >&8 ) >/dev/null 2>&1 3<&- 9>&- &
+(
+    while [ "$haft_patience" -gt 0 ] && [ -e "$haft_d/ready" ]; do
+        sleep 0.1 2>/dev/null || sleep 1
+        haft_patience=$((haft_patience - 1))
+    done
+    echo late >&8
+) >/dev/null 2>&1 3<&- 9>&- &
 haft_late=$!
 if [ -z "$haft_alone" ]; then
     ( cat "$haft_d/out"; echo end >&8 ) 2>/dev/null 3<&- 9>&- &
@@ -30,19 +36,31 @@ haft_tm if-shell -F -t "$haft_pane" '#{pane_in_mode}' "send-keys -t $haft_pane -
     send-keys -t "$haft_pane" C-e C-u \; send-keys -t "$haft_pane" -l -- " sh $haft_d/run" \; \
     send-keys -t "$haft_pane" Enter >/dev/null 2>&1 || haft_end '!pane'
 haft_ends=0
+haft_begun=
+haft_unwanted=
+# Only a pane's part that holds the lease hears of its end.
+haft_stop() {
+    haft_unwanted=yes
+    if [ -n "$haft_begun" ]; then exec 9>&-; fi
+}
+haft_give_up() {
+    if mv "$haft_d/ready" "$haft_d/gone" 2>/dev/null; then
+        kill -KILL $haft_watch $haft_late 2>/dev/null
+        haft_end '!late'
+    fi
+}
 while [ $haft_ends -lt 2 ] && read -r haft_word <&8; do
     case $haft_word in
         started)
-            kill -KILL $haft_late 2>/dev/null
+            haft_begun=yes
+            [ -z "$haft_unwanted" ] || haft_stop
             [ -z "$haft_alone" ] || { kill -KILL $haft_watch 2>/dev/null; haft_end 0 "$haft_pane"; }
             ;;
-        late)
-            if mv "$haft_d/ready" "$haft_d/gone" 2>/dev/null; then
-                kill -KILL $haft_watch 2>/dev/null
-                haft_end '!late'
-            fi
+        late) haft_give_up ;;
+        stop)
+            haft_give_up
+            haft_stop
             ;;
-        stop) exec 9>&- ;;
         end) haft_ends=$((haft_ends + 1)) ;;
     esac
 done

@@ -10,9 +10,13 @@ marked() {
         kill "-$1" "${f%/*}"
     done
 } 2>/dev/null
+# The lease is held by whoever follows; without it nothing runs.
+(sleep 10; [ -e "$d/leased" ] || kill -KILL -$$) >/dev/null 2>&1 </dev/null &
+exec 9<"$d/lease"
+: >"$d/leased"
 (
     trap '' INT QUIT TERM HUP
-    read -r x <"$d/lease"
+    read -r x <&9
     kill -TERM -$$
     marked TERM
     sleep 1
@@ -24,13 +28,13 @@ marked() {
 w=$!
 echo started >"$d/events"
 cat "$d/shown"
-(trap '' INT QUIT TERM; exec tee "$d/out") <"$d/o" &
+(trap '' INT QUIT TERM; exec tee "$d/out") <"$d/o" 9<&- &
 a=$!
-(trap '' INT QUIT TERM; exec tee "$d/err" >&2) <"$d/e" &
+(trap '' INT QUIT TERM; exec tee "$d/err" >&2) <"$d/e" 9<&- &
 b=$!
 # Held open until the code is there: whoever reads to the end finds it.
 exec 6>"$d/o" 7>"$d/e"
-HAFT_JOB=$m sh "$d/command" >&6 2>&7 6>&- 7>&-
+HAFT_JOB=$m sh "$d/command" >&6 2>&7 6>&- 7>&- 9<&-
 c=$?
 # What it left in its group: asked to end, and ended a moment later.
 (trap '' INT QUIT TERM; exec 6>&- 7>&-; sleep 1; kill -KILL -$$) >/dev/null 2>&1 </dev/null &

@@ -23,10 +23,12 @@ haft_idle() {
     set -f
     set -- $(tr '\000' '\n' <"/proc/$6/cmdline")
     set +f
+    IFS=' '
+    haft_busy=$*
     IFS=$haft_old
-    haft_busy=${1##*/}
-    if [ "$haft_busy" = busybox ]; then shift; haft_busy=$1; fi
-    case ${haft_busy#-} in
+    haft_word=${1##*/}
+    if [ "$haft_word" = busybox ]; then shift; haft_word=$1; fi
+    case ${haft_word#-} in
         sh | bash | dash | ash | zsh | ksh | mksh | fish | csh | tcsh) ;;
         *) return 1 ;;
     esac
