@@ -38,6 +38,11 @@ impl Home {
         self.directory.path().join("work")
     }
 
+    /// Where haft keeps its state.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.directory.path().join(".local/state/haft")
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.work().join(name), text).unwrap();
     }
@@ -63,7 +68,7 @@ impl Home {
 
     /// What a person sees who types `typed` to haft at a terminal; `None` where there is no
     /// program to make one.
-    fn at_a_terminal(&self, arguments: &[&str], typed: &str) -> Option<String> {
+    pub(crate) fn at_a_terminal(&self, arguments: &[&str], typed: &str) -> Option<String> {
         let Some(script) = haft::backend::lookup::find_on_path("script") else {
             eprintln!("SKIPPED: no terminal to ask at: `script` (util-linux) is not installed");
             return None;

@@ -14,6 +14,7 @@
 mod act;
 mod agent;
 mod authoring;
+mod backends;
 mod bash;
 mod cache;
 mod cli;

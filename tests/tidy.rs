@@ -40,7 +40,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("zbus::", &["secret/keyring"]),
     ("linux_keyutils::", &["secret/keyring"]),
     ("jiff::", &["journal", "cli/log"]),
-    ("process::Command", &["backend/confine/helper.rs", "backend/confine/session.rs"]),
+    ("process::Command", &["backend/confine/helper.rs", "backend/confine/session.rs", "backend/detached.rs"]),
     ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs", "backend/confine/selftest/raw.rs"]),
     ("println!", &["cli/terminal.rs", "main.rs"]),
 ];

@@ -1,0 +1,14 @@
+//! Backends with the real things: tmux, a container, a server of ssh. `.ci/backends` brings them;
+//! without it only what this machine has is tried, and what is left out is said.
+
+mod agent;
+mod ends;
+mod files;
+mod ground;
+mod jobs;
+mod left;
+mod pane;
+mod screen;
+mod shell;
+mod shims;
+mod ssh;

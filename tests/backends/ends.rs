@@ -1,0 +1,196 @@
+//! What ends badly, ends within its bound and says why.
+
+use std::time::{Duration, Instant};
+
+use haft::backend::{BackendError, How};
+
+use super::ground::{Bed, Done, all, container_to_stop, run, ssh, ssh_tmux, with_panes};
+use crate::workspace::eventually;
+
+/// MK04, MK06: nothing that a command shows or does to its terminal is taken for its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk04_mk06_what_a_command_shows_is_never_taken_for_its_end() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        for (command, expected, code) in [
+            ("printf '\\033[2J\\033[H'; clear >/dev/null 2>&1; echo after", "after\n", 0),
+            ("exit 7", "", 7),
+            ("exec true", "", 0),
+            ("set -e; false; echo never", "", 1),
+            // The other screen, entered and not left.
+            ("printf '\\033[?1049h'; echo on the other screen; exit 5", "on the other screen\n", 5),
+            (
+                "cat /proc/self/stat >/dev/null; for w in ended started end late stop; do echo $w; done",
+                "ended\nstarted\nend\nlate\nstop\n",
+                0,
+            ),
+        ] {
+            let Done { how, output, .. } = bed.run(command).await;
+            let text = String::from_utf8_lossy(&output).into_owned();
+            assert_eq!(how, How::Exited(code), "{}: `{command}`", kind.name);
+            assert!(text.ends_with(expected), "{}: `{command}`: {text:?}", kind.name);
+        }
+        // The pane, whatever it shows by now, takes the next command.
+        assert_eq!(bed.run("echo next").await.output, b"next\n", "{}", kind.name);
+        bed.backend.close().await;
+    }
+}
+
+/// MK06: a program that wants a whole terminal ends, or its time does.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk06_a_program_for_a_whole_screen_is_bounded() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let begun = Instant::now();
+        let done = bed
+            .run_within("top 2>/dev/null || vi /tmp/none </dev/null; cat", Duration::from_secs(2))
+            .await
+            .unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(15), "{}", kind.name);
+        assert!(
+            matches!(done.how, How::TimedOut(_) | How::Running(_) | How::Exited(_)),
+            "{}: {:?}",
+            kind.name,
+            done.how
+        );
+        bed.backend.close().await;
+    }
+}
+
+/// MK06, BE06: a pane that is killed under a command ends it, and the next command gets a new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk06_be06_a_killed_pane_ends_its_command_and_is_made_again() {
+    for kind in with_panes() {
+        let bed = Bed::new(&kind).await;
+        assert_eq!(bed.run("echo one").await.output, b"one\n");
+        let begun = Instant::now();
+        let work = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            bed.person(&["kill-session", "-t", bed.session()]);
+        };
+        let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), work);
+        let How::Lost(why) = done.how else { panic!("{}: {done:?}", kind.name) };
+        assert!(why.contains("ended with it") && why.contains("gets a new one"), "{why}");
+        assert_eq!(done.output, b"begun\n", "{}", kind.name);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", kind.name);
+        let again = bed.run("echo two").await;
+        assert_eq!(again.output, b"two\n", "{}", kind.name);
+        bed.backend.close().await;
+    }
+}
+
+/// MK06: `exit` of the pane's own shell, typed by a person, is a pane that is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk06_be06_a_pane_whose_shell_was_left_is_made_again_with_a_notice() {
+    for kind in with_panes() {
+        let bed = Bed::new(&kind).await;
+        bed.run("true").await;
+        bed.person(&["send-keys", "-t", bed.session(), "exit", "Enter"]);
+        eventually("the session is gone", || !bed.person(&["ls"]).contains(bed.session())).await;
+        let done = bed.run("echo two").await;
+        assert_eq!(done.output, b"two\n", "{}", kind.name);
+        bed.backend.close().await;
+    }
+}
+
+/// MK06: a stopped container ends what runs in it, and is said to be stopped.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk06_a_stopped_container_ends_its_command_and_is_named() {
+    let Some(kind) = container_to_stop() else { return };
+    let bed = Bed::new(&kind).await;
+    assert_eq!(bed.run("echo one").await.output, b"one\n");
+    let haft::backend::Place::Container { name, .. } = &kind.choice.place else { panic!() };
+    let words = |verb: &str, more: &[&str]| {
+        ["podman", verb]
+            .iter()
+            .chain(more)
+            .chain([&name.as_str()])
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let stop = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let words = words("stop", &["-t", "0"]);
+        tokio::task::spawn_blocking(move || run(&words)).await.unwrap();
+    };
+    let begun = Instant::now();
+    let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), stop);
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    match &done.how {
+        How::Lost(why) => assert!(why.contains(name.as_str()) && why.contains("not running"), "{why}"),
+        // The signal that stops a container reaches the command first.
+        How::Exited(code) => assert!(*code > 128, "{done:?}"),
+        other => panic!("{other:?}"),
+    }
+    let next = bed.run_within("echo two", Duration::from_secs(30)).await.unwrap();
+    let How::Lost(why) = next.how else { panic!("{next:?}") };
+    assert!(why.contains("is not running; `podman start"), "{why}");
+    let refused = Bed::tried(&kind).await.err().unwrap().to_string();
+    assert!(refused.contains("is not running; `podman start"), "{refused}");
+    run(&words("start", &[]));
+}
+
+/// MK06: a connection that is lost ends its command with words for it; the next call connects again.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk06_be04_a_lost_connection_is_named_and_made_again() {
+    for kind in [ssh(), ssh_tmux()].into_iter().flatten() {
+        let bed = Bed::new(&kind).await;
+        assert_eq!(bed.run("echo one").await.output, b"one\n");
+        let drop = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // The process that the connection is with: the parent of what serves this socket's errands.
+            super::ssh::drop_connection(&bed.ground.state);
+        };
+        let begun = Instant::now();
+        let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), drop);
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        let How::Lost(why) = &done.how else { panic!("{}: {done:?}", kind.name) };
+        assert!(why.contains("`box` was lost") && why.contains("connects again"), "{why}");
+        let next = bed.run("echo two").await;
+        assert_eq!(next.output, b"two\n", "{}", kind.name);
+        bed.backend.close().await;
+    }
+}
+
+/// RS03, MK07: out of time, a command is stopped, or stays in its pane and is not typed into.
+#[tokio::test(flavor = "multi_thread")]
+async fn rs03_mk07_out_of_time_a_command_is_stopped_or_keeps_its_pane() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        bed.run("true").await;
+        let begun = Instant::now();
+        let done = bed.run_within("echo begun; cat; sleep 30", Duration::from_secs(2)).await.unwrap();
+        // Without a terminal `cat` ends at once.
+        assert!(begun.elapsed() < Duration::from_secs(12), "{}", kind.name);
+        assert_eq!(done.output, b"begun\n", "{}", kind.name);
+        if bed.backend.screen().is_none() {
+            assert!(matches!(done.how, How::TimedOut(_)), "{}: {:?}", kind.name, done.how);
+            continue;
+        }
+        assert!(
+            matches!(&done.how, How::Running(pane) if pane.starts_with('%')),
+            "{}: {:?}",
+            kind.name,
+            done.how
+        );
+        let refused = bed.run_within("echo typed into cat", Duration::from_secs(5)).await;
+        let Err(BackendError::Busy(why)) = refused else { panic!("{}: {refused:?}", kind.name) };
+        assert!(why.contains("still runs in tmux pane %") && why.contains("`C-c`"), "{why}");
+        assert!(!bed.screen().contains("typed into cat"), "{}", kind.name);
+        // Interrupted as the message says, the pane is free again.
+        bed.backend.screen().unwrap().send(None, "", &["C-c".into()], false).await.unwrap();
+        eventually_free(&bed).await;
+        bed.backend.close().await;
+    }
+}
+
+async fn eventually_free(bed: &Bed) {
+    for _ in 0..100 {
+        match bed.run_within("echo free", Duration::from_secs(20)).await {
+            Ok(done) => return assert_eq!(done.output, b"free\n", "{}", bed.kind.name),
+            Err(BackendError::Busy(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(error) => panic!("{}: {error}", bed.kind.name),
+        }
+    }
+    panic!("{}: the pane is never free", bed.kind.name);
+}

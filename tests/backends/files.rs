@@ -1,0 +1,175 @@
+//! Files of targets, byte by byte, and which of them may be touched.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use haft::backend::{Choice, Place};
+use haft::limit::Limits;
+use haft::tool::{Context, Notes};
+use serde_json::json;
+
+use super::ground::{Bed, Kind, all, container, ssh};
+
+/// FL01: read and written by the tools, with their words.
+#[tokio::test(flavor = "multi_thread")]
+async fn fl01_a_file_is_written_read_replaced_and_cut() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let path = place(&bed, "a file.txt").await;
+        let written = bed.call("write_file", json!({ "path": path, "content": "one\ttwo" })).await.unwrap();
+        assert_eq!(written.content, format!("Wrote 7 bytes to {path}"), "{}", kind.name);
+        assert_eq!(bed.call("read_file", json!({ "path": path })).await.unwrap().content, "one\ttwo");
+        bed.call("write_file", json!({ "path": path, "content": "ж".repeat(9000) })).await.unwrap();
+        let read = bed.call("read_file", json!({ "path": path })).await.unwrap().content;
+        assert_eq!(read, format!("{}...[truncated]", "ж".repeat(8000)), "{}", kind.name);
+        let rest = bed.call("read_file", json!({ "path": path, "offset": 16_000 })).await.unwrap().content;
+        assert_eq!(rest, "ж".repeat(1000), "{}", kind.name);
+        let none =
+            bed.call("read_file", json!({ "path": format!("{path}.none") })).await.unwrap_err().to_string();
+        assert!(none.contains("there is no such file"), "{none}");
+        bed.backend.close().await;
+    }
+}
+
+/// A path that may be written on the target.
+async fn place(bed: &Bed, name: &str) -> String {
+    if bed.kind.choice.place == Place::Local {
+        return bed.work().join(name).to_str().unwrap().to_owned();
+    }
+    let made = bed.run("mktemp -d").await.output;
+    format!("{}/{name}", String::from_utf8(made).unwrap().trim())
+}
+
+/// FL02: whatever a file holds and is called, it is the same on both sides.
+#[tokio::test(flavor = "multi_thread")]
+async fn fl02_files_are_the_same_byte_by_byte() {
+    let (limits, notes) = (Limits::default(), Notes::default());
+    let all_bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
+    let lines: String = (0..3000).map(|line| format!("{line}\t\x1b[31m  \r\n")).collect();
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let context = Context {
+            grant: &bed.grant,
+            limits: &limits,
+            events: &bed.events,
+            cancel: &bed.cancel,
+            notes: &notes,
+        };
+        for (name, content) in [
+            ("no end of line", b"a\tb\n\n  c".to_vec()),
+            ("", Vec::new()),
+            ("binary", all_bytes.clone()),
+            ("lines", lines.clone().into_bytes()),
+            ("it's \"quoted\" $HOME `id` \\n *", b"x".to_vec()),
+            ("line\nbreak\n", b"y".to_vec()),
+            ("-rf", b"z".to_vec()),
+            ("жö", vec![0xff, 0]),
+        ] {
+            let path = place(&bed, &format!("x{name}")).await.replace("/x-", "/-");
+            bed.backend
+                .write(&path, content.clone(), &context)
+                .await
+                .unwrap_or_else(|e| panic!("{}: {e}", kind.name));
+            let read = bed.backend.read(&path, 0, 1 << 20, &context).await.unwrap();
+            assert!(
+                read.bytes == content,
+                "{}: {name:?}: {} bytes of {}",
+                kind.name,
+                read.bytes.len(),
+                content.len()
+            );
+            assert_eq!(read.total, content.len() as u64);
+        }
+        let path = place(&bed, "base64").await;
+        let content = STANDARD.encode(&all_bytes[..256]);
+        bed.call("write_file", json!({ "path": path, "content": content, "encoding": "base64" }))
+            .await
+            .unwrap();
+        let read = bed.call("read_file", json!({ "path": path, "encoding": "base64" })).await.unwrap();
+        assert_eq!(read.content, content, "{}", kind.name);
+        bed.backend.close().await;
+    }
+}
+
+/// FL03: what may not be touched is not, however it is reached; judged where the file is.
+#[tokio::test(flavor = "multi_thread")]
+async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
+    for kind in [container(), ssh()].into_iter().flatten() {
+        let bed = Bed::new(&kind).await;
+        let folder = place(&bed, "").await;
+        let folder = folder.trim_end_matches('/');
+        bed.run(&format!(
+            "cd {folder}; ln -s /etc etc; ln -s /etc/haft-test-4711 leaf; ln -s . here; ln -s loop loop; mkdir -p ~/.ssh; \
+             ln -s ~/.ssh keys; mkfifo pipe; ln -s leaf twice"
+        ))
+        .await;
+        for path in [
+            "/etc/haft-test-4711",
+            "etc/haft-test-4711",
+            "leaf",
+            "twice",
+            "here/here/leaf",
+            "keys/haft-test-4711",
+            "etc/../etc/x",
+        ] {
+            let path = if path.starts_with('/') { path.to_owned() } else { format!("{folder}/{path}") };
+            let refused = bed
+                .call("write_file", json!({ "path": path, "content": "x" }))
+                .await
+                .unwrap_err()
+                .to_string();
+            assert!(refused.contains("which tools do not write"), "{}: {path}: {refused}", kind.name);
+            assert!(refused.contains("hint: `files = [\""), "{refused}");
+        }
+        for (path, why) in [
+            ("loop", "too many links"),
+            ("pipe", "a device, a pipe or a socket"),
+            ("here", "a directory"),
+            ("none/x", "its directory is not there"),
+        ] {
+            let path = format!("{folder}/{path}");
+            let refused = bed
+                .call("write_file", json!({ "path": path, "content": "x" }))
+                .await
+                .unwrap_err()
+                .to_string();
+            assert!(refused.contains(why), "{}: {path}: {refused}", kind.name);
+        }
+        bed.run("echo key > ~/.ssh/haft-test-4711").await;
+        let refused = bed.call("read_file", json!({ "path": format!("{folder}/keys/haft-test-4711") })).await;
+        bed.run("rm ~/.ssh/haft-test-4711").await;
+        assert!(refused.unwrap_err().to_string().contains("which tools do not read"), "{}", kind.name);
+        // What is not written may be read.
+        assert!(bed.call("read_file", json!({ "path": "/etc/passwd" })).await.is_ok(), "{}", kind.name);
+        bed.backend.close().await;
+        only_what_is_named(&kind, folder).await;
+    }
+}
+
+/// FL03: `files` names the only directories, and what it names is allowed.
+async fn only_what_is_named(kind: &Kind, folder: &str) {
+    let choice = Choice { files: Some(vec![folder.to_owned(), "/var/lib".into()]), ..kind.choice.clone() };
+    let bed = Bed::new(&Kind { name: kind.name, choice }).await;
+    bed.call("write_file", json!({ "path": format!("{folder}/in"), "content": "x" })).await.unwrap();
+    for path in
+        ["/tmp/haft-outside-4711".to_owned(), format!("{folder}/../haft-outside"), format!("{folder}/leaf")]
+    {
+        let refused =
+            bed.call("write_file", json!({ "path": path, "content": "x" })).await.unwrap_err().to_string();
+        assert!(refused.contains("in no directory that `files`"), "{path}: {refused}");
+    }
+    bed.backend.close().await;
+}
+
+/// FL03: on this machine the sandbox is the judge.
+#[tokio::test(flavor = "multi_thread")]
+async fn fl03_on_this_machine_the_sandbox_judges() {
+    let bed = Bed::new(&super::ground::local()).await;
+    let outside = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside-the-sandbox");
+    std::os::unix::fs::symlink(&outside, bed.work().join("link")).unwrap();
+    for path in [outside.to_str().unwrap(), "link"] {
+        let refused =
+            bed.call("write_file", json!({ "path": path, "content": "x" })).await.unwrap_err().to_string();
+        assert!(refused.contains("permission denied"), "{refused}");
+        assert!(!outside.exists());
+    }
+}

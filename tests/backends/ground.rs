@@ -1,0 +1,335 @@
+//! The ground that backends are tested on: every kind of them, connected, and gone at the end.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haft::backend::lookup::find_on_path;
+use haft::backend::{
+    self, Backend, BackendError, Choice, Ended, Engine, Ground, How, Out, Place, Stream, Task,
+};
+use haft::call::{ToolCall, ToolResult};
+use haft::event::Events;
+use haft::grant::{Grant, Root};
+use haft::limit::Limits;
+use haft::tool::{Context, Notes, Tool, ToolError};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::workspace::confiner;
+
+/// Says what is not tried here. Where everything has to be tried, it is a failure.
+pub(crate) fn skipped(what: &str) {
+    assert!(std::env::var_os("HAFT_TEST_BACKENDS").is_none(), "not to be skipped here: {what}");
+    eprintln!("SKIPPED: {what}; `.ci/backends` brings it");
+}
+
+/// What is not found on PATH is skipped, loudly.
+pub(crate) fn has(program: &str) -> bool {
+    let found = find_on_path(program).is_some();
+    if !found {
+        skipped(&format!("`{program}` is not installed"));
+    }
+    found
+}
+
+fn variable(name: &str, what: &str) -> Option<String> {
+    let value = std::env::var(name).ok();
+    if value.is_none() {
+        skipped(what);
+    }
+    value
+}
+
+/// One kind of backend.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) choice: Choice,
+}
+
+/// A name for a session that no other test has.
+pub(crate) fn session() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn paned(choice: Choice) -> Choice {
+    Choice { tmux: Some(true), session: Some(session()), ..choice }
+}
+
+pub(crate) fn local() -> Kind {
+    Kind { name: "local", choice: Choice::default() }
+}
+
+pub(crate) fn local_tmux() -> Option<Kind> {
+    let choice = Choice { shell: Some("bash".into()), ..paned(Choice::default()) };
+    has("tmux").then_some(Kind { name: "local, tmux", choice })
+}
+
+/// A local pane with each shell.
+pub(crate) fn shells() -> Vec<Kind> {
+    let mut kinds = Vec::new();
+    for (name, program, shell) in [
+        ("local, tmux, bash", "bash", "bash"),
+        ("local, tmux, dash", "dash", "dash"),
+        ("local, tmux, busybox ash", "busybox", "ash"),
+        ("local, tmux, zsh", "zsh", "zsh"),
+    ] {
+        if !has("tmux") || !has(program) {
+            continue;
+        }
+        let shell = if shell == "ash" { ash() } else { shell.to_owned() };
+        let choice = Choice { shell: Some(shell), ..paned(Choice::default()) };
+        kinds.push(Kind { name, choice });
+    }
+    kinds
+}
+
+/// A link by which busybox is its shell.
+fn ash() -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("shells");
+    std::fs::create_dir_all(&folder).unwrap();
+    let link = folder.join("ash");
+    // Another test may be first.
+    let _ = std::os::unix::fs::symlink(find_on_path("busybox").unwrap(), &link);
+    link.to_str().unwrap().to_owned()
+}
+
+fn container_at(variable_name: &str) -> Option<Choice> {
+    let name = variable(variable_name, "no container to run commands in")?;
+    Some(Choice { place: Place::Container { name, engine: Some(Engine::Podman) }, ..Choice::default() })
+}
+
+pub(crate) fn container() -> Option<Kind> {
+    let choice = container_at("HAFT_TEST_CONTAINER")?;
+    Some(Kind { name: "container", choice })
+}
+
+pub(crate) fn container_tmux() -> Option<Kind> {
+    let choice = paned(container_at("HAFT_TEST_CONTAINER_TMUX")?);
+    Some(Kind { name: "container, tmux", choice })
+}
+
+/// A container that a test may stop.
+pub(crate) fn container_to_stop() -> Option<Kind> {
+    let choice = container_at("HAFT_TEST_CONTAINER_STOPPED")?;
+    Some(Kind { name: "container to stop", choice })
+}
+
+pub(crate) fn ssh_config() -> Option<PathBuf> {
+    variable("HAFT_TEST_SSH_CONFIG", "no server of ssh").map(PathBuf::from)
+}
+
+pub(crate) fn ssh_to(target: &str) -> Option<Choice> {
+    let place = Place::Ssh { target: target.to_owned(), config: Some(ssh_config()?) };
+    Some(Choice { place, tmux: Some(false), ..Choice::default() })
+}
+
+pub(crate) fn ssh() -> Option<Kind> {
+    Some(Kind { name: "ssh", choice: ssh_to("box")? })
+}
+
+pub(crate) fn ssh_tmux() -> Option<Kind> {
+    Some(Kind { name: "ssh, tmux", choice: paned(ssh_to("box")?) })
+}
+
+/// Every backend that can be had.
+pub(crate) fn all() -> Vec<Kind> {
+    let others = [container(), container_tmux(), ssh(), ssh_tmux()];
+    std::iter::once(local()).chain(shells()).chain(others.into_iter().flatten()).collect()
+}
+
+/// Those with a pane, one each.
+pub(crate) fn with_panes() -> Vec<Kind> {
+    [local_tmux(), container_tmux(), ssh_tmux()].into_iter().flatten().collect()
+}
+
+/// A backend, connected, with a directory on this machine.
+pub(crate) struct Bed {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) grant: Grant,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) events: Events,
+    pub(crate) kind: Kind,
+    pub(crate) ground: Ground,
+    directory: tempfile::TempDir,
+}
+
+/// What a command wrote and how it ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) how: How,
+    pub(crate) notices: Vec<String>,
+    pub(crate) output: Vec<u8>,
+    pub(crate) errors: Vec<u8>,
+}
+
+/// Keeps everything that is written.
+#[derive(Default)]
+pub(crate) struct Bytes(Mutex<[Vec<u8>; 2]>);
+
+impl Out for Bytes {
+    fn take(&self, stream: Stream, bytes: &[u8]) {
+        let [output, errors] = &mut *self.0.lock().unwrap();
+        if stream == Stream::Output { output } else { errors }.extend_from_slice(bytes);
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // What is left of sessions goes with the test.
+        let Some(session) = &self.kind.choice.session else { return };
+        let words: Vec<String> = match &self.kind.choice.place {
+            Place::Local => {
+                let socket = self.directory.path().join("state/tmux");
+                vec!["tmux".into(), "-S".into(), socket.to_str().unwrap().into(), "kill-server".into()]
+            }
+            Place::Container { name, .. } => {
+                ["podman", "exec", name, "tmux", "-L", "haft", "kill-session", "-t", session]
+                    .map(str::to_owned)
+                    .into()
+            }
+            Place::Ssh { .. } => {
+                ["tmux", "-L", "haft", "kill-session", "-t", session].map(str::to_owned).into()
+            }
+        };
+        run(&words);
+    }
+}
+
+/// Runs a program of this machine and returns what it prints.
+#[expect(clippy::disallowed_methods, reason = "a test acts as a person would")]
+pub(crate) fn run(words: &[String]) -> String {
+    let output =
+        std::process::Command::new(&words[0]).args(&words[1..]).stdin(std::process::Stdio::null()).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+pub(crate) fn ground(state: &std::path::Path, grant: &Grant) -> Ground {
+    Ground {
+        confiner: confiner(),
+        messengers: confiner().without_layers(),
+        haft: env!("CARGO_BIN_EXE_haft").into(),
+        state: state.to_owned(),
+        grant: grant.clone(),
+    }
+}
+
+impl Bed {
+    pub(crate) async fn new(kind: &Kind) -> Self {
+        Self::tried(kind).await.unwrap_or_else(|error| panic!("{}: {error}", kind.name))
+    }
+
+    pub(crate) async fn tried(kind: &Kind) -> Result<Self, BackendError> {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["state", "work"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let root = |path: PathBuf| Root::resolve(std::path::Path::new("/"), &path).unwrap();
+        let work = root(directory.path().join("work"));
+        // Where the pane's part of a command lies, as in every program.
+        let grant = Grant::none()
+            .with_write(work.clone())
+            .with_workspace(work)
+            .with_write(root(std::env::temp_dir()));
+        let grant =
+            grant.with_read_anywhere().with_network(true).with_hidden(root(directory.path().join("state")));
+        let ground = ground(&directory.path().join("state"), &grant);
+        let backend = backend::connect(&kind.choice, &ground).await?;
+        let (cancel, events, kind) = (CancellationToken::new(), Events::none(), kind.clone());
+        Ok(Self { backend, grant, cancel, events, kind, ground, directory })
+    }
+
+    /// A directory of this machine that commands may write, where the target is this machine.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.directory.path().join("work")
+    }
+
+    pub(crate) fn tmux_socket(&self) -> String {
+        self.directory.path().join("state/tmux").to_str().unwrap().to_owned()
+    }
+
+    /// tmux as a person on the target has it.
+    pub(crate) fn person(&self, words: &[&str]) -> String {
+        let own: Vec<String> = match &self.kind.choice.place {
+            Place::Local => vec!["tmux".into(), "-S".into(), self.tmux_socket()],
+            Place::Container { name, .. } => {
+                ["podman", "exec", name, "tmux", "-L", "haft"].map(str::to_owned).into()
+            }
+            Place::Ssh { .. } => ["tmux", "-L", "haft"].map(str::to_owned).into(),
+        };
+        let words = own.into_iter().chain(words.iter().map(|word| (*word).to_owned()));
+        run(&words.collect::<Vec<_>>())
+    }
+
+    pub(crate) fn session(&self) -> &str {
+        self.kind.choice.session.as_deref().unwrap()
+    }
+
+    pub(crate) fn screen(&self) -> String {
+        self.person(&["capture-pane", "-p", "-J", "-S", "-", "-t", self.session()])
+    }
+
+    pub(crate) async fn run_within(&self, command: &str, timeout: Duration) -> Result<Done, BackendError> {
+        let (limits, notes) = (Limits::default(), Notes::default());
+        let context = Context {
+            grant: &self.grant,
+            limits: &limits,
+            events: &self.events,
+            cancel: &self.cancel,
+            notes: &notes,
+        };
+        let out = Arc::new(Bytes::default());
+        let task = Task { command: command.to_owned(), timeout };
+        let Ended { how, notices } = self.backend.run(&task, out.clone(), &context).await?;
+        let [output, errors] = out.0.lock().unwrap().clone();
+        Ok(Done { how, notices, output, errors })
+    }
+
+    pub(crate) async fn run(&self, command: &str) -> Done {
+        let done = self.run_within(command, Duration::from_secs(60)).await;
+        done.unwrap_or_else(|error| panic!("{}: `{command}`: {error}", self.kind.name))
+    }
+
+    /// A call of a native tool on this backend.
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<ToolResult, ToolError> {
+        let tool = self.tool(name);
+        let (limits, notes) = (Limits::default(), Notes::default());
+        let context = Context {
+            grant: &self.grant,
+            limits: &limits,
+            events: &self.events,
+            cancel: &self.cancel,
+            notes: &notes,
+        };
+        tool.call(&ToolCall { id: "call".into(), tool: name.into(), arguments }, &context).await
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        let settings = haft::native::Settings { backend: Some(self.backend.clone()), ..Default::default() };
+        let native = haft::native::NATIVE.iter().find(|native| native.name == name).unwrap();
+        (native.build)(&settings).unwrap()
+    }
+}
+
+/// Processes of this machine, those in containers too, with these words on their command line.
+pub(crate) fn processes(words: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.parse::<u32>().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    });
+    // The shell that was told to start it names it too, and so does whatever told that.
+    lines.filter(|line| line.trim_end() == words).collect()
+}
+
+/// A duration for `sleep` that nobody else uses.
+pub(crate) fn unusual() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("4711.{:05}{count:03}", std::process::id() % 100_000)
+}

@@ -1,0 +1,125 @@
+//! Nothing is left running: after a time-out, a cancel, and a haft that was killed.
+
+use std::time::Duration;
+
+use haft::backend::{How, Place};
+
+use super::ground::{Bed, Kind, all, processes, unusual};
+use crate::cli::Home;
+use crate::workspace::eventually;
+
+/// A command that starts several processes, one of which escapes into a session of its own.
+fn many(time: &str) -> String {
+    format!("(sleep {time} &) ; setsid sleep {time} & sleep {time} & echo begun; sleep {time}")
+}
+
+async fn begun(time: &str) {
+    eventually("everything has begun", || processes(&format!("sleep {time}")).len() >= 4).await;
+}
+
+async fn gone(time: &str, what: &str) {
+    eventually(what, || processes(&format!("sleep {time}")).is_empty()).await;
+}
+
+/// BE05, RS03: a command that is out of time is stopped with everything that it started.
+#[tokio::test(flavor = "multi_thread")]
+async fn rs03_nothing_is_left_after_a_time_out() {
+    for kind in all().into_iter().filter(|kind| kind.choice.tmux != Some(true)) {
+        let bed = Bed::new(&kind).await;
+        let time = unusual();
+        let done = bed.run_within(&many(&time), Duration::from_secs(2)).await.unwrap();
+        assert!(matches!(done.how, How::TimedOut(_)), "{}: {done:?}", kind.name);
+        gone(&time, &format!("{}: nothing is left after a time-out", kind.name)).await;
+        bed.backend.close().await;
+    }
+}
+
+/// A command that was cancelled is stopped with everything that it started, in a pane too.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk07_nothing_is_left_after_a_cancel() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        bed.run("true").await;
+        let time = unusual();
+        let cancel = async {
+            begun(&time).await;
+            bed.cancel.cancel();
+        };
+        let command = many(&time);
+        let (done, ()) = tokio::join!(bed.run(&command), cancel);
+        assert_eq!(done.how, How::Cancelled, "{}", kind.name);
+        gone(&time, &format!("{}: nothing is left after a cancel", kind.name)).await;
+        bed.backend.close().await;
+    }
+}
+
+/// A command that kept its pane after its time ends with haft.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk07_what_kept_its_pane_ends_with_haft() {
+    for kind in all().into_iter().filter(|kind| kind.choice.tmux == Some(true)) {
+        let bed = Bed::new(&kind).await;
+        bed.run("true").await;
+        let time = unusual();
+        let done = bed.run_within(&many(&time), Duration::from_secs(2)).await.unwrap();
+        assert!(matches!(done.how, How::Running(_)), "{}: {done:?}", kind.name);
+        begun(&time).await;
+        bed.backend.close().await;
+        gone(&time, &format!("{}: nothing is left when haft has ended", kind.name)).await;
+    }
+}
+
+/// haft with the options for a backend.
+fn options(kind: &Kind, home: &Home) -> Vec<String> {
+    let mut options: Vec<String> = Vec::new();
+    match &kind.choice.place {
+        Place::Local => home.write("program.toml", "[backend]\ntarget_tools = true\n"),
+        Place::Container { name, .. } => options.extend(["--container".into(), name.clone()]),
+        Place::Ssh { target, config } => {
+            let config = config.as_ref().unwrap().display();
+            home.write(
+                "program.toml",
+                &format!("[backend]\nssh = \"{target}\"\nssh_config = \"{config}\"\n"),
+            );
+        }
+    }
+    match &kind.choice.session {
+        Some(session) => options.push(format!("--tmux={session}")),
+        None if kind.choice.place == Place::Local => {}
+        None => options.push("--no-tmux".into()),
+    }
+    options
+}
+
+/// A haft that is killed leaves nothing: not here, not in the container, not on the host.
+#[tokio::test(flavor = "multi_thread")]
+async fn be04_mk07_nothing_is_left_when_haft_is_killed() {
+    for kind in all() {
+        let home = Home::new();
+        let time = unusual();
+        let options = options(&kind, &home);
+        let arguments = serde_json::json!({ "command": many(&time) }).to_string();
+        let words: Vec<&str> =
+            options.iter().map(String::as_str).chain(["call", "run_shell", arguments.as_str()]).collect();
+        let mut child = home.command(&words).stdout(std::process::Stdio::null()).spawn().unwrap();
+        begun(&time).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        gone(&time, &format!("{}: nothing is left when haft was killed", kind.name)).await;
+        let state = home.state().display().to_string();
+        let socket = format!("{state}/tmux");
+        if kind.choice.place == Place::Local && kind.choice.session.is_some() {
+            super::ground::run(&["tmux", "-S", &socket, "kill-server"].map(str::to_owned));
+        }
+        eventually("no messenger is left", || !is_running(&state)).await;
+    }
+}
+
+/// Whether any process has this text on its command line.
+fn is_running(text: &str) -> bool {
+    let own = std::process::id().to_string();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter(|entry| entry.file_name().to_str() != Some(own.as_str())).any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    })
+}

@@ -1,0 +1,196 @@
+//! A pane that is shared with a person: who watches it, types into it, comes back to it.
+
+use std::time::Duration;
+
+use haft::backend::{BackendError, Choice, How};
+
+use super::ground::{Bed, local_tmux, run, session, with_panes};
+use crate::workspace::eventually;
+
+/// MK08: calls at one time take turns, and none gets what is another's.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk08_calls_at_one_time_take_turns() {
+    for kind in with_panes() {
+        let bed = Bed::new(&kind).await;
+        let job = |word: &'static str| {
+            let bed = &bed;
+            async move { bed.run(&format!("for i in 1 2 3; do echo {word}; sleep 0.1; done")).await.output }
+        };
+        let (a, b, c) = tokio::join!(job("a"), job("b"), job("c"));
+        assert_eq!(
+            [a, b, c],
+            [b"a\na\na\n".to_vec(), b"b\nb\nb\n".to_vec(), b"c\nc\nc\n".to_vec()],
+            "{}",
+            kind.name
+        );
+        let long = bed.run("sleep 3");
+        let impatient = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            bed.run_within("echo never", Duration::from_millis(300)).await
+        };
+        let (long, impatient) = tokio::join!(long, impatient);
+        assert_eq!(long.how, How::Exited(0));
+        assert!(matches!(impatient, Err(BackendError::Busy(_))), "{impatient:?}");
+        bed.backend.close().await;
+    }
+}
+
+/// BE06: a session is there for the next haft, with the same pane; one for other rights is not used.
+#[tokio::test(flavor = "multi_thread")]
+async fn be06_a_session_is_used_again() {
+    for kind in with_panes() {
+        let bed = Bed::new(&kind).await;
+        bed.run("true").await;
+        let panes = |bed: &Bed| bed.person(&["list-panes", "-s", "-t", bed.session(), "-F", "#{pane_id}"]);
+        let first = panes(&bed);
+        let again = haft::backend::connect(&kind.choice, &bed.ground).await.unwrap();
+        assert_eq!(panes(&bed), first, "{}", kind.name);
+        again.close().await;
+        // Another shell is another pane.
+        let choice = Choice { shell: Some("sh".into()), ..kind.choice.clone() };
+        let other = haft::backend::connect(&choice, &bed.ground).await.unwrap();
+        assert!(panes(&bed).lines().count() > first.lines().count(), "{}", kind.name);
+        other.close().await;
+        bed.backend.close().await;
+    }
+}
+
+/// The operator sees the command and what it writes, in the pane.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk01_a_person_who_watches_sees_the_command_and_its_output() {
+    for kind in with_panes() {
+        let bed = Bed::new(&kind).await;
+        bed.run("echo seen $((40 + 2)); echo trouble >&2; exit 3").await;
+        let screen = bed.screen();
+        for line in
+            ["haft$ echo seen $((40 + 2)); echo trouble >&2; exit 3", "seen 42", "trouble", "(exit code: 3)"]
+        {
+            assert!(screen.lines().any(|shown| shown == line), "{}: {line:?} in\n{screen}", kind.name);
+        }
+        bed.backend.close().await;
+    }
+}
+
+/// A person types while the agent works: half a line that stands at the prompt is not run with the
+/// agent's, what is typed under a command reaches it and nobody else, a command of the person's own
+/// keeps the agent waiting, and looking back through the history keeps nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk01_mk07_a_person_types_while_the_agent_works() {
+    let Some(kind) = local_tmux() else { return };
+    let bed = Bed::new(&kind).await;
+    bed.run("true").await;
+    let person = Person::attach(&bed);
+    eventually("the person sees the pane", || person.sees("haft$ true")).await;
+    // Half a line, not sent.
+    person.types("touch half-a-line");
+    eventually("it stands there", || bed.screen().contains("touch half-a-line")).await;
+    let done = bed.run("echo agent; ls").await;
+    assert_eq!((done.output, done.how), (b"agent\n".to_vec(), How::Exited(0)));
+    // Under a command.
+    let work = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        person.types("an answer");
+        person.presses("Enter");
+    };
+    let (done, ()) = tokio::join!(bed.run("read answer; echo \"heard $answer\""), work);
+    assert_eq!(done.output, b"heard an answer\n");
+    // A command of the person's own.
+    person.types("cat");
+    person.presses("Enter");
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let refused = bed.run_within("echo typed", Duration::from_secs(20)).await;
+    let Err(BackendError::Busy(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("`cat` runs in the pane"), "{why}");
+    person.presses("C-c");
+    eventually("`cat` has ended", || !bed.screen().trim_end().ends_with("cat")).await;
+    // Looking back.
+    bed.person(&["copy-mode", "-t", bed.session()]);
+    assert_eq!(bed.run("echo after all").await.output, b"after all\n");
+    assert_eq!(bed.run("ls").await.output, b"", "half a line was run");
+    bed.backend.close().await;
+}
+
+/// A person at a terminal of their own, attached to the session.
+struct Person {
+    socket: String,
+}
+
+impl Person {
+    fn attach(bed: &Bed) -> Self {
+        let socket = format!("{}-person", bed.tmux_socket());
+        let attach = format!("tmux -S '{}' attach -t {}", bed.tmux_socket(), bed.session());
+        let words = [
+            "tmux",
+            "-u",
+            "-f",
+            "/dev/null",
+            "-S",
+            &socket,
+            "new-session",
+            "-d",
+            "-x",
+            "200",
+            "-y",
+            "50",
+            "-s",
+            "person",
+            "env",
+            "-u",
+            "TMUX",
+            "sh",
+            "-c",
+            &attach,
+        ];
+        run(&words.map(str::to_owned));
+        Self { socket }
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let own = ["tmux", "-S", &self.socket].into_iter().chain(words.iter().copied());
+        run(&own.map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn types(&self, text: &str) {
+        self.tmux(&["send-keys", "-t", "person", "-l", "--", text]);
+    }
+
+    fn presses(&self, key: &str) {
+        self.tmux(&["send-keys", "-t", "person", key]);
+    }
+
+    fn sees(&self, text: &str) -> bool {
+        self.tmux(&["capture-pane", "-p", "-t", "person"]).contains(text)
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+/// A local pane is in the sandbox, whoever types: the agent's keys, and a person's.
+#[tokio::test(flavor = "multi_thread")]
+async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
+    let Some(kind) = local_tmux() else { return };
+    let bed = Bed::new(&kind).await;
+    let outside = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(session());
+    let socket = bed.tmux_socket();
+    let done = bed
+        .run(&format!(
+            "touch {} 2>/dev/null || echo refused; cat {socket} 2>/dev/null || echo hidden",
+            outside.display()
+        ))
+        .await;
+    assert_eq!(String::from_utf8_lossy(&done.output), "refused\nhidden\n");
+    let screen = bed.backend.screen().unwrap();
+    screen.send(None, &format!("touch {}; echo done-$((1+1))", outside.display()), &[], true).await.unwrap();
+    eventually("it was tried", || bed.screen().contains("done-2")).await;
+    // tmux's server cannot be told to run something outside.
+    let done = bed
+        .run(&format!("tmux -S {socket} run-shell 'touch {}' 2>/dev/null; echo $?", outside.display()))
+        .await;
+    assert_ne!(done.output, b"0\n");
+    assert!(!outside.exists());
+    bed.backend.close().await;
+}

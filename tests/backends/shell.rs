@@ -1,0 +1,163 @@
+//! `run_shell`: its answers on every backend.
+
+use haft::backend::BackendError;
+use haft::event::{Event, Events};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+use super::ground::{Bed, all, local};
+use crate::cli::Home;
+
+/// RS01, RS02: the sections, an exit code that is no failure of the call.
+#[tokio::test(flavor = "multi_thread")]
+async fn rs01_rs02_an_answer_is_the_same_everywhere() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let result =
+            bed.call("run_shell", json!({ "command": "echo out; echo err >&2; exit 42" })).await.unwrap();
+        assert_eq!(result.content, "exit code: 42\nstdout:\nout\nstderr:\nerr\n", "{}", kind.name);
+        assert!(!result.is_error);
+        let long = bed.call("run_shell", json!({ "command": "seq 5000" })).await.unwrap().content;
+        assert!(
+            long.starts_with("exit code: 0\nstdout:\n1\n2\n") && long.contains("...[truncated]"),
+            "{long}"
+        );
+        assert!(long.contains("\n5000\n") && long.chars().count() < 4200);
+        bed.backend.close().await;
+    }
+}
+
+/// RS03, RS04, RS05: what `wait` may be.
+#[tokio::test(flavor = "multi_thread")]
+async fn rs03_rs04_rs05_waits_are_kept_or_refused() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let late = bed.call("run_shell", json!({ "command": "sleep 20", "wait": "500ms" })).await.unwrap();
+        assert!(late.is_error && late.content.starts_with("timed out waiting for "), "{}", late.content);
+        assert!(late.content.contains("command completion after 500ms"), "{}", late.content);
+        let odd = bed
+            .call("run_shell", json!({ "command": "true", "wait": "soon" }))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(odd.contains("invalid wait duration; use forms like 30s, 10m, 1h, 500ms"), "{odd}");
+        let none = bed.call("run_shell", json!({ "command": " " })).await.unwrap_err().to_string();
+        assert!(none.contains("`command` is required"), "{none}");
+        if bed.backend.screen().is_none() {
+            let refused =
+                bed.call("run_shell", json!({ "command": "true", "wait": false })).await.unwrap_err();
+            assert!(refused.to_string().contains("requires a tmux-backed target"), "{refused}");
+        }
+        bed.backend.close().await;
+    }
+}
+
+/// What a command writes is told while it runs, each stream by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn rs01_output_is_told_while_the_command_runs() {
+    for kind in all() {
+        let mut bed = Bed::new(&kind).await;
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let sink = heard.clone();
+        bed.events =
+            Events::to(move |event| sink.lock().unwrap().push((std::time::Instant::now(), event.clone())));
+        bed.call("run_shell", json!({ "command": "echo first; sleep 1; echo second >&2" })).await.unwrap();
+        let heard = heard.lock().unwrap();
+        let at = |text: &str| {
+            let is_it = |event: &Event| matches!(event, Event::Stdout { chunk, .. } | Event::Stderr { chunk, .. } if chunk.contains(text));
+            heard
+                .iter()
+                .find(|(_, event)| is_it(event))
+                .map(|(at, _)| *at)
+                .unwrap_or_else(|| panic!("{}: {text}", kind.name))
+        };
+        assert!(at("second") - at("first") > std::time::Duration::from_millis(700), "{}", kind.name);
+        assert!(matches!(heard[0].1, Event::Working { .. }), "{}", kind.name);
+        bed.backend.close().await;
+    }
+}
+
+/// MK02: a command that is too long is refused with the way out.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk02_a_command_may_be_long_and_not_too_long() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let long = format!("printf %s '{}' | wc -c", "x".repeat(90_000));
+        assert_eq!(String::from_utf8_lossy(&bed.run(&long).await.output).trim(), "90000", "{}", kind.name);
+        let longer = "#".repeat(100_001);
+        let refused = bed.call("run_shell", json!({ "command": longer })).await.unwrap_err().to_string();
+        assert!(refused.contains("write data to a file first with `write_file`"), "{refused}");
+        bed.backend.close().await;
+    }
+}
+
+/// MK02: where commands start is said in one place and checked there.
+#[tokio::test(flavor = "multi_thread")]
+async fn mk02_a_directory_that_is_not_there_is_named() {
+    let Some(kind) = super::ground::container() else { return };
+    let choice = haft::backend::Choice { directory: Some("/tmp".into()), ..kind.choice.clone() };
+    let bed = Bed::new(&super::ground::Kind { name: kind.name, choice }).await;
+    assert_eq!(bed.run("pwd").await.output, b"/tmp\n");
+    let choice = haft::backend::Choice { directory: Some("/none".into()), ..kind.choice };
+    let bed = Bed::new(&super::ground::Kind { name: kind.name, choice }).await;
+    let refused = bed.run_within("pwd", std::time::Duration::from_secs(20)).await.unwrap_err();
+    assert!(
+        matches!(&refused, BackendError::Target(why) if why.contains("`directory` of `[backend]`")),
+        "{refused}"
+    );
+}
+
+/// RS06, RS07, RS08: denied before anybody is asked; asked before it runs; not run where nobody answers.
+#[test]
+fn rs06_rs07_rs08_a_command_is_denied_asked_for_and_then_run() {
+    let home = Home::new();
+    home.write(
+        "program.toml",
+        "[backend]\ntarget_tools = true\n[builtins]\nshell_confirm = true\nshell_deny = [\"git push*\"]\n",
+    );
+    let denied = home.call("run_shell", &json!({ "command": "sudo git push --force" }));
+    assert!(denied.stderr.contains("command blocked by shell_deny pattern `git push*`"), "{}", denied.stderr);
+    assert!(!denied.stderr.contains("approval"), "{}", denied.stderr);
+    let unasked = home.call("run_shell", &json!({ "command": "echo ran" }));
+    assert_eq!(unasked.code, 1);
+    assert!(
+        unasked.stderr.contains("`run_shell` did not run: it needs a person's approval"),
+        "{}",
+        unasked.stderr
+    );
+    let arguments = json!({ "command": "echo 47\"\"11" }).to_string();
+    for (typed, is_run) in [("y\n", true), ("n\n", false)] {
+        let Some(said) = home.at_a_terminal(&["call", "run_shell", &arguments], typed) else { return };
+        assert!(said.contains("  Run: echo 47\"\"11 [y/N] "), "{said}");
+        assert_eq!(said.contains("exit code: 0"), is_run, "{said}");
+        assert_eq!(said.contains("Command execution denied by user."), !is_run, "{said}");
+    }
+}
+
+/// RG04: which family is on follows the backend, and `[builtins]` switches any of it off.
+#[test]
+fn tm01_the_family_of_tools_follows_the_backend() {
+    let home = Home::new();
+    let names = |home: &Home| {
+        let tools: Vec<serde_json::Value> =
+            serde_json::from_str(&home.haft(&["tools", "--json"]).stdout).unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    home.write("program.toml", "[backend]\ntarget_tools = true\n");
+    assert_eq!(names(&home)[..3], ["run_shell", "read_file", "write_file"]);
+    assert!(
+        !names(&home).iter().any(|name| matches!(name.as_str(), "bash" | "read" | "edit" | "capture-pane"))
+    );
+    home.write("program.toml", "[backend]\ntarget_tools = true\n[builtins]\nshell = false\nfiles = false\n");
+    assert_eq!(names(&home), ["time", "fetch_url", "web_search"]);
+}
+
+/// A local backend without a pane is in the sandbox, as `bash` is.
+#[tokio::test(flavor = "multi_thread")]
+async fn be01_a_local_command_is_in_the_sandbox() {
+    let bed = Bed::new(&local()).await;
+    let outside = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("written-by-a-command");
+    let done = bed.run(&format!("touch {}", outside.display())).await;
+    assert!(done.how != haft::backend::How::Exited(0) && !outside.exists(), "{done:?}");
+    assert!(bed.backend.confinement().contains("confined by"), "{}", bed.backend.confinement());
+}

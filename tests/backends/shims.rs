@@ -1,0 +1,164 @@
+//! Backends by way of programs that only pretend: which are looked for, and what they are told.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::cli::{Answer, Home};
+
+/// A home with a PATH of its own: what shells need, and nothing that reaches a target.
+struct Shims {
+    home: Home,
+    programs: PathBuf,
+}
+
+/// What the scripts of backends use.
+const USUAL: &[&str] =
+    &["sh", "head", "cat", "grep", "sleep", "setsid", "tr", "wc", "tail", "mv", "rm", "cp", "readlink"];
+
+/// A container engine that runs what it is told here, and writes down what that was.
+const ENGINE: &str = r#"#!/bin/sh
+printf '%s\n' "$(basename "$0") $*" >>"$HOME/told"
+case $1 in
+    container) echo "${RUNNING:-true}"; exit "${STATUS:-0}" ;;
+    exec) while [ "$1" != -- ]; do shift; done; shift 2; exec "$@" ;;
+esac
+"#;
+
+/// An ssh that runs what it is told here.
+const SSH: &str = r#"#!/bin/sh
+printf '%s\n' "ssh $*" >>"$HOME/told"
+master=; socket=
+while [ $# -gt 0 ]; do
+    case $1 in
+        -M) master=yes ;;
+        -S) socket=$2; shift ;;
+        -o | -F) shift ;;
+        --) shift; break ;;
+    esac
+    shift
+done
+shift
+if [ -n "$master" ]; then : >"$socket"; exec sleep 600; fi
+exec sh -c "$1"
+"#;
+
+impl Shims {
+    fn new() -> Self {
+        let home = Home::new();
+        let programs = home.work().join("../programs");
+        fs::create_dir(&programs).unwrap();
+        for name in USUAL {
+            symlink(haft::backend::lookup::find_on_path(name).unwrap(), programs.join(name)).unwrap();
+        }
+        symlink("/usr/bin/basename", programs.join("basename")).unwrap();
+        Self { home, programs: programs.canonicalize().unwrap() }
+    }
+
+    fn with(self, name: &str, text: &str) -> Self {
+        let path = self.programs.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    fn haft(&self, arguments: &[&str]) -> Answer {
+        let mut command = self.home.command(arguments);
+        command.env("PATH", &self.programs).env_remove("TMUX");
+        Answer::from(command.output().unwrap())
+    }
+
+    fn call(&self, options: &[&str], command: &str) -> Answer {
+        let arguments = json!({ "command": command }).to_string();
+        self.haft(&[options, &["call", "run_shell", &arguments]].concat())
+    }
+
+    fn told(&self) -> String {
+        fs::read_to_string(self.home.work().join("../told")).unwrap_or_default()
+    }
+}
+
+/// BE01, BE02: docker is asked before podman, each with its own word for standard input.
+#[test]
+fn be01_be02_the_engine_that_is_there_is_used_as_it_wants_to_be() {
+    for (engine, option) in [("docker", "-i"), ("podman", "--interactive")] {
+        let shims = Shims::new().with(engine, ENGINE);
+        let answer = shims.call(&["--container", "web"], "echo $((40 + 2)); exit 3");
+        assert_eq!(answer.stdout, "exit code: 3\nstdout:\n42\nstderr:\n", "{}", answer.stderr);
+        assert!(shims.told().contains(&format!("{engine} exec {option} -- web sh -c ")), "{}", shims.told());
+    }
+    let both = Shims::new().with("docker", ENGINE).with("podman", ENGINE);
+    both.call(&["--container", "web"], "true");
+    assert!(both.told().contains("docker exec") && !both.told().contains("podman"), "{}", both.told());
+}
+
+/// BE02: no engine, an engine without the container, a container that is stopped.
+#[test]
+fn be02_what_keeps_a_container_from_being_used_is_said() {
+    let none = Shims::new().call(&["--container", "web"], "true");
+    assert_eq!((none.code, none.stdout.as_str()), (3, ""));
+    assert!(none.stderr.contains("neither `docker` nor `podman` was found in PATH"), "{}", none.stderr);
+    let stopped = Shims::new().with("docker", &ENGINE.replace(":-true", ":-false"));
+    let answer = stopped.call(&["--container", "web"], "true");
+    assert!(
+        answer.stderr.contains("the container `web` is not running; `docker start web` starts it"),
+        "{}",
+        answer.stderr
+    );
+    let failing = ENGINE
+        .replace("echo \"${RUNNING:-true}\"", "echo 'no daemon here' >&2")
+        .replace("STATUS:-0", "STATUS:-1");
+    // The one whose service does not run does not keep the other from being asked.
+    let other = Shims::new().with("docker", &failing).with("podman", ENGINE);
+    assert_eq!(other.call(&["--container", "web"], "true").code, 0);
+    let answer = Shims::new().with("docker", &failing).call(&["--container", "web"], "true");
+    assert!(answer.stderr.contains("`docker`: no daemon here"), "{}", answer.stderr);
+}
+
+/// BE03: a name is never an option, and what could be one is refused before anything is started.
+#[test]
+fn be03_a_name_that_looks_like_an_option_is_refused() {
+    let shims = Shims::new().with("docker", ENGINE).with("ssh", SSH);
+    for options in
+        [["--container=-it"], ["--container=--privileged"], ["--ssh=-oProxyCommand=id"], ["--ssh=a b"]]
+    {
+        let answer = shims.call(&options, "true");
+        assert_eq!(answer.code, 3, "{options:?}");
+        assert!(answer.stderr.contains("invalid "), "{}", answer.stderr);
+    }
+    assert_eq!(shims.told(), "");
+}
+
+/// BE01, BE04, BE05: ssh is told to ask nothing, opens one connection, and works without tmux.
+#[test]
+fn be01_be04_be05_a_host_without_tmux_runs_commands_and_leaves_none_behind() {
+    let shims = Shims::new().with("ssh", SSH);
+    let answer = shims.call(&["--ssh", "me@host"], "echo out; echo err >&2; exit 4");
+    assert_eq!(answer.stdout, "exit code: 4\nstdout:\nout\nstderr:\nerr\n", "{}", answer.stderr);
+    let told = shims.told();
+    assert_eq!(told.lines().filter(|line| line.contains(" -M ")).count(), 1, "{told}");
+    for option in ["BatchMode=yes", "ConnectTimeout=10", "ClearAllForwardings=yes", "-- me@host"] {
+        assert!(told.lines().all(|line| line.contains(option)), "{option}: {told}");
+    }
+    assert!(
+        told.lines()
+            .skip(1)
+            .all(|line| line.contains("ControlMaster=no") && line.contains("ProxyCommand=false"))
+    );
+    let arguments = json!({ "command": "true", "wait": false }).to_string();
+    let refused = shims.haft(&["--ssh", "me@host", "call", "run_shell", &arguments]);
+    assert!(refused.stderr.contains("wait=false requires a tmux-backed target"), "{}", refused.stderr);
+    let wanted = shims.call(&["--ssh", "me@host", "--tmux"], "true");
+    assert_eq!(wanted.code, 3);
+    assert!(wanted.stderr.contains("tmux is not installed on ssh:me@host"), "{}", wanted.stderr);
+}
+
+/// BE05: no tmux here is said too.
+#[test]
+fn be05_a_pane_without_tmux_is_refused() {
+    let answer = Shims::new().call(&["--tmux"], "true");
+    assert_eq!(answer.code, 3);
+    assert!(answer.stderr.contains("tmux is not installed on local"), "{}", answer.stderr);
+}

@@ -1,0 +1,202 @@
+//! The connection of ssh: opened once, shared, closed; and what a command over it costs.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use haft::backend::How;
+
+use super::ground::{Bed, Kind, run, session, skipped, ssh, ssh_to};
+use crate::workspace::eventually;
+
+/// The command lines of connections whose socket lies in `state`.
+fn masters(state: &Path) -> Vec<(u32, String)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| {
+        let process = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some((process, String::from_utf8_lossy(&line).replace('\0', " ")))
+    });
+    // A connection calls itself by its socket once it is in the background, and as it was started before.
+    lines
+        .filter(|(_, line)| {
+            line.contains(state.to_str().unwrap()) && line.contains("ssh") && line.contains(" -M ")
+        })
+        .collect()
+}
+
+/// Ends the server's side of the connection whose socket lies in `state`, as a network that fails does.
+pub(crate) fn drop_connection(state: &Path) {
+    let (master, _) = masters(state).into_iter().next().expect("no connection");
+    // The client's own port leads to the process that serves it.
+    let port = local_port(master).expect("the connection has no port");
+    let server = serving(port).expect("nobody serves the connection");
+    let process = rustix::process::Pid::from_raw(server).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+}
+
+fn sockets(process: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok()?.to_str().map(str::to_owned));
+    links.filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect()
+}
+
+/// The rows of established connections: local port, remote port, inode.
+fn connections() -> Vec<(u16, u16, String)> {
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let port = |address: &str| u16::from_str_radix(address.split(':').nth(1).unwrap(), 16).unwrap();
+    rows.filter(|row| row[3] == "01").map(|row| (port(row[1]), port(row[2]), row[9].to_owned())).collect()
+}
+
+fn local_port(process: u32) -> Option<u16> {
+    let own = sockets(process);
+    connections().into_iter().find(|(_, _, inode)| own.contains(inode)).map(|(local, _, _)| local)
+}
+
+/// The process of the server that has the other end of the connection from `port`: not the listener,
+/// which has handed it on.
+fn serving(port: u16) -> Option<i32> {
+    let inode = connections().into_iter().find(|(_, remote, _)| *remote == port)?.2;
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let mut processes: Vec<u32> = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    processes.sort_unstable();
+    let found = processes.into_iter().find(|process| sockets(*process).contains(&inode))?;
+    i32::try_from(found).ok()
+}
+
+/// BE04: one connection for everything, closed at the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn be04_one_connection_is_opened_shared_and_closed() {
+    let Some(kind) = ssh() else { return };
+    let bed = Bed::new(&kind).await;
+    assert_eq!(masters(&bed.ground.state).len(), 1);
+    let first = masters(&bed.ground.state);
+    for _ in 0..3 {
+        bed.run("true").await;
+    }
+    let (one, two, three) = tokio::join!(bed.run("echo 1"), bed.run("echo 2"), bed.run("echo 3"));
+    assert_eq!([one.output, two.output, three.output].concat(), b"1\n2\n3\n");
+    assert_eq!(masters(&bed.ground.state), first);
+    bed.backend.close().await;
+    assert!(masters(&bed.ground.state).is_empty());
+    let again = bed.run("echo again").await;
+    assert_eq!(again.output, b"again\n");
+    // Dropped without a word, it is closed too, and its folder is gone.
+    let (state, directory) = (bed.ground.state.clone(), bed.work());
+    drop(bed);
+    eventually("the connection is closed", || masters(&state).is_empty()).await;
+    assert!(!directory.exists());
+}
+
+/// BE04: what cannot be set up leaves no connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn be04_a_failed_setup_leaves_no_connection() {
+    let Some(choice) = ssh_to("box") else { return };
+    let choice = haft::backend::Choice { tmux: Some(true), session: Some("a:b".into()), ..choice };
+    let before = all_masters();
+    let error = Bed::tried(&Kind { name: "ssh, bad session", choice }).await.err().unwrap().to_string();
+    assert!(error.starts_with("invalid tmux session `a:b`"), "{error}");
+    eventually("no connection is left", || all_masters() <= before).await;
+}
+
+fn all_masters() -> usize {
+    masters(Path::new("/")).len()
+}
+
+/// BE04: nothing is asked, and what keeps haft out is said with the way in.
+#[tokio::test(flavor = "multi_thread")]
+async fn be04_whoever_is_not_let_in_is_told_how_to_be() {
+    let Some(choice) = ssh_to("stranger") else { return };
+    let begun = Instant::now();
+    let error = Bed::tried(&Kind { name: "stranger", choice }).await.err().unwrap().to_string();
+    assert!(
+        error.starts_with("cannot connect to `stranger`: ") && error.contains("Permission denied"),
+        "{error}"
+    );
+    assert!(error.contains("hint: haft asks for no password"), "{error}");
+    let nobody = ssh_to("no-such-host.invalid").unwrap();
+    let error = Bed::tried(&Kind { name: "nobody", choice: nobody }).await.err().unwrap().to_string();
+    assert!(error.contains("cannot connect to `no-such-host.invalid`: "), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+/// 200 commands over one connection, beside plain ssh over the same connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn be04_two_hundred_commands_share_one_connection() {
+    let Some(kind) = ssh() else { return };
+    let bed = Bed::new(&kind).await;
+    let first = masters(&bed.ground.state);
+    let socket = find_socket(&bed.ground.state);
+    let config = super::ground::ssh_config().unwrap();
+    let words = ["ssh", "-F", config.to_str().unwrap(), "-S", &socket, "box", "true"].map(str::to_owned);
+    let (mut plain, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..200 {
+        let begun = Instant::now();
+        run(&words);
+        plain.push(begun.elapsed());
+        let begun = Instant::now();
+        let done = bed.run("true").await;
+        ours.push(begun.elapsed());
+        assert_eq!(done.how, How::Exited(0));
+    }
+    assert_eq!(masters(&bed.ground.state), first, "the connection was opened again");
+    let median = |times: &mut Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let (plain, ours) = (median(&mut plain), median(&mut ours));
+    eprintln!("200 commands over one connection: median {ours:?}; plain `ssh box true` over it: {plain:?}");
+    bed.backend.close().await;
+}
+
+fn find_socket(state: &Path) -> String {
+    let folders = fs::read_dir(state).unwrap().flatten();
+    let socket = folders.map(|entry| entry.path().join("s")).find(|socket| socket.exists()).unwrap();
+    socket.to_str().unwrap().to_owned()
+}
+
+/// BE05: a pane where tmux is, none where it is not wanted.
+#[tokio::test(flavor = "multi_thread")]
+async fn be05_a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
+    let Some(choice) = ssh_to("box") else { return };
+    let unsaid = haft::backend::Choice { tmux: None, session: Some(session()), ..choice.clone() };
+    let bed = Bed::new(&Kind { name: "ssh, nothing said", choice: unsaid }).await;
+    assert!(bed.backend.screen().is_some() && bed.backend.summary().contains("(tmux:"));
+    bed.backend.close().await;
+    let bed = Bed::new(&Kind { name: "ssh, no tmux", choice }).await;
+    assert!(bed.backend.screen().is_none());
+    assert_eq!(bed.backend.summary(), "ssh:box");
+    bed.backend.close().await;
+}
+
+/// A haft on the host confines commands there; without one it is said that nothing does.
+#[tokio::test(flavor = "multi_thread")]
+async fn sb_on_a_host_with_a_haft_commands_are_confined_by_it() {
+    let Some(kind) = ssh() else { return };
+    let bed = Bed::new(&kind).await;
+    let is_there = !bed.run("command -v haft").await.output.is_empty();
+    let said = bed.backend.confinement();
+    if is_there {
+        skipped("a haft is installed on this host already");
+        return;
+    }
+    assert!(said.contains("not confined by haft") && said.contains("account on `box`"), "{said}");
+    bed.backend.close().await;
+    let link = Path::new("/usr/local/bin/haft");
+    if std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_haft"), link).is_err() {
+        return skipped("`/usr/local/bin` cannot be written to install a haft on the host");
+    }
+    let bed = Bed::tried(&kind).await;
+    let done = match &bed {
+        Ok(bed) => {
+            Some((bed.backend.confinement(), bed.run("touch /etc/written-by-a-test; echo $?; pwd").await))
+        }
+        Err(_) => None,
+    };
+    fs::remove_file(link).unwrap();
+    let (said, done) = done.expect("not connected");
+    assert!(said.contains("confined on `box` by the haft"), "{said}");
+    assert!(done.output.starts_with(b"1\n"), "{done:?}");
+    assert!(!Path::new("/etc/written-by-a-test").exists());
+}
