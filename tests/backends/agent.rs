@@ -18,13 +18,13 @@ async fn rs05_tm07_tm08_an_agent_starts_a_build_looks_and_interrupts_it() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         let time = unusual();
-        let build = format!("for step in 1 2 3; do echo step $step; sleep 1; done; echo stuck; sleep {time}");
+        let build = format!("for step in 1 2 3; do echo step $step; sleep 2; done; echo stuck; sleep {time}");
         let start = serde_json::json!({ "command": build, "wait": false }).to_string();
         let fake = Fake::start([
             calls(&[("1", "run_shell", &start)]),
-            calls(&[("2", "capture-pane", r#"{"delay": "1500ms"}"#)]),
+            calls(&[("2", "capture-pane", r#"{"delay": "2500ms"}"#)]),
             calls(&[("3", "run_shell", r#"{"command": "echo in between"}"#)]),
-            calls(&[("4", "capture-pane", r#"{"delay": "3s"}"#)]),
+            calls(&[("4", "capture-pane", r#"{"delay": "8s"}"#)]),
             calls(&[("5", "send-keys", r#"{"keys": ["C-c"]}"#)]),
             calls(&[("6", "run_shell", r#"{"command": "echo afterwards", "wait": "20s"}"#)]),
             says("it was stuck, and I stopped it"),

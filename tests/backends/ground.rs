@@ -161,7 +161,6 @@ pub(crate) struct Bed {
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) how: How,
-    pub(crate) notices: Vec<String>,
     pub(crate) output: Vec<u8>,
     pub(crate) errors: Vec<u8>,
 }
@@ -283,9 +282,9 @@ impl Bed {
         };
         let out = Arc::new(Bytes::default());
         let task = Task { command: command.to_owned(), timeout };
-        let Ended { how, notices } = self.backend.run(&task, out.clone(), &context).await?;
+        let Ended { how, .. } = self.backend.run(&task, out.clone(), &context).await?;
         let [output, errors] = out.0.lock().unwrap().clone();
-        Ok(Done { how, notices, output, errors })
+        Ok(Done { how, output, errors })
     }
 
     pub(crate) async fn run(&self, command: &str) -> Done {

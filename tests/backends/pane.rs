@@ -88,11 +88,12 @@ async fn mk01_mk07_a_person_types_while_the_agent_works() {
     assert_eq!((done.output, done.how), (b"agent\n".to_vec(), How::Exited(0)));
     // Under a command.
     let work = async {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        eventually("the command is shown", || bed.screen().contains("ready for 42")).await;
         person.types("an answer");
         person.presses("Enter");
     };
-    let (done, ()) = tokio::join!(bed.run("read answer; echo \"heard $answer\""), work);
+    let (done, ()) =
+        tokio::join!(bed.run("echo ready for $((40 + 2)) >&2; read answer; echo \"heard $answer\""), work);
     assert_eq!(done.output, b"heard an answer\n");
     // A command of the person's own.
     person.types("cat");

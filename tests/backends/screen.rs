@@ -11,6 +11,14 @@ async fn capture(bed: &Bed, arguments: Value) -> String {
     bed.call("capture-pane", arguments).await.unwrap_or_else(|e| panic!("{}: {e}", bed.kind.name)).content
 }
 
+/// Waits for a command that says so before it reads.
+async fn ready(bed: &Bed) {
+    eventually("the command reads", || {
+        bed.person(&["capture-pane", "-p", "-t", bed.session()]).contains("ready for 42")
+    })
+    .await;
+}
+
 /// TM01: the tools are there where a pane is.
 #[tokio::test(flavor = "multi_thread")]
 async fn tm01_a_screen_is_there_where_a_pane_is() {
@@ -30,7 +38,7 @@ async fn tm02_tm05_flags_show_what_tmux_shows() {
             .await;
         let screen = capture(&bed, json!({})).await;
         assert!(
-            screen.contains("red\n") && !screen.contains('\x1b') && !screen.lines().any(|line| line == "20")
+            screen.contains("red") && !screen.contains('\x1b') && !screen.lines().any(|line| line == "20")
         );
         let x = "x".repeat(300);
         assert!(screen.contains(&x), "{}: wrapped lines are joined", kind.name);
@@ -92,16 +100,19 @@ async fn tm06_text_is_typed_as_it_is() {
             ["-x", "a;", r"a\;", ";", "  spaces  ", "$HOME `id` 'q' \"d\"", "Enter", "жö", "#{pane_id}"]
         {
             let work = async {
-                tokio::time::sleep(Duration::from_millis(500)).await;
+                ready(&bed).await;
                 bed.call("send-keys", json!({ "literal_text": text, "enter": true })).await.unwrap()
             };
-            let (done, sent) = tokio::join!(bed.run("IFS= read -r x; printf '<%s>' \"$x\""), work);
+            let (done, sent) = tokio::join!(
+                bed.run("clear >&2; echo ready for $((40 + 2)) >&2; IFS= read -r x; printf '<%s>' \"$x\""),
+                work
+            );
             assert_eq!(String::from_utf8_lossy(&done.output), format!("<{text}>"), "{}", kind.name);
             assert!(sent.content.starts_with("sent keys to tmux pane %"), "{}", sent.content);
         }
         // A line break in the text is Enter, and keys come after the text.
         let work = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            ready(&bed).await;
             bed.call(
                 "send-keys",
                 json!({ "literal_text": "one\ntwX", "keys": ["BSpace", "o"], "enter": true }),
@@ -109,7 +120,10 @@ async fn tm06_text_is_typed_as_it_is() {
             .await
             .unwrap()
         };
-        let (done, _) = tokio::join!(bed.run("read a; read b; echo \"$a-$b\""), work);
+        let (done, _) = tokio::join!(
+            bed.run("clear >&2; echo ready for $((40 + 2)) >&2; read a; read b; echo \"$a-$b\""),
+            work
+        );
         assert_eq!(String::from_utf8_lossy(&done.output), "one-two\n", "{}", kind.name);
         for (arguments, why) in [
             (json!({}), "requires at least one of: keys, literal_text, or enter=true"),
@@ -153,7 +167,13 @@ async fn rs05_tm07_tm08_a_command_is_left_in_its_pane_looked_at_and_interrupted(
         let sent = bed.call("run_shell", json!({ "command": command, "wait": false })).await.unwrap();
         assert!(sent.content.starts_with("command dispatched to tmux pane %"), "{}", sent.content);
         assert!(begun.elapsed() < Duration::from_secs(10), "{}", kind.name);
-        let screen = capture(&bed, json!({ "delay": "2s" })).await;
+        let mut screen = String::new();
+        for _ in 0..10 {
+            screen = capture(&bed, json!({ "delay": "2s" })).await;
+            if screen.contains("building\nhalf") {
+                break;
+            }
+        }
         assert!(screen.contains("building\nhalf"), "{}: {screen}", kind.name);
         let busy = bed.call("run_shell", json!({ "command": "echo x" })).await.unwrap_err().to_string();
         assert!(busy.contains("runs in the pane of session"), "{busy}");

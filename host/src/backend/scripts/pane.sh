@@ -2,8 +2,8 @@
 d=${0%/*}
 mv "$d/ready" "$d/started" 2>/dev/null || { echo 'haft: this command was given up'; exit 1; }
 read -r m <"$d/mark"
-trap : INT QUIT TERM
-trap '' TSTP
+# What is started from here on is not ended by what ends the command: it inherits this.
+trap '' INT QUIT TERM TSTP
 marked() {
     for f in $(grep -lsF -e "HAFT_JOB=$m" /proc/[0-9]*/environ); do
         f=${f#/proc/}
@@ -11,39 +11,55 @@ marked() {
     done
 } 2>/dev/null
 # The lease is held by whoever follows; without it nothing runs.
-(sleep 10; [ -e "$d/leased" ] || kill -KILL -$$) >/dev/null 2>&1 </dev/null &
+(
+    i=0
+    until [ -e "$d/leased" ] || [ $i -ge 100 ]; do
+        sleep 0.1 || sleep 1
+        i=$((i + 1))
+    done
+    [ -e "$d/leased" ] || kill -KILL -$$
+) >/dev/null 2>&1 </dev/null &
+t=$!
 exec 9<"$d/lease"
 : >"$d/leased"
 (
-    trap '' INT QUIT TERM HUP
+    trap '' HUP
     read -r x <&9
+    : >"$d/stopping"
     kill -TERM -$$
     marked TERM
     sleep 1
     marked KILL
     marked KILL
-    sleep 1
+    rm -rf "$d"
     kill -KILL -$$
 ) >/dev/null 2>&1 </dev/null &
 w=$!
 echo started >"$d/events"
 cat "$d/shown"
-(trap '' INT QUIT TERM; exec tee "$d/out") <"$d/o" 9<&- &
+# Held open until the code is there: whoever reads to the end finds it. For reading too, since a shell
+# that waits for the other side of a pipe gives up when a child of its own ends.
+exec 6<>"$d/o" 7<>"$d/e"
+exec 5<"$d/o" 8<"$d/e"
+tee "$d/out" <&5 5<&- 6>&- 7>&- 8<&- 9<&- &
 a=$!
-(trap '' INT QUIT TERM; exec tee "$d/err" >&2) <"$d/e" 9<&- &
+tee "$d/err" <&8 5<&- 6>&- 7>&- 8<&- 9<&- >&2 &
 b=$!
-# Held open until the code is there: whoever reads to the end finds it.
-exec 6>"$d/o" 7>"$d/e"
+exec 5<&- 8<&-
+trap : INT QUIT TERM
 HAFT_JOB=$m sh "$d/command" >&6 2>&7 6>&- 7>&- 9<&-
 c=$?
-# What it left in its group: asked to end, and ended a moment later.
-(trap '' INT QUIT TERM; exec 6>&- 7>&-; sleep 1; kill -KILL -$$) >/dev/null 2>&1 </dev/null &
+trap '' INT QUIT TERM
+if [ -e "$d/stopping" ]; then s=yes; else s=; fi
+# What it left in its group is asked to end, and ended a moment later.
+(exec 6>&- 7>&- 9<&-; sleep 1; kill -KILL -$$) >/dev/null 2>&1 </dev/null &
 r=$!
 echo "$c" >"$d/code.new" && mv "$d/code.new" "$d/code"
 exec 6>&- 7>&-
 kill -TERM -$$ 2>/dev/null
+[ -z "$s" ] || { kill -KILL $r; wait $w; } 2>/dev/null
 wait $a
 wait $b
-kill -KILL $w $r 2>/dev/null
+kill -KILL $w $r $t 2>/dev/null
 [ "$c" = 0 ] || echo "(exit code: $c)"
 exit "$c"
