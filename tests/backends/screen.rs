@@ -12,9 +12,9 @@ async fn capture(bed: &Bed, arguments: Value) -> String {
 }
 
 /// Waits for a command that says so before it reads.
-async fn ready(bed: &Bed) {
+async fn ready(bed: &Bed, number: usize) {
     eventually("the command reads", || {
-        bed.person(&["capture-pane", "-p", "-t", bed.session()]).contains("ready for 42")
+        bed.person(&["capture-pane", "-p", "-t", bed.session()]).contains(&format!("ready for {number}."))
     })
     .await;
 }
@@ -96,23 +96,22 @@ async fn tm06_text_is_typed_as_it_is() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
-        for text in
-            ["-x", "a;", r"a\;", ";", "  spaces  ", "$HOME `id` 'q' \"d\"", "Enter", "жö", "#{pane_id}"]
-        {
+        let texts =
+            ["-x", "a;", r"a\;", ";", "  spaces  ", "$HOME `id` 'q' \"d\"", "Enter", "жö", "#{pane_id}"];
+        for (number, text) in texts.into_iter().enumerate() {
+            let command =
+                format!("echo ready for $(({number} + 0)). >&2; IFS= read -r x; printf '<%s>' \"$x\"");
             let work = async {
-                ready(&bed).await;
+                ready(&bed, number).await;
                 bed.call("send-keys", json!({ "literal_text": text, "enter": true })).await.unwrap()
             };
-            let (done, sent) = tokio::join!(
-                bed.run("clear >&2; echo ready for $((40 + 2)) >&2; IFS= read -r x; printf '<%s>' \"$x\""),
-                work
-            );
+            let (done, sent) = tokio::join!(bed.run(&command), work);
             assert_eq!(String::from_utf8_lossy(&done.output), format!("<{text}>"), "{}", kind.name);
             assert!(sent.content.starts_with("sent keys to tmux pane %"), "{}", sent.content);
         }
         // A line break in the text is Enter, and keys come after the text.
         let work = async {
-            ready(&bed).await;
+            ready(&bed, 99).await;
             bed.call(
                 "send-keys",
                 json!({ "literal_text": "one\ntwX", "keys": ["BSpace", "o"], "enter": true }),
@@ -120,10 +119,8 @@ async fn tm06_text_is_typed_as_it_is() {
             .await
             .unwrap()
         };
-        let (done, _) = tokio::join!(
-            bed.run("clear >&2; echo ready for $((40 + 2)) >&2; read a; read b; echo \"$a-$b\""),
-            work
-        );
+        let (done, _) =
+            tokio::join!(bed.run("echo ready for $((90 + 9)). >&2; read a; read b; echo \"$a-$b\""), work);
         assert_eq!(String::from_utf8_lossy(&done.output), "one-two\n", "{}", kind.name);
         for (arguments, why) in [
             (json!({}), "requires at least one of: keys, literal_text, or enter=true"),

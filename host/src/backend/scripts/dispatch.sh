@@ -4,4 +4,4 @@ mv "$d/ready" "$d/started" 2>/dev/null || { echo 'haft: this command was given u
 cat "$d/shown"
 c=$(cat "$d/command"; echo x)
 echo started >"$d/events"
-exec sh -c "${c%x}"
+exec sh -c -- "${c%x}"

@@ -47,14 +47,23 @@ tee "$d/err" <&8 5<&- 6>&- 7>&- 8<&- 9<&- >&2 &
 b=$!
 exec 5<&- 8<&-
 trap : INT QUIT TERM
-HAFT_JOB=$m sh "$d/command" >&6 2>&7 6>&- 7>&- 9<&-
+# By way of `env`, since some shells run what they know without a new environment.
+(exec env HAFT_JOB="$m" sh "$d/command" >&6 2>&7 6>&- 7>&- 9<&-)
 c=$?
 trap '' INT QUIT TERM
 if [ -e "$d/stopping" ]; then s=yes; else s=; fi
 # What it left in its group is asked to end, and ended a moment later.
-(exec 6>&- 7>&- 9<&-; sleep 1; kill -KILL -$$) >/dev/null 2>&1 </dev/null &
-r=$!
 echo "$c" >"$d/code.new" && mv "$d/code.new" "$d/code"
+(
+    exec 6>&- 7>&- 9<&-
+    i=0
+    while [ -e "$d/code" ] && [ $i -lt 10 ]; do
+        sleep 0.1 || sleep 1
+        i=$((i + 1))
+    done
+    [ -e "$d/code" ] && kill -KILL -$$
+) >/dev/null 2>&1 </dev/null &
+r=$!
 exec 6>&- 7>&-
 kill -TERM -$$ 2>/dev/null
 [ -z "$s" ] || { kill -KILL $r; wait $w; } 2>/dev/null

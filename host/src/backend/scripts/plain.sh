@@ -2,7 +2,7 @@
 # stands before what runs it: the words that confine it, or nothing.
 # Standard input is haft: while it stays open the command is wanted. When it ends everything that
 # carries the mark $haft_mark in its environment is stopped, whoever its parent is by now.
-exec 3<&0 </dev/null 5>&1
+exec 3<&0 </dev/null 5>&1 6>&2
 haft_end() { printf '%s %s\n' "$haft_nonce" "$*" >&2; exit 0; }
 if [ -n "$haft_directory" ]; then cd -- "$haft_directory" 2>/dev/null || haft_end '!directory'; fi
 haft_marked() {
@@ -17,13 +17,16 @@ haft_marked() {
     sleep 1
     haft_marked KILL
     haft_marked KILL
-) >/dev/null 2>&1 5>&- &
+) >/dev/null 2>&1 5>&- 6>&- &
 haft_watch=$!
 haft_session=
 if command -v setsid >/dev/null 2>&1; then haft_session=setsid; fi
-# The number of the process that leads the command's group, and how the command ended.
+# The number of the process that leads the command's group, and how the command ended. What a shell
+# has to say of a signal is no part of what the command wrote.
 haft_ended=$(
-    HAFT_JOB=$haft_mark $haft_session sh -c 'echo $$; exec '"$haft_exec"' sh -c "$0" >&5 5>&- 3<&-' "$haft_command"
+    exec 2>/dev/null
+    env HAFT_JOB="$haft_mark" $haft_session sh -c 'echo $$; exec '"$haft_exec"' sh -c -- "$0" >&5 2>&6 5>&- 6>&- 3<&-' \
+        "$haft_command"
     echo $?
 )
 set -- $haft_ended

@@ -41,4 +41,4 @@ haft_idle() {
             *) return 1 ;;
         esac
     done
-}
+} 2>/dev/null
