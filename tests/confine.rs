@@ -8,6 +8,7 @@ mod honest;
 mod host;
 mod lifetime;
 mod reach;
+mod signals;
 mod stage;
 mod traces;
 

@@ -15,8 +15,9 @@ struct Shims {
 }
 
 /// What the scripts of backends use.
-const USUAL: &[&str] =
-    &["sh", "head", "cat", "grep", "sleep", "setsid", "tr", "wc", "tail", "mv", "rm", "cp", "readlink"];
+const USUAL: &[&str] = &[
+    "sh", "head", "cat", "env", "grep", "sleep", "setsid", "tr", "wc", "tail", "mv", "rm", "cp", "readlink",
+];
 
 /// A container engine that runs what it is told here, and writes down what that was.
 const ENGINE: &str = r#"#!/bin/sh

@@ -57,11 +57,18 @@ pub(super) fn child_signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Gives every signal its default meaning back: ignored ones would stay ignored by what is run.
+/// Gives every signal its default meaning back and lets all of them through: what is ignored or held
+/// back here would be so for what is run.
 pub(super) fn default_signals() {
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: no handler is installed. KILL, STOP and those of the C library itself refuse.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: `none` is initialised by `sigemptyset` before it is read. Failing is impossible for it.
+    unsafe {
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
 }
 

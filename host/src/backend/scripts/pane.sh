@@ -25,7 +25,8 @@ exec 9<"$d/lease"
 (
     trap '' HUP
     read -r x <&9
-    : >"$d/stopping"
+    # Whoever follows may have taken the folder away already.
+    (: >"$d/stopping")
     kill -TERM -$$
     marked TERM
     sleep 1
@@ -51,9 +52,9 @@ trap : INT QUIT TERM
 (exec env HAFT_JOB="$m" sh "$d/command" >&6 2>&7 6>&- 7>&- 9<&-)
 c=$?
 trap '' INT QUIT TERM
-if [ -e "$d/stopping" ]; then s=yes; else s=; fi
+if [ -e "$d/stopping" ] || [ ! -d "$d" ]; then s=yes; else s=; fi
 # What it left in its group is asked to end, and ended a moment later.
-echo "$c" >"$d/code.new" && mv "$d/code.new" "$d/code"
+{ echo "$c" >"$d/code.new" && mv "$d/code.new" "$d/code"; } 2>/dev/null
 (
     exec 6>&- 7>&- 9<&-
     i=0

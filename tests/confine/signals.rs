@@ -1,0 +1,26 @@
+//! What a command inherits of signals: nothing is ignored, nothing held back.
+
+use haft::native::bash::Bash;
+use serde_json::json;
+
+use crate::workspace::{Workspace, confiner};
+
+/// SB05: the helper listens for the end of its children; what it becomes must not inherit how.
+#[tokio::test(flavor = "multi_thread")]
+async fn sb05_a_command_starts_with_no_signal_ignored_or_held_back() {
+    let workspace = Workspace::new();
+    let bash = Bash::new(confiner(), std::time::Duration::from_secs(20));
+    let status = workspace
+        .call(&bash, json!({ "command": "grep -E 'SigBlk|SigIgn' /proc/self/status" }))
+        .await
+        .unwrap();
+    // The C library keeps the first two real-time signals for itself.
+    let masks: Vec<u64> = status
+        .content
+        .lines()
+        .map(|line| {
+            u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap() & !0x1_8000_0000
+        })
+        .collect();
+    assert_eq!(masks, [0, 0], "{}", status.content);
+}
