@@ -5,7 +5,7 @@ read -r m <"$d/mark"
 # What is started from here on is not ended by what ends the command: it inherits this.
 trap '' INT QUIT TERM TSTP
 marked() {
-    for f in $(grep -lsF -e "HAFT_JOB=$m" /proc/[0-9]*/environ); do
+    for f in $(grep -lszF -e "HAFT_JOB=$m" /proc/[0-9]*/environ); do
         f=${f#/proc/}
         kill "-$1" "${f%/*}"
     done

@@ -5,8 +5,9 @@
 exec 3<&0 </dev/null 5>&1 6>&2
 haft_end() { printf '%s %s\n' "$haft_nonce" "$*" >&2; exit 0; }
 if [ -n "$haft_directory" ]; then cd -- "$haft_directory" 2>/dev/null || haft_end '!directory'; fi
+# An environment has NULs for ends of lines, which not every `grep` looks beyond unless it is told.
 haft_marked() {
-    for haft_f in $(grep -lsF -e "HAFT_JOB=$haft_mark" /proc/[0-9]*/environ); do
+    for haft_f in $(grep -lszF -e "HAFT_JOB=$haft_mark" /proc/[0-9]*/environ); do
         haft_f=${haft_f#/proc/}
         kill "-$1" "${haft_f%/*}"
     done
