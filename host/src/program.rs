@@ -127,8 +127,7 @@ impl Program {
         let redactor = options.redactor.clone();
         let secrets = Secrets::new(&manifest, &places.home, &redactor);
         secrets.learn();
-        let mut problems = Vec::new();
-        let (lock, store) = (lock(&manifest)?, Store::new(&places.store));
+        let (mut problems, lock, store) = (Vec::new(), lock(&manifest)?, Store::new(&places.store));
         let pinned = Pinned { lock: &lock, store: &store };
         let installed = packages::installed(&manifest, &pinned, &mut problems);
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
@@ -143,10 +142,8 @@ impl Program {
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
-        let backend = backend::backend(&manifest, options, &places, &confiner, &grant).await?;
         let mut assembly = Assembly::new(&manifest, problems, options.known_only);
-        assembly.is_target = backend::choice(&manifest, &options.target, &places).is_some();
-        assembly.native(&confiner, &grant, backend.clone())?;
+        let backend = assembly.backend(options, &places, &confiner, &grant).await?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
         wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
         let (now, later) = plugins::apart(wanted, options.only.as_deref());

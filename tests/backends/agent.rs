@@ -6,7 +6,6 @@ use haft::agent::{Agent, AgentSettings, End, History};
 use haft::native::{Family, NATIVE, Settings};
 use haft::provider::{self, ProviderSettings, Retry};
 use haft::tool::{Session, Toolbox};
-use serde_json::Value;
 
 use super::ground::{Bed, processes, unusual, with_panes};
 use crate::agent::fake::{Fake, calls, says};
@@ -48,7 +47,7 @@ async fn rs05_tm07_tm08_an_agent_starts_a_build_looks_and_interrupts_it() {
         let requests = fake.requests();
         let answer = |id: &str| {
             let messages = requests.last().unwrap()["messages"].as_array().unwrap();
-            let found = messages.iter().find(|message| message["tool_call_id"] == Value::from(id)).unwrap();
+            let found = messages.iter().find(|message| message["tool_call_id"] == id).unwrap();
             found["content"].as_str().unwrap().to_owned()
         };
         assert!(answer("1").contains("command dispatched to tmux pane %"), "{}", answer("1"));

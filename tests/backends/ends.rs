@@ -159,8 +159,8 @@ async fn rs03_mk07_out_of_time_a_command_is_stopped_or_keeps_its_pane() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;
         let begun = Instant::now();
-        let done = bed.run_within("echo begun; cat; sleep 60", Duration::from_secs(10)).await.unwrap();
-        // Without a terminal `cat` ends at once.
+        let done = bed.run_within("echo begun; read x; sleep 60", Duration::from_secs(10)).await.unwrap();
+        // Without a terminal `read` ends at once.
         assert!(begun.elapsed() < Duration::from_secs(40), "{}", kind.name);
         assert_eq!(done.output, b"begun\n", "{}", kind.name);
         if bed.backend.screen().is_none() {
@@ -173,10 +173,10 @@ async fn rs03_mk07_out_of_time_a_command_is_stopped_or_keeps_its_pane() {
             kind.name,
             done.how
         );
-        let refused = bed.run_within("echo typed into cat", Duration::from_secs(5)).await;
+        let refused = bed.run_within("echo typed into it", Duration::from_secs(5)).await;
         let Err(BackendError::Busy(why)) = refused else { panic!("{}: {refused:?}", kind.name) };
         assert!(why.contains("still runs in tmux pane %") && why.contains("`C-c`"), "{why}");
-        assert!(!bed.screen().contains("typed into cat"), "{}", kind.name);
+        assert!(!bed.screen().contains("typed into it"), "{}", kind.name);
         // Interrupted as the message says, the pane is free again.
         bed.backend.screen().unwrap().send(None, "", &["C-c".into()], false).await.unwrap();
         eventually_free(&bed).await;

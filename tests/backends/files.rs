@@ -80,12 +80,12 @@ async fn fl02_files_are_the_same_byte_by_byte() {
             assert_eq!(read.total, content.len() as u64);
         }
         let path = place(&bed, "base64").await;
-        let content = STANDARD.encode(&all_bytes[..256]);
-        bed.call("write_file", json!({ "path": path, "content": content, "encoding": "base64" }))
+        let encoded = STANDARD.encode(&all_bytes[..256]);
+        bed.call("write_file", json!({ "path": path, "content": encoded, "encoding": "base64" }))
             .await
             .unwrap();
         let read = bed.call("read_file", json!({ "path": path, "encoding": "base64" })).await.unwrap();
-        assert_eq!(read.content, content, "{}", kind.name);
+        assert_eq!(read.content, encoded, "{}", kind.name);
         bed.backend.close().await;
     }
 }

@@ -288,7 +288,7 @@ impl Bed {
     }
 
     pub(crate) async fn run(&self, command: &str) -> Done {
-        let done = self.run_within(command, Duration::from_secs(60)).await;
+        let done = self.run_within(command, Duration::from_mins(1)).await;
         done.unwrap_or_else(|error| panic!("{}: `{command}`: {error}", self.kind.name))
     }
 

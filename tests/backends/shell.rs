@@ -62,14 +62,11 @@ async fn rs01_output_is_told_while_the_command_runs() {
         bed.events =
             Events::to(move |event| sink.lock().unwrap().push((std::time::Instant::now(), event.clone())));
         bed.call("run_shell", json!({ "command": "echo first; sleep 1; echo second >&2" })).await.unwrap();
-        let heard = heard.lock().unwrap();
+        let heard = heard.lock().unwrap().clone();
         let at = |text: &str| {
             let is_it = |event: &Event| matches!(event, Event::Stdout { chunk, .. } | Event::Stderr { chunk, .. } if chunk.contains(text));
-            heard
-                .iter()
-                .find(|(_, event)| is_it(event))
-                .map(|(at, _)| *at)
-                .unwrap_or_else(|| panic!("{}: {text}", kind.name))
+            let found = heard.iter().find(|(_, event)| is_it(event));
+            found.unwrap_or_else(|| panic!("{}: {text}", kind.name)).0
         };
         assert!(at("second") - at("first") > std::time::Duration::from_millis(700), "{}", kind.name);
         assert!(matches!(heard[0].1, Event::Working { .. }), "{}", kind.name);

@@ -104,14 +104,14 @@ impl Files {
     pub(super) async fn write(
         &self,
         path: &str,
-        content: Vec<u8>,
+        bytes: Vec<u8>,
         context: &Context<'_>,
     ) -> Result<(), BackendError> {
         let mark = unguessable().map_err(watch("make a name that nobody can guess"))?;
         let script = self.script("write", path)?;
-        let script = script.with("mark", &mark).with("size", &content.len().to_string()).then(WRITE);
+        let script = script.with("mark", &mark).with("size", &bytes.len().to_string()).then(WRITE);
         let kept = Kept { limit: 0, bytes: Mutex::default() };
-        self.run("write", path, &script, content, &kept, context).await.map(drop)
+        self.run("write", path, &script, bytes, &kept, context).await.map(drop)
     }
 
     fn script(&self, action: &'static str, path: &str) -> Result<Script, BackendError> {
@@ -155,13 +155,13 @@ impl Files {
         action: &'static str,
         path: &str,
         script: &Script,
-        content: Vec<u8>,
+        bytes: Vec<u8>,
         out: &Kept,
         context: &Context<'_>,
     ) -> Result<String, BackendError> {
         let stop = context.cancel.child_token();
         let errand =
-            errand::run(&*self.carrier, Whose::Model(context.grant), script, Feed::Data(content), out, &stop);
+            errand::run(&*self.carrier, Whose::Model(context.grant), script, Feed::Data(bytes), out, &stop);
         let mut errand = std::pin::pin!(errand);
         let report = tokio::select! {
             report = &mut errand => report?,

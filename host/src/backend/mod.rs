@@ -74,8 +74,8 @@ pub trait Backend: Send + Sync + Debug {
         context: &Context<'_>,
     ) -> Result<Piece, BackendError>;
 
-    /// Puts `content` in the place of a file, or makes it.
-    async fn write(&self, path: &str, content: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError>;
+    /// Puts `bytes` in the place of a file, or makes it.
+    async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError>;
 
     /// The pane that can be looked at and typed into, where there is one.
     fn screen(&self) -> Option<&dyn Screen> {

@@ -144,8 +144,8 @@ impl Backend for Plain {
         self.files.read(path, offset, limit, context).await
     }
 
-    async fn write(&self, path: &str, content: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError> {
-        self.files.write(path, content, context).await
+    async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError> {
+        self.files.write(path, bytes, context).await
     }
 
     async fn close(&self) {

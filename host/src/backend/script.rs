@@ -113,7 +113,7 @@ mod tests {
     fn fl02_a_script_before_data_is_one_line() {
         let script = Script::new().unwrap().with("path", "a\nb\\n'c").then("echo");
         let line = script.before_data();
-        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert_eq!(String::from_utf8_lossy(&line).matches('\n').count(), 1);
         assert!(line.ends_with(b"\n"));
     }
 

@@ -149,10 +149,10 @@ impl Ssh {
         let _ = std::fs::remove_file(self.socket());
         let mut arguments = self.words();
         arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
-        let line = messenger(&self.messengers, self.program.clone(), arguments);
-        let job = Job { program: line.program, arguments: line.arguments, environment: line.environment };
-        let service = service::start(&line.confiner, &job, &line.grant, |_| {}).await?;
-        let life = service.life;
+        let Line { program, arguments, environment, confiner, grant, .. } =
+            messenger(&self.messengers, self.program.clone(), arguments);
+        let job = Job { program, arguments, environment };
+        let life = service::start(&confiner, &job, &grant, |_| {}).await?.life;
         let begun = Instant::now();
         while !self.socket().exists() {
             if let Some(ending) = life.ending() {

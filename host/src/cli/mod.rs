@@ -59,6 +59,7 @@ pub struct Cli {
 const BACKEND: &str = "Where commands run";
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, as a command line has them")]
 struct Common {
     /// The program to run [default: ./program.toml if there is one]
     #[arg(short, long, global = true, value_name = "FILE")]

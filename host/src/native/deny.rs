@@ -70,7 +70,7 @@ impl Words {
         for word in rest {
             match word.strip_prefix('-') {
                 Some(letters) if !letters.is_empty() && !letters.starts_with('-') => {
-                    words.letters.extend(letters.chars())
+                    words.letters.extend(letters.chars());
                 }
                 _ => words.others.push(match word.as_str() {
                     "--recursive" => {

@@ -123,13 +123,12 @@ impl Tool for ReadFile {
         let limit = if is_binary { MAX_BINARY } else { MAX_CHARACTERS * CHARACTER };
         let piece = self.backend.read(path, offset, limit, context).await.map_err(|error| failed(&error))?;
         let rest = piece.total.saturating_sub(offset);
-        let content = if is_binary {
+        Ok(ToolResult::success(if is_binary {
             let has_more = rest > piece.bytes.len() as u64;
             format!("{}{}", STANDARD.encode(&piece.bytes), if has_more { TRUNCATED } else { "" })
         } else {
             shown(&piece.bytes, rest)
-        };
-        Ok(ToolResult { content, ..ToolResult::default() })
+        }))
     }
 }
 
@@ -157,22 +156,21 @@ impl Tool for WriteFile {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let (path, content) = (text(&call.arguments, "path"), text(&call.arguments, "content"));
-        let content = if is_binary(&call.arguments) {
+        let (path, whole) = (text(&call.arguments, "path"), text(&call.arguments, "content"));
+        let bytes = if is_binary(&call.arguments) {
             let wrong = |error| ToolError::InvalidArguments(format!("`content` is not base64: {error}"));
-            STANDARD.decode(content).map_err(wrong)?
+            STANDARD.decode(whole).map_err(wrong)?
         } else {
-            content.as_bytes().to_vec()
+            whole.as_bytes().to_vec()
         };
-        let length = content.len();
+        let length = bytes.len();
         if length > MAX_CONTENT {
             let message =
                 format!("`content` has {length} bytes, and at most {MAX_CONTENT} can be written at once");
             return Err(ToolError::InvalidArguments(message));
         }
-        self.backend.write(path, content, context).await.map_err(|error| failed(&error))?;
-        let content = format!("Wrote {length} bytes to {path}");
-        Ok(ToolResult { content, ..ToolResult::default() })
+        self.backend.write(path, bytes, context).await.map_err(|error| failed(&error))?;
+        Ok(ToolResult::success(format!("Wrote {length} bytes to {path}")))
     }
 }
 
@@ -184,7 +182,7 @@ mod tests {
     #[test]
     fn fl01_a_long_file_is_cut_between_characters() {
         let text = "ж".repeat(9000);
-        let read = &text.as_bytes()[..MAX_CHARACTERS * CHARACTER / 2 + 1];
+        let read = &text.as_bytes()[..=MAX_CHARACTERS * CHARACTER / 2];
         let answer = shown(read, text.len() as u64);
         assert_eq!(answer, format!("{}...[truncated]", "ж".repeat(8000)));
         assert_eq!(shown(&text.as_bytes()[..1001], 18_000), format!("{}...[truncated]", "ж".repeat(500)));

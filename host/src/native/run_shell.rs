@@ -44,11 +44,10 @@ impl RunShell {
 
     async fn dispatched(&self, command: &str, context: &Context<'_>) -> Result<ToolResult, BackendError> {
         let pane = self.backend.dispatch(command, context).await?;
-        let content = format!(
+        Ok(ToolResult::success(format!(
             "command dispatched to tmux pane {pane}; `capture-pane` shows what it does, `send-keys` with the key \
              `C-c` interrupts it"
-        );
-        Ok(ToolResult { content, ..ToolResult::default() })
+        )))
     }
 
     async fn waited(

@@ -199,11 +199,11 @@ impl Tool for CapturePane {
         let captured = screen.capture(&snapshot).await.map_err(|error| failed(&error))?;
         // A screen ends in the lines that nothing has been written to yet.
         let text = captured.text.trim_end_matches('\n');
-        let mut content = clip(text, MAX_CHARACTERS, Keep::Tail);
+        let mut shown = clip(text, MAX_CHARACTERS, Keep::Tail);
         if captured.fell_back {
-            content.push_str("\n[notice] alternate screen was not active; captured main pane instead.");
+            shown.push_str("\n[notice] alternate screen was not active; captured main pane instead.");
         }
-        Ok(ToolResult { content, ..ToolResult::default() })
+        Ok(ToolResult::success(shown))
     }
 }
 
@@ -233,8 +233,7 @@ impl Tool for SendKeys {
         let target = word(arguments, "target");
         let pane =
             screen.send(target.as_deref(), literal, &keys, enter).await.map_err(|error| failed(&error))?;
-        let content = format!("sent keys to tmux pane {pane}");
-        Ok(ToolResult { content, ..ToolResult::default() })
+        Ok(ToolResult::success(format!("sent keys to tmux pane {pane}")))
     }
 }
 

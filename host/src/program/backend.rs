@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Options, Places};
+use super::{Assembly, Options, Places};
 use crate::backend::confine::Confiner;
 use crate::backend::{self, Backend, BackendError, Choice, Engine, Ground, Place};
 use crate::grant::Grant;
@@ -26,8 +26,24 @@ pub struct Target {
     pub here: bool,
 }
 
+impl Assembly<'_> {
+    /// Makes the backend and puts in the native tools for it, or those of this machine.
+    pub(super) async fn backend(
+        &mut self,
+        options: &Options,
+        places: &Places,
+        confiner: &Confiner,
+        grant: &Grant,
+    ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
+        let backend = connected(self.manifest, options, places, confiner, grant).await?;
+        self.is_target = choice(self.manifest, &options.target, places).is_some();
+        self.native(confiner, grant, backend.clone())?;
+        Ok(backend)
+    }
+}
+
 /// The backend of a program; `None` where commands run on this machine as `bash` does it.
-pub(super) async fn backend(
+async fn connected(
     manifest: &Manifest,
     options: &Options,
     places: &Places,
@@ -54,7 +70,7 @@ pub(super) async fn backend(
 }
 
 /// What was chosen, if anything was.
-pub(super) fn choice(manifest: &Manifest, target: &Target, places: &Places) -> Option<Choice> {
+fn choice(manifest: &Manifest, target: &Target, places: &Places) -> Option<Choice> {
     let written = &manifest.backend;
     if target.here {
         return None;

@@ -198,6 +198,7 @@ mod tests {
             fixed: vec!["/Users/ada/work/a/program.toml".into()],
             network: true,
             unix_sockets: false,
+            terminal: false,
             open_files: None,
         }
     }

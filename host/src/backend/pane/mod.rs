@@ -135,7 +135,7 @@ impl Paned {
             _ => None,
         };
         lock(&self.notices).extend(notice);
-        *lock(&self.pane) = (*pane).to_owned();
+        (*pane).clone_into(&mut *lock(&self.pane));
         Ok(())
     }
 
@@ -326,8 +326,8 @@ impl Backend for Paned {
         self.plain.read(path, offset, limit, context).await
     }
 
-    async fn write(&self, path: &str, content: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError> {
-        self.plain.write(path, content, context).await
+    async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError> {
+        self.plain.write(path, bytes, context).await
     }
 
     fn screen(&self) -> Option<&dyn Screen> {

@@ -81,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(value: Value) -> Result<Wait, String> {
-        Wait::parse(Some(&value))
+    fn parse(value: &Value) -> Result<Wait, String> {
+        Wait::parse(Some(value))
     }
 
     /// RS03: every form of a time.
@@ -99,11 +99,11 @@ mod tests {
             (json!(7), 7000),
             (json!(" 2s "), 2000),
         ] {
-            assert_eq!(parse(value.clone()), time(milliseconds), "{value}");
+            assert_eq!(parse(&value), time(milliseconds), "{value}");
         }
-        assert_eq!(parse(json!(true)), Ok(Wait::Usual));
-        assert_eq!(parse(json!(null)), Ok(Wait::Usual));
-        assert_eq!(parse(json!(false)), Ok(Wait::No));
+        assert_eq!(parse(&json!(true)), Ok(Wait::Usual));
+        assert_eq!(parse(&json!(null)), Ok(Wait::Usual));
+        assert_eq!(parse(&json!(false)), Ok(Wait::No));
         assert_eq!(Wait::parse(None), Ok(Wait::Usual));
     }
 
@@ -126,7 +126,7 @@ mod tests {
             json!(u64::MAX),
             json!("2d"),
         ] {
-            let error = parse(value.clone()).unwrap_err();
+            let error = parse(&value).unwrap_err();
             assert!(
                 error.starts_with("invalid wait duration; use forms like 30s, 10m, 1h, 500ms"),
                 "{value}: {error}"
