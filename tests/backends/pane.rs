@@ -61,11 +61,11 @@ async fn mk01_a_person_who_watches_sees_the_command_and_its_output() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("echo seen $((40 + 2)); echo trouble >&2; exit 3").await;
-        let screen = bed.screen();
         for line in
             ["haft$ echo seen $((40 + 2)); echo trouble >&2; exit 3", "seen 42", "trouble", "(exit code: 3)"]
         {
-            assert!(screen.lines().any(|shown| shown == line), "{}: {line:?} in\n{screen}", kind.name);
+            let what = format!("{}: {line:?} is seen", kind.name);
+            eventually(&what, || bed.screen().lines().any(|shown| shown == line)).await;
         }
         bed.backend.close().await;
     }

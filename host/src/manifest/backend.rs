@@ -25,8 +25,8 @@ pub struct BackendTable {
     pub container: Option<String>,
     /// Whose container it is.
     pub engine: Option<ContainerEngine>,
-    /// A host, as ssh is told it.
-    pub ssh: Option<String>,
+    /// A host, as ssh is told it. Not to be used where there is a container too.
+    pub ssh: Option<Located<String>>,
     /// The configuration of ssh; as written.
     pub ssh_config: Option<Located<PathBuf>>,
     /// Whether commands run in a pane of tmux.
@@ -49,13 +49,10 @@ impl BackendTable {
         let Some(section) = root.get("backend", |entry| entry.section(&BACKEND)) else {
             return Self::default();
         };
-        if section.has("container") && section.has("ssh") {
-            section.reject("ssh", "`container` is named too, and commands run in one place");
-        }
         Self {
             container: section.get("container", Entry::text),
             engine: section.get("engine", |entry| entry.one_of(ENGINES)),
-            ssh: section.get("ssh", Entry::text),
+            ssh: section.get("ssh", |entry| entry.located(Entry::text)),
             ssh_config: section.get("ssh_config", Entry::located_path),
             tmux: section.get("tmux", Entry::flag),
             session: section.get("session", Entry::text),

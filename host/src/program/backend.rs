@@ -51,6 +51,9 @@ async fn connected(
     grant: &Grant,
 ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
     let Some(choice) = choice(manifest, &options.target, places) else { return Ok(None) };
+    if let Some(problem) = two_places(manifest, &options.target) {
+        return Err(manifest.report(vec![problem]).into());
+    }
     let is_wanted = options.only.as_deref().is_none_or(is_of_target);
     if !is_wanted || options.known_only {
         return Ok(None);
@@ -67,6 +70,19 @@ async fn connected(
         Ok(backend) => Ok(Some(backend)),
         Err(error) => Err(report(&error).into()),
     }
+}
+
+/// Commands run in one place.
+fn two_places(manifest: &Manifest, target: &Target) -> Option<Problem> {
+    let BackendTable { container, ssh, .. } = &manifest.backend;
+    let is_settled = target.container.is_some() || target.ssh.is_some();
+    let ssh = ssh.as_ref().filter(|_| container.is_some() && !is_settled)?;
+    let problem = Problem::new("`[backend]` names a container and a host, and commands run in one place");
+    Some(
+        problem
+            .at(ssh.span, "the host")
+            .hint("leave one of the two away, or choose with `--container` or `--ssh`"),
+    )
 }
 
 /// What was chosen, if anything was.
@@ -105,7 +121,7 @@ fn of_table(manifest: &Manifest, table: &BackendTable, places: &Places) -> Choic
     });
     let place = match (&table.container, &table.ssh) {
         (Some(name), _) => Place::Container { name: name.clone(), engine },
-        (None, Some(target)) => Place::Ssh { target: target.clone(), config },
+        (None, Some(target)) => Place::Ssh { target: target.value.clone(), config },
         (None, None) => Place::Local,
     };
     Choice {
@@ -134,6 +150,20 @@ mod tests {
     fn chosen(text: &str, target: &Target) -> Option<Choice> {
         let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
         choice(&manifest, target, &Places::of_this_machine().unwrap())
+    }
+
+    #[test]
+    fn be01_two_places_are_one_too_many() {
+        let text = "[backend]\ncontainer = \"web\"\nssh = \"host\"\n";
+        let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
+        let problem = two_places(&manifest, &Target::default()).unwrap();
+        let said = manifest.report(vec![problem]).to_string();
+        assert!(
+            said.contains("program.toml:3:7") && said.contains("hint: leave one of the two away"),
+            "{said}"
+        );
+        let named = Target { container: Some("other".into()), ..Target::default() };
+        assert_eq!(two_places(&manifest, &named), None);
     }
 
     /// BE01: the command line and program.toml choose; nothing said is this machine.
