@@ -8,14 +8,14 @@ use super::Stage;
 use super::eras::modern;
 use super::peer::{LONG, Peer, text};
 
-fn names(peer: &mut Peer) -> Vec<String> {
+pub(crate) fn names(peer: &mut Peer) -> Vec<String> {
     let tools = peer.request("tools/list", json!({}))["result"]["tools"].take();
     tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
-fn hears_of_it(peer: &mut Peer) -> Value {
+pub(crate) fn hears_of_it(peer: &mut Peer) -> Value {
     peer.await_one(|message| message["method"] == CHANGED)
 }
 
