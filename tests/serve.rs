@@ -8,6 +8,7 @@ mod eras;
 mod http;
 mod peer;
 mod reload;
+mod servers;
 mod spinning;
 mod stdio;
 

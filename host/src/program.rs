@@ -23,7 +23,7 @@ pub use self::backend::Target;
 pub use self::bench::Bench;
 pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
-pub use self::live::{Choice, Live, News};
+pub use self::live::{Choice, Live, News, Running};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
 pub use self::places::Places;
@@ -69,6 +69,8 @@ pub struct Options {
     pub target: Target,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.
     pub known_only: bool,
+    /// MCP servers that may run already: those that are declared as before go on.
+    pub servers: Servers,
 }
 
 /// Which MCP servers are started for no other reason than to learn which tools they have.

@@ -5,7 +5,8 @@
 //! `cargo bench --bench serve`. The other server is what the environment says:
 //! `HAFT_BENCH_PEER='act run --mcp echo.wasm'`, with `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments":
 //! {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the parameters of the two calls. haft's guest is a
-//! fresh instance for every call.
+//! fresh instance for every call; `HAFT_BENCH_SAME=echo.wasm` and `HAFT_BENCH_SAME_ECHO` let haft serve the
+//! component of the other server too, as `same`.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -41,6 +42,9 @@ const AT_ONCE: usize = 8;
 /// Starts of each server.
 const STARTS: usize = 15;
 
+/// Rounds with guests that never end.
+const SPINS: usize = 5;
+
 /// A server, and how it is spoken to.
 struct Server {
     name: &'static str,
@@ -55,6 +59,7 @@ fn main() {
     let servers: Vec<Server> = std::iter::once(own).chain(peer()).collect();
     start(folder.path(), &servers);
     calls(folder.path(), &servers);
+    spinning(folder.path(), &servers[..1]);
 }
 
 /// haft with a program of ten plugins, of which one echoes.
@@ -66,7 +71,11 @@ fn haft(folder: &Path) -> Server {
         let place = component.to_str().unwrap();
         write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {place:?}\n{more}").unwrap();
     };
-    plugin("guest", &guest, "tools = [\"echo\", \"sleep\"]\n");
+    let same = std::env::var_os("HAFT_BENCH_SAME").map(|path| std::fs::canonicalize(path).unwrap());
+    if let Some(same) = &same {
+        plugin("same", same, "");
+    }
+    plugin("guest", &guest, "tools = [\"echo\", \"sleep\", \"spin\"]\nlimits = { time = \"10m\" }\n");
     let built = ["hello", "wordcount", "time", "files", "search", "fetch", "hello", "wordcount", "time"];
     for (index, name) in built.iter().enumerate() {
         let component = root.join(format!("plugins/built/{name}.wasm"));
@@ -76,18 +85,21 @@ fn haft(folder: &Path) -> Server {
     Server {
         name: "haft",
         command: vec![env!("CARGO_BIN_EXE_haft").into(), "serve".into()],
-        echo: json!({"name": "guest__echo", "arguments": {"text": "hi"}}),
+        echo: given("HAFT_BENCH_SAME_ECHO")
+            .unwrap_or_else(|| json!({"name": "guest__echo", "arguments": {"text": "hi"}})),
         sleep: json!({"name": "guest__sleep", "arguments": {"ms": 50}}),
     }
 }
 
+/// The parameters of a call that the environment names.
+fn given(variable: &str) -> Option<Value> {
+    std::env::var(variable).ok().map(|call| serde_json::from_str(&call).unwrap())
+}
+
 fn peer() -> Option<Server> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let command = variable("HAFT_BENCH_PEER")?.split_whitespace().map(str::to_owned).collect();
-    let call = |name: &str, tool: &str| {
-        let call = variable(name).map(|call| serde_json::from_str(&call).unwrap());
-        call.unwrap_or_else(|| json!({"name": tool, "arguments": {}}))
-    };
+    let command = std::env::var("HAFT_BENCH_PEER").ok()?;
+    let command = command.split_whitespace().map(str::to_owned).collect();
+    let call = |name: &str, tool: &str| given(name).unwrap_or_else(|| json!({"name": tool, "arguments": {}}));
     let (echo, sleep) = (call("HAFT_BENCH_PEER_ECHO", "echo"), call("HAFT_BENCH_PEER_SLEEP", "sleep"));
     Some(Server { name: "peer", command, echo, sleep })
 }
@@ -147,6 +159,29 @@ fn calls(folder: &Path, servers: &[Server]) {
     row("peak memory, MiB", servers, peaks);
     let ends = children.into_iter().map(|child| vec![child.hang_up().as_secs_f64() * 1e3]).collect();
     row("end after hanging up, ms", servers, ends);
+}
+
+/// haft beside as many guests that never end: how long others wait, and how long haft takes to end.
+fn spinning(folder: &Path, own: &[Server]) {
+    let spin = json!({"name": "guest__spin", "arguments": {}});
+    let (mut pings, mut echoes, mut ends) = <(Vec<f64>, Vec<f64>, Vec<f64>)>::default();
+    for _ in 0..SPINS {
+        let mut child = Child::start(&own[0].command, folder);
+        child.open();
+        child.settle(&own[0].echo);
+        for _ in 0..AT_ONCE {
+            child.ask("tools/call", spin.clone());
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..SLICE {
+            pings.push(micros(|| drop(child.request("ping", json!({})))) / 1e3);
+            echoes.push(micros(|| drop(child.request("tools/call", own[0].echo.clone()))) / 1e3);
+        }
+        ends.push(child.hang_up().as_secs_f64() * 1e3);
+    }
+    row("ping beside 8 spinning, ms", own, vec![pings]);
+    row("echo beside 8 spinning, ms", own, vec![echoes]);
+    row("end with 8 spinning, ms", own, vec![ends]);
 }
 
 /// Values by server.

@@ -39,7 +39,7 @@ pub use self::exit::Exit;
 use self::terminal::Terminal;
 use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
-use crate::program::{Allow, Ask, Options, Program, Target};
+use crate::program::{Allow, Ask, Options, Program, Servers, Target};
 use crate::report::Report;
 
 /// The handle that an agent's tools are held by.
@@ -253,6 +253,7 @@ impl Common {
             only: None,
             target: self.target(),
             known_only: false,
+            servers: Servers::default(),
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,

@@ -53,7 +53,7 @@ impl Child {
         self.input.write_all(format!("{message}\n").as_bytes()).unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: impl Into<Value>) -> u64 {
+    pub(crate) fn ask(&mut self, method: &str, params: impl Into<Value>) -> u64 {
         let params: Value = params.into();
         self.next += 1;
         let id = self.next;
