@@ -23,6 +23,11 @@ pub enum Event {
         /// How long it took.
         duration: Duration,
     },
+    /// The model is not shown all of the conversation any more, which has outgrown its budget.
+    Trimmed {
+        /// How many messages at its beginning are left out.
+        left_out: usize,
+    },
     /// A model was asked for its next turn.
     Asked {
         /// The model's name as sent.
@@ -32,6 +37,12 @@ pub enum Event {
     Said(String),
     /// A call went to a tool.
     Started(ToolCall),
+    /// Its tool runs from now on: it was found, the arguments are right and, where a person has to
+    /// approve, one has.
+    Running {
+        /// The call.
+        call: String,
+    },
     /// A child process wrote to its standard output.
     Stdout {
         /// The call it runs for.

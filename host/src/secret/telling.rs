@@ -70,7 +70,8 @@ impl Streams {
         let text = |text: &str| redactor.redact(text).into_owned();
         Some(match event {
             // What a plugin is called is no secret.
-            Event::Compiling { .. } | Event::Compiled { .. } => event.clone(),
+            Event::Compiling { .. } | Event::Compiled { .. } | Event::Trimmed { .. } => event.clone(),
+            Event::Running { call } => Event::Running { call: text(call) },
             Event::Asked { model } => Event::Asked { model: text(model) },
             Event::Said(piece) => Event::Said(some(self.said.push(piece))?),
             Event::Started(call) => Event::Started(redactor.call(call)),
