@@ -26,8 +26,7 @@ impl History {
 
     /// Adds a turn of the model, unless there was nothing in it.
     pub fn record(&mut self, exchange: Exchange) {
-        let reply = exchange.reply();
-        if !reply.text.is_empty() || !reply.calls.is_empty() {
+        if !exchange.reply().is_empty() {
             self.0.push(Message::Turn(exchange));
         }
     }

@@ -128,7 +128,7 @@ fn end(turn: &Turn) -> Option<End> {
         Stop::Refused => Some(End::Refused),
         Stop::Length if turn.reply.calls.is_empty() => Some(End::Length),
         Stop::Done if turn.reply.calls.is_empty() => Some(End::Final),
-        Stop::Length | Stop::Done => None,
+        Stop::Length | Stop::Done | Stop::Paused => None,
     }
 }
 
