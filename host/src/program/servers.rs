@@ -214,7 +214,7 @@ impl Declared<'_> {
         match (self.package, value) {
             (None, _) | (_, TextOrSecret::Text(_)) => true,
             (Some(package), TextOrSecret::Secret(SecretSource::Env(name))) => {
-                package.grant.env.iter().all(|granted| granted == name.as_str())
+                package.grant.env.iter().any(|granted| granted == name.as_str())
             }
             (Some(_), TextOrSecret::Secret(_)) => false,
         }
@@ -304,7 +304,7 @@ fn must_ask(server: &Server, options: &Options) -> bool {
     match (&options.ask, &options.only) {
         (Ask::Never, _) => false,
         (Ask::Always, _) => true,
-        (Ask::WhereUnknown, None) => remembered.is_none() || remembered.is_none_or(|(_, age)| age > MAX_AGE),
+        (Ask::WhereUnknown, None) => remembered.is_none_or(|(_, age)| age > MAX_AGE),
         (Ask::WhereUnknown, Some(tool)) => {
             let name = &server.config().name;
             let is_it = |own: &RemoteTool| client::exposed(name, &own.name).eq_ignore_ascii_case(tool);

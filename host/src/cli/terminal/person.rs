@@ -44,7 +44,7 @@ impl Approver for Person {
         if self.waiting.swap(true, Ordering::Relaxed) {
             return Decision::Unasked("an earlier question was not answered".into());
         }
-        self.terminal.prompt(&prompt(question));
+        self.terminal.ask(&prompt(question));
         let waiting = self.waiting.clone();
         let answered = tokio::task::spawn_blocking(move || {
             let answer = line(tty);

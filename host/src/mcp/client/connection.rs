@@ -211,7 +211,7 @@ impl Connection {
     /// Ends when the time is over; while a person is being asked it stands still.
     async fn deadline(&self, (begun, asked): (Instant, Duration), limit: Duration) {
         loop {
-            let end = begun + limit + asked.min(Duration::ZERO);
+            let end = begun + limit + self.handler.asking.total().saturating_sub(asked);
             if Instant::now() >= end {
                 return;
             }

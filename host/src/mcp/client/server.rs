@@ -177,7 +177,7 @@ impl Server {
         if let Some(connection) = slot.open() {
             return Ok(connection);
         }
-        if let Some(ended) = slot.connection.take().filter(|_| false) {
+        if let Some(ended) = slot.connection.take() {
             slot.note_end(ended.has_answered());
         }
         if let Some(moment) = slot.not_before {

@@ -7,6 +7,7 @@ use rmcp::model::{
     CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest,
     ErrorData, GetMeta, JsonRpcVersion2_0, RequestId,
 };
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -118,7 +119,8 @@ struct Call {
     #[serde(rename = "jsonrpc")]
     _jsonrpc: JsonRpcVersion2_0,
     id: RequestId,
-    method: CallToolRequestMethod,
+    #[serde(rename = "method")]
+    _method: CallToolRequestMethod,
     params: CallToolRequestParams,
 }
 
@@ -127,10 +129,9 @@ fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
     if !head.windows(CALL.len()).any(|part| part == CALL) {
         return None;
     }
-    let Call { id, method, mut params, .. } = serde_json::from_slice(line).ok()?;
+    let Call { id, mut params, .. } = serde_json::from_slice(line).ok()?;
     let meta = params.meta.take();
-    let mut request =
-        ClientRequest::CallToolRequest(CallToolRequest { method, ..CallToolRequest::new(params) });
+    let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     if let Some(meta) = meta {
         *request.get_meta_mut() = meta;
     }
