@@ -182,8 +182,7 @@ mod tests {
 
     fn said(text: &str) -> Turned {
         let reply = Reply { text: text.into(), ..Reply::default() };
-        let (model, provider) = ("m".into(), "openai".into());
-        Turned { reply, stop: Stop::Done, usage: Usage::default(), model, provider }
+        Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }
     }
 
     /// PL20.

@@ -136,7 +136,8 @@ impl Agent {
             let turn = turn?;
             tally.count(&turn);
             let end = end(&turn);
-            history.open(self.turned(turn))?;
+            let Turn { reply, stop, usage, model } = turn;
+            history.open(Turned { reply, stop, usage, model })?;
             if end.is_none()
                 && let Some(turn) = history.opened()
             {
@@ -175,11 +176,6 @@ impl Agent {
         turn
     }
 
-    fn turned(&self, turn: Turn) -> Turned {
-        let Turn { reply, stop, usage, model } = turn;
-        Turned { reply, stop, usage, model, provider: self.provider.name().to_owned() }
-    }
-
     fn model(&self) -> &str {
         self.settings.model.as_deref().unwrap_or_else(|| self.provider.model())
     }
@@ -193,6 +189,6 @@ fn end(turn: &Turn) -> Option<End> {
         Stop::Refused => Some(End::Refused),
         Stop::Length if turn.reply.calls.is_empty() => Some(End::Length),
         Stop::Done if turn.reply.calls.is_empty() => Some(End::Final),
-        Stop::Length | Stop::Done => None,
+        Stop::Length | Stop::Done | Stop::Paused => None,
     }
 }

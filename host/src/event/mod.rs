@@ -33,8 +33,20 @@ pub enum Event {
         /// The model's name as sent.
         model: String,
     },
-    /// The model said something.
+    /// A piece of what the model says, as it arrives. The pieces since [`Asked`](Self::Asked) or
+    /// [`Retrying`](Self::Retrying), joined, are the text of its turn.
     Said(String),
+    /// A piece of what the model thinks, or of what its vendor tells of that. To be shown at most: it
+    /// is no part of the answer.
+    Thought(String),
+    /// The model's turn did not come and is asked for again. What was said and thought since
+    /// [`Asked`](Self::Asked) does not count.
+    Retrying {
+        /// Why, in one line.
+        reason: String,
+        /// How long haft waits first.
+        delay: Duration,
+    },
     /// A call went to a tool.
     Started(ToolCall),
     /// Its tool runs from now on: it was found, the arguments are right and, where a person has to

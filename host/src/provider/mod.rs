@@ -5,6 +5,7 @@
 mod ask;
 mod error;
 mod openai;
+mod prices;
 mod remote;
 mod retry;
 mod settings;
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 
 pub use self::ask::{Ask, Exchange, Message};
 pub use self::error::{Failure, ProviderError, SettingsError};
+pub use self::prices::{Cost, Prices};
 use self::remote::Remote;
 pub(crate) use self::remote::tls;
 pub use self::retry::Retry;

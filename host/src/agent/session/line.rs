@@ -101,9 +101,6 @@ pub struct Turned {
     /// The model that answered.
     #[serde(default)]
     pub model: String,
-    /// The kind of provider: nobody else understands [`Reply::raw`].
-    #[serde(default)]
-    pub provider: String,
 }
 
 /// How what a person asked for ended.
@@ -159,11 +156,10 @@ mod tests {
     #[test]
     fn lines_come_back_as_they_were_written() {
         let turned = Turned {
-            reply: Reply { text: "ä".into(), calls: Vec::new(), raw: json!({ "content": [1, null] }) },
+            reply: Reply { text: "ä".into(), calls: Vec::new(), raw: json!({ "content": [1, null] }), ..Reply::default() },
             stop: Stop::Done,
             usage: Usage { input: 1, output: 2, ..Usage::default() },
             model: "m".into(),
-            provider: "openai".into(),
         };
         let result = ToolResult::error("no");
         for entry in [

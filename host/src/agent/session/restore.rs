@@ -28,8 +28,6 @@ pub struct Restored {
     pub turns: u32,
     /// The model that answered last.
     pub model: String,
-    /// The kind of provider that answered last.
-    pub provider: String,
     /// When the last line was written.
     pub changed: Timestamp,
     /// Lines that could not be read.
@@ -57,13 +55,12 @@ pub enum Known {
 }
 
 impl Restored {
-    /// What the lines of `text` come to. `provider` is the kind that will be asked: what another one wants to see
-    /// again means nothing to it.
-    pub fn of(text: &str, provider: Option<&str>) -> Self {
+    /// What the lines of `text` come to.
+    pub fn of(text: &str) -> Self {
         let mut restored = Self::default();
         for line in text.lines().filter(|line| !line.is_empty()) {
             match serde_json::from_str::<Line>(line) {
-                Ok(line) => restored.add(line, provider),
+                Ok(line) => restored.add(line),
                 Err(_) => restored.broken += 1,
             }
         }
@@ -80,7 +77,7 @@ impl Restored {
         }
     }
 
-    fn add(&mut self, line: Line, provider: Option<&str>) {
+    fn add(&mut self, line: Line) {
         self.changed = line.time;
         match line.entry {
             Entry::Begun(begun) => self.begun = begun,
@@ -92,7 +89,7 @@ impl Restored {
             Entry::Turn(turned) => {
                 self.close();
                 self.ended = None;
-                self.turn(*turned, provider);
+                self.turn(*turned);
             }
             Entry::Running { call } => self.note(&call, Known::Running),
             Entry::Answered { call, result, .. } => self.note(&call, Known::Answered(result)),
@@ -104,14 +101,11 @@ impl Restored {
         }
     }
 
-    fn turn(&mut self, turned: Turned, provider: Option<&str>) {
-        let Turned { mut reply, usage, model, provider: own, .. } = turned;
-        if provider.is_some_and(|provider| provider != own) {
-            reply.raw = serde_json::Value::Null;
-        }
+    fn turn(&mut self, turned: Turned) {
+        let Turned { reply, usage, model, .. } = turned;
         self.turns += 1;
         self.usage += usage;
-        (self.model, self.provider) = (model, own);
+        self.model = model;
         let calls = vec![Known::Waiting; reply.calls.len()];
         self.open = Some(Unanswered { reply, calls });
         self.close_if_answered();
@@ -169,8 +163,7 @@ pub(in crate::agent) fn say(messages: &mut Vec<Message>, text: &str) {
 
 /// Adds a turn of the model, unless there was nothing in it.
 pub(in crate::agent) fn record(messages: &mut Vec<Message>, exchange: Exchange) {
-    let reply = exchange.reply();
-    if !reply.text.is_empty() || !reply.calls.is_empty() {
+    if !exchange.reply().is_empty() {
         messages.push(Message::Turn(exchange));
     }
 }
@@ -187,9 +180,8 @@ mod tests {
         let call = |id: &&str| ToolCall { id: (*id).into(), tool: "t".into(), arguments: json!({}) };
         let wanted = |id| Wanted { call: call(id), problem: None };
         let reply =
-            Reply { text: "so".into(), calls: ids.iter().map(wanted).collect(), raw: json!({ "r": 1 }) };
-        let (model, provider) = ("m".into(), "openai".into());
-        Entry::Turn(Box::new(Turned { reply, stop: Stop::Done, usage: Usage::default(), model, provider }))
+            Reply { text: "so".into(), calls: ids.iter().map(wanted).collect(), ..Reply::default() };
+        Entry::Turn(Box::new(Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }))
     }
 
     fn answered(id: &str) -> Entry {
@@ -222,7 +214,7 @@ mod tests {
     #[test]
     fn pl20_a_session_can_break_off_after_every_line() {
         for count in 0..=whole().len() {
-            let restored = Restored::of(&text(whole().into_iter().take(count).collect()), Some("openai"));
+            let restored = Restored::of(&text(whole().into_iter().take(count).collect()));
             let open = restored.open.as_ref().map(|open| open.calls.clone());
             let known = |id: &str| Known::Answered(ToolResult::success(id));
             let expected = match count {
@@ -244,28 +236,17 @@ mod tests {
     #[test]
     fn whoever_goes_on_talking_leaves_no_call_without_its_answer() {
         let lines = vec![Entry::Said { text: "do".into() }, turn(&["a", "b"]), Entry::Running { call: "a".into() }];
-        let restored = Restored::of(&text([lines, vec![Entry::Said { text: "stop".into() }]].concat()), None);
+        let restored = Restored::of(&text([lines, vec![Entry::Said { text: "stop".into() }]].concat()));
         let Message::Turn(exchange) = &restored.messages[1] else { panic!("{:?}", restored.messages) };
         let answers: Vec<_> = exchange.answered().map(|(_, result)| result.content.clone()).collect();
         assert_eq!(answers, [UNKNOWN, "the call was not run"]);
         assert_eq!(restored.messages[2], Message::User("stop".into()));
     }
 
-    /// What only one vendor understands is not sent to another.
-    #[test]
-    fn another_vendor_s_own_message_is_left_out() {
-        let text = text(vec![Entry::Said { text: "do".into() }, turn(&["a"]), answered("a")]);
-        for (provider, is_kept) in [("openai", true), ("gemini", false)] {
-            let restored = Restored::of(&text, Some(provider));
-            let Message::Turn(exchange) = &restored.messages[1] else { panic!() };
-            assert_eq!(!exchange.reply().raw.is_null(), is_kept, "{provider}");
-        }
-    }
-
     #[test]
     fn lines_that_are_none_are_counted_and_passed_over() {
         let mut text = text(whole());
         text.insert_str(0, "not json\n\n{\"kind\":\"said\"}\n");
-        assert_eq!(Restored::of(&text, None).broken, 2);
+        assert_eq!(Restored::of(&text).broken, 2);
     }
 }

@@ -54,15 +54,14 @@ impl Sessions {
         Ok(SessionLog::new(&id, file, redactor.clone()))
     }
 
-    /// Opens a session to go on with it. `provider` is the kind that will be asked.
+    /// Opens a session to go on with it.
     pub fn resume(
         &self,
         saved: &Saved,
-        provider: &str,
         redactor: &Redactor,
     ) -> Result<(SessionLog, Restored), SessionError> {
         let (file, text) = File::open(&saved.path, &saved.id)?;
-        let restored = begun(&saved.path, Restored::of(&text, Some(provider)))?;
+        let restored = begun(&saved.path, Restored::of(&text))?;
         let log = SessionLog::new(&saved.id, file, redactor.clone());
         let (pid, haft) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
         log.note(Entry::Resumed { pid, haft })?;
@@ -124,7 +123,7 @@ impl Saved {
 
     /// What it has come to.
     pub fn restored(&self) -> Result<Restored, SessionError> {
-        begun(&self.path, Restored::of(&self.text()?, None))
+        begun(&self.path, Restored::of(&self.text()?))
     }
 
     /// Its lines, and when each was written; those that cannot be read are left out.
@@ -197,7 +196,7 @@ mod tests {
         let saved = sessions.find(first.id()).unwrap();
         assert!(matches!(saved.remove(), Err(SessionError::InUse(_))));
         drop(first);
-        let (log, restored) = sessions.resume(&saved, "openai", &redactor).unwrap();
+        let (log, restored) = sessions.resume(&saved, &redactor).unwrap();
         assert_eq!(restored.begun.folder.as_deref(), Some(Path::new("/a")));
         drop(log);
         saved.remove().unwrap();
@@ -211,7 +210,7 @@ mod tests {
         let saved = Saved::at(path.clone()).unwrap();
         for text in ["", "{}\n", "{\"time\":\"2026-01-01T00:00:00Z\",\"kind\":\"begun\",\"v\":2,\"id\":\"1\"}\n"] {
             fs::write(&path, text).unwrap();
-            let resumed = Sessions::new(place.path()).resume(&saved, "openai", &Redactor::default());
+            let resumed = Sessions::new(place.path()).resume(&saved, &Redactor::default());
             assert!(matches!(resumed, Err(SessionError::Invalid { .. })), "{text}");
         }
     }

@@ -142,6 +142,7 @@ fn usage(body: &Value) -> Usage {
         input: count("/usage/prompt_tokens"),
         output: count("/usage/completion_tokens"),
         cached: count("/usage/prompt_tokens_details/cached_tokens"),
+        ..Usage::default()
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) ->
         last.problem = Some(problem.into());
     }
     let text = text(message);
-    Reply { raw: echo(message, &text, echoes), text, calls }
+    Reply { raw: echo(message, &text, echoes), text, calls, ..Reply::default() }
 }
 
 /// Why the model declined, where it did.

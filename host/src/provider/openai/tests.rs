@@ -38,7 +38,7 @@ fn pl01_text_model_and_tokens_are_read() {
         (turn.reply.text.as_str(), turn.model.as_str(), &turn.stop),
         ("hello", "exact-model", &Stop::Done)
     );
-    assert_eq!(turn.usage, Usage { input: 7, output: 2, cached: 3 });
+    assert_eq!(turn.usage, Usage { input: 7, output: 2, cached: 3, ..Usage::default() });
 }
 
 /// PL04.
