@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use haft::agent::{Agent, AgentSettings, History, Outcome};
+use haft::agent::{Agent, AgentError, AgentSettings, History, Outcome};
 use haft::call::{ToolCall, ToolDef, ToolResult};
 use haft::grant::Grant;
 use haft::limit::Limits;
@@ -84,7 +84,10 @@ fn agent(fake: &Fake, toolbox: Toolbox) -> Agent {
 
 /// Runs a prompt in a conversation of its own.
 async fn run(agent: &Agent) -> Result<Outcome, ProviderError> {
-    agent.run(&mut History::default(), "do it", &Session::default()).await
+    agent.run(&mut History::default(), "do it", &Session::default()).await.map_err(|error| match error {
+        AgentError::Provider(error) => error,
+        AgentError::Session(error) => panic!("no session is kept: {error}"),
+    })
 }
 
 /// The tool messages of a request, as id and content.

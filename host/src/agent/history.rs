@@ -5,7 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::session::{Ended, Entry, Known, Restored, SessionError, SessionLog, Turned, Unanswered, record, say};
+use super::session::{
+    Ended, Entry, Known, Restored, SessionError, SessionLog, Turned, Unanswered, record, say,
+};
 use crate::call::{ToolCall, ToolResult};
 use crate::provider::{Exchange, Message, Reply, Wanted};
 use crate::tool::{Ledger, Session};
@@ -61,7 +63,9 @@ impl History {
         match self.messages.last() {
             _ if self.open.is_some() => true,
             Some(Message::User(_)) => true,
-            Some(Message::Turn(exchange)) => exchange.answered().next().is_some(),
+            Some(Message::Turn(exchange)) => {
+                exchange.reply().unfinished || exchange.answered().next().is_some()
+            }
             None => false,
         }
     }
@@ -118,7 +122,12 @@ impl OpenTurn {
     }
 
     /// Notes the answer to a call.
-    pub(super) fn answer(&self, index: usize, result: ToolResult, time: Duration) -> Result<(), SessionError> {
+    pub(super) fn answer(
+        &self,
+        index: usize,
+        result: ToolResult,
+        time: Duration,
+    ) -> Result<(), SessionError> {
         self.note(index, &result, time, false)?;
         self.set(index, Known::Answered(result));
         Ok(())
@@ -157,7 +166,13 @@ impl OpenTurn {
         Ok(())
     }
 
-    fn note(&self, index: usize, result: &ToolResult, time: Duration, unknown: bool) -> Result<(), SessionError> {
+    fn note(
+        &self,
+        index: usize,
+        result: &ToolResult,
+        time: Duration,
+        unknown: bool,
+    ) -> Result<(), SessionError> {
         let (Some(log), Some(wanted)) = (&self.log, self.wanted().get(index)) else { return Ok(()) };
         let (call, result) = (wanted.call.id.clone(), result.clone());
         let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

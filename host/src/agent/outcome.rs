@@ -44,6 +44,20 @@ pub enum End {
     Cancelled,
 }
 
+impl End {
+    /// The words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Final => "done",
+            Self::Length => "cut off",
+            Self::Filtered => "filtered",
+            Self::Refused => "declined",
+            Self::TurnCap => "turn cap",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 impl Outcome {
     /// Why there is no complete answer; `None` when there is one.
     pub fn shortfall(&self) -> Option<String> {

@@ -82,7 +82,8 @@ fn cost(message: &Message) -> usize {
 fn said(exchange: &Exchange) -> usize {
     let reply = exchange.reply();
     let own = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
-    let calls = reply.calls.iter().map(|wanted| wanted.call.tool.len() + wanted.call.arguments.to_string().len());
+    let calls =
+        reply.calls.iter().map(|wanted| wanted.call.tool.len() + wanted.call.arguments.to_string().len());
     own.max(reply.text.len() + calls.sum::<usize>())
 }
 
@@ -132,7 +133,9 @@ mod tests {
         assert_eq!(window.fit(&messages), Some(2));
         let shown = window.shown(&messages);
         assert_eq!(shown.len(), 2);
-        assert!(matches!(&shown[0], Message::User(text) if text.contains("first 2 messages") && text.ends_with("new")));
+        assert!(
+            matches!(&shown[0], Message::User(text) if text.contains("first 2 messages") && text.ends_with("new"))
+        );
     }
 
     #[test]

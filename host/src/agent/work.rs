@@ -70,9 +70,10 @@ impl<'a> Work<'a> {
         let is_new = |index: usize, wanted: &Wanted| {
             !calls.iter().take(index).any(|before| is_alike(&before.call, &wanted.call))
         };
-        let reads = calls.iter().enumerate().take_while(|(index, wanted)| {
-            !self.changes(&self.meant(&wanted.call)) && is_new(*index, wanted)
-        });
+        let reads = calls
+            .iter()
+            .enumerate()
+            .take_while(|(index, wanted)| !self.changes(&self.meant(&wanted.call)) && is_new(*index, wanted));
         reads.count().max(1)
     }
 

@@ -1,6 +1,8 @@
 //! Everything observable, once. The terminal, the log and tests read the same stream; whoever
 //! acts emits and does not know who listens.
 
+mod json;
+
 use std::sync::Arc;
 use std::time::Duration;
 

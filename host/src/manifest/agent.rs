@@ -18,13 +18,23 @@ pub struct Agent {
     /// Rough tokens (bytes of JSON / 4) that the list of tools may take. What does not fit stays
     /// reachable through a search tool; `None`: no limit.
     pub tool_budget: Option<u32>,
+    /// Rough tokens (bytes / 4) of the conversation that the model is shown. Of a longer one the beginning is left
+    /// out.
+    pub history_budget: u32,
     /// How often the same failing call is carried out again before it is refused.
     pub max_repeats: u32,
 }
 
 impl Default for Agent {
     fn default() -> Self {
-        Self { system_prompt: None, max_turns: 50, tools: None, tool_budget: None, max_repeats: 2 }
+        Self {
+            system_prompt: None,
+            max_turns: 50,
+            tools: None,
+            tool_budget: None,
+            history_budget: 100_000,
+            max_repeats: 2,
+        }
     }
 }
 
@@ -33,6 +43,10 @@ impl Agent {
     pub const MAX_MAX_TURNS: u32 = 10_000;
     /// Tokens; larger than any model's context.
     pub const MAX_TOOL_BUDGET: u32 = 10_000_000;
+    /// Tokens; less has no room for a task and one answer.
+    pub const MIN_HISTORY_BUDGET: u32 = 1000;
+    /// Tokens; larger than any model's context.
+    pub const MAX_HISTORY_BUDGET: u32 = 10_000_000;
     /// A call that failed so often fails again.
     pub const MAX_MAX_REPEATS: u32 = 100;
 
@@ -47,6 +61,8 @@ impl Agent {
             max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
             tools: section.get("tools", Entry::tool_patterns),
             tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
+            history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
+                .unwrap_or(default.history_budget),
             max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
         }
     }

@@ -476,12 +476,20 @@ pub(super) static AGENT: Table =
                 "rough tokens that the list of tools may take; default no limit",
             )
             .also(&["budget"]),
+            Key::new(
+                "history_budget",
+                COUNT_HISTORY,
+                "rough tokens of the conversation that the model is shown; default 100000",
+            )
+            .also(&["context", "max_context", "token_budget"]),
             Key::new("max_repeats", COUNT_REPEATS, "how often one failing call is repeated; default 2"),
         ],
     };
 
 const COUNT_TURNS: Kind = Kind::Count { min: 1, max: Agent::MAX_MAX_TURNS as u64 };
 const COUNT_BUDGET: Kind = Kind::Count { min: 1, max: Agent::MAX_TOOL_BUDGET as u64 };
+const COUNT_HISTORY: Kind =
+    Kind::Count { min: Agent::MIN_HISTORY_BUDGET as u64, max: Agent::MAX_HISTORY_BUDGET as u64 };
 const COUNT_REPEATS: Kind = Kind::Count { min: 0, max: Agent::MAX_MAX_REPEATS as u64 };
 
 pub(super) static SANDBOX: Table = Table {

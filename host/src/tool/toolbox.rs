@@ -252,7 +252,9 @@ impl Entry {
             }
         }
         session.ledger.enter(call).map_err(|error| {
-            Turned::Away(ToolResult::error(format!("the call was not run: it cannot be written down: {error}")))
+            Turned::Away(ToolResult::error(format!(
+                "the call was not run: it cannot be written down: {error}"
+            )))
         })?;
         watch.runs();
         Ok(())

@@ -136,7 +136,7 @@ impl Begun {
     }
 
     /// Whether it is one of the same program in the same folder.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    pub fn is_like(&self, other: &Self) -> bool {
         self.path == other.path && self.folder == other.folder
     }
 }
@@ -156,7 +156,12 @@ mod tests {
     #[test]
     fn lines_come_back_as_they_were_written() {
         let turned = Turned {
-            reply: Reply { text: "ä".into(), calls: Vec::new(), raw: json!({ "content": [1, null] }), ..Reply::default() },
+            reply: Reply {
+                text: "ä".into(),
+                calls: Vec::new(),
+                raw: json!({ "content": [1, null] }),
+                ..Reply::default()
+            },
             stop: Stop::Done,
             usage: Usage { input: 1, output: 2, ..Usage::default() },
             model: "m".into(),

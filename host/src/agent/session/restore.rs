@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::{Begun, Ended, Entry, Line, Turned};
-use crate::call::ToolResult;
+use crate::call::{ToolCall, ToolResult};
 use crate::provider::{Exchange, Message, Reply, Usage};
 
 /// What a model is told of a call that was begun and has no answer.
@@ -72,9 +72,17 @@ impl Restored {
         match self.messages.last() {
             _ if self.open.is_some() => true,
             Some(Message::User(_)) => true,
-            Some(Message::Turn(exchange)) => exchange.answered().next().is_some(),
+            Some(Message::Turn(exchange)) => {
+                exchange.reply().unfinished || exchange.answered().next().is_some()
+            }
             None => false,
         }
+    }
+
+    /// The calls that were begun and have no answer.
+    pub fn unknown(&self) -> impl Iterator<Item = &ToolCall> {
+        let open = self.open.iter().flat_map(|open| open.reply.calls.iter().zip(&open.calls));
+        open.filter(|(_, known)| **known == Known::Running).map(|(wanted, _)| &wanted.call)
     }
 
     fn add(&mut self, line: Line) {
@@ -124,8 +132,7 @@ impl Restored {
     }
 
     fn close_if_answered(&mut self) {
-        let is_whole =
-            |open: &Unanswered| open.calls.iter().all(|known| matches!(known, Known::Answered(_)));
+        let is_whole = |open: &Unanswered| open.calls.iter().all(|known| matches!(known, Known::Answered(_)));
         if self.open.as_ref().is_some_and(is_whole) {
             self.close();
         }
@@ -179,8 +186,7 @@ mod tests {
     fn turn(ids: &[&str]) -> Entry {
         let call = |id: &&str| ToolCall { id: (*id).into(), tool: "t".into(), arguments: json!({}) };
         let wanted = |id| Wanted { call: call(id), problem: None };
-        let reply =
-            Reply { text: "so".into(), calls: ids.iter().map(wanted).collect(), ..Reply::default() };
+        let reply = Reply { text: "so".into(), calls: ids.iter().map(wanted).collect(), ..Reply::default() };
         Entry::Turn(Box::new(Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }))
     }
 
@@ -226,16 +232,18 @@ mod tests {
             };
             assert_eq!(open, expected, "after {count} lines");
             assert_eq!(restored.is_unfinished(), !matches!(count, 0 | 1 | 8 | 9), "after {count} lines");
-            let takes_turns = restored.messages.windows(2).all(|pair| {
-                !matches!(pair, [Message::User(_), Message::User(_)])
-            });
+            let takes_turns = restored
+                .messages
+                .windows(2)
+                .all(|pair| !matches!(pair, [Message::User(_), Message::User(_)]));
             assert!(takes_turns && restored.broken == 0);
         }
     }
 
     #[test]
     fn whoever_goes_on_talking_leaves_no_call_without_its_answer() {
-        let lines = vec![Entry::Said { text: "do".into() }, turn(&["a", "b"]), Entry::Running { call: "a".into() }];
+        let lines =
+            vec![Entry::Said { text: "do".into() }, turn(&["a", "b"]), Entry::Running { call: "a".into() }];
         let restored = Restored::of(&text([lines, vec![Entry::Said { text: "stop".into() }]].concat()));
         let Message::Turn(exchange) = &restored.messages[1] else { panic!("{:?}", restored.messages) };
         let answers: Vec<_> = exchange.answered().map(|(_, result)| result.content.clone()).collect();

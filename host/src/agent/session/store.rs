@@ -55,11 +55,7 @@ impl Sessions {
     }
 
     /// Opens a session to go on with it.
-    pub fn resume(
-        &self,
-        saved: &Saved,
-        redactor: &Redactor,
-    ) -> Result<(SessionLog, Restored), SessionError> {
+    pub fn resume(&self, saved: &Saved, redactor: &Redactor) -> Result<(SessionLog, Restored), SessionError> {
         let (file, text) = File::open(&saved.path, &saved.id)?;
         let restored = begun(&saved.path, Restored::of(&text))?;
         let log = SessionLog::new(&saved.id, file, redactor.clone());
@@ -144,7 +140,8 @@ impl Saved {
         fs::remove_file(&self.path).map_err(SessionError::file("remove", &self.path))
     }
 
-    fn begun(&self) -> Option<Begun> {
+    /// How it began, if its first line says so.
+    pub fn begun(&self) -> Option<Begun> {
         use io::{BufRead, Read};
         let file = fs::File::open(&self.path).ok()?;
         let mut first = String::new();
@@ -208,7 +205,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("20260101T000000-00000001.jsonl");
         let saved = Saved::at(path.clone()).unwrap();
-        for text in ["", "{}\n", "{\"time\":\"2026-01-01T00:00:00Z\",\"kind\":\"begun\",\"v\":2,\"id\":\"1\"}\n"] {
+        for text in
+            ["", "{}\n", "{\"time\":\"2026-01-01T00:00:00Z\",\"kind\":\"begun\",\"v\":2,\"id\":\"1\"}\n"]
+        {
             fs::write(&path, text).unwrap();
             let resumed = Sessions::new(place.path()).resume(&saved, &Redactor::default());
             assert!(matches!(resumed, Err(SessionError::Invalid { .. })), "{text}");
