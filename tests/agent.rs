@@ -4,6 +4,7 @@ mod budget;
 mod chat_format;
 mod failures;
 pub(crate) mod fake;
+mod together;
 mod turns;
 
 use std::sync::{Arc, Mutex};

@@ -4,6 +4,9 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::Common;
 use super::run::Choice;
 use super::terminal::{Hinted, Screen, Show, Terminal};
@@ -192,10 +195,11 @@ impl Talk {
             }
         };
         let mut work = std::pin::pin!(work);
+        let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
         let done = loop {
             tokio::select! {
                 outcome = &mut work => break Some(outcome),
-                _ = tokio::signal::ctrl_c() => {
+                _ = interrupts.recv() => {
                     if cancel.is_cancelled() {
                         break None;
                     }
