@@ -6,6 +6,7 @@ mod brake;
 mod history;
 mod outcome;
 mod prompt;
+mod routing;
 mod work;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ use std::time::Instant;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 pub use self::prompt::{system_prompt, with_skills};
+pub use self::routing::{Routed, route};
 use self::work::Work;
 use crate::event::Event;
 use crate::provider::{Ask, Exchange, Provider, ProviderError, Stop, Turn, Usage};

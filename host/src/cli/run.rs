@@ -1,18 +1,13 @@
 //! `haft run`: a model, the program's tools and one task.
 
-use std::sync::Arc;
-
 use clap::Args;
-use secrecy::SecretString;
 use serde_json::json;
 
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::agent::{Agent, AgentSettings, End, History, Outcome, with_skills};
-use crate::manifest::{self, TextOrSecret, ToolPattern};
-use crate::program::Program;
-use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
-use crate::secret::{SecretError, Secrets};
+use crate::agent::{Agent, AgentSettings, End, History, Outcome, route, with_skills};
+use crate::manifest::ToolPattern;
+use crate::program::{ModelChoice, Program};
 use crate::tool::{Approvals, Session};
 
 #[derive(Debug, Args)]
@@ -26,7 +21,7 @@ pub(super) struct Run {
     /// The provider, in place of `[provider] name`
     #[arg(long)]
     provider: Option<String>,
-    /// The model, in place of `[provider] model`
+    /// The model, in place of `[provider] model`; `fast`, `complex` and `auto` are the program's own
     #[arg(short, long)]
     model: Option<String>,
     /// Where the provider is, in place of `[provider] base_url`
@@ -43,10 +38,13 @@ pub(super) struct Run {
 impl Run {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let program = common.program(terminal, true).await?;
-        let provider = self.provider(&program).await?;
-        let agent = Agent::new(provider, program.agent_tools(&self.tools), self.settings(&program));
+        let provider = program.provider(&self.choice()).await?;
         let approvals = Approvals::by(terminal.person());
         let session = Session { approvals, ..program.session(terminal.events()) };
+        let mut settings = self.settings(&program);
+        let routed = route(provider.as_ref(), program.route(&self.choice()), &self.prompt, &session).await;
+        settings.model = Some(routed.model);
+        let agent = Agent::new(provider, program.agent_tools(&self.tools), settings);
         let cancel = session.cancel.clone();
         let mut history = History::default();
         let mut work = std::pin::pin!(agent.run(&mut history, &self.prompt, &session));
@@ -58,7 +56,8 @@ impl Run {
             }
         };
         program.close().await;
-        let outcome = outcome?;
+        let mut outcome = outcome?;
+        outcome.usage += routed.usage;
         show(&outcome, terminal)?;
         Ok(exit(&outcome))
     }
@@ -76,67 +75,14 @@ impl Run {
         settings
     }
 
-    /// The provider of program.toml with what the command line says in its place.
-    async fn provider(&self, program: &Program) -> anyhow::Result<Arc<dyn Provider>> {
-        let mut settings = match &program.manifest.provider {
-            Some(provider) => settings(provider, program.secrets()).await?,
-            None => ProviderSettings::new("openai", String::new()),
-        };
-        if let Some(kind) = &self.provider {
-            settings.kind.clone_from(kind);
+    /// What the command line says about the model.
+    fn choice(&self) -> ModelChoice {
+        ModelChoice {
+            provider: self.provider.clone(),
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
         }
-        if let Some(model) = &self.model {
-            settings.model.clone_from(model);
-        }
-        if self.base_url.is_some() {
-            settings.base_url.clone_from(&self.base_url);
-        }
-        if settings.model.is_empty() {
-            anyhow::bail!(
-                "no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml"
-            );
-        }
-        if settings.api_key.is_none() {
-            settings.api_key = usual_key(&settings.kind);
-        }
-        Ok(provider::build(settings)?)
     }
-}
-
-/// The key where the vendor's own tools look for it.
-fn usual_key(kind: &str) -> Option<SecretString> {
-    let kind = PROVIDERS.iter().find(|known| known.name == kind)?;
-    std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
-}
-
-async fn settings(
-    provider: &manifest::Provider,
-    secrets: Secrets<'_>,
-) -> Result<ProviderSettings, SecretError> {
-    let model = provider.model_complex.as_ref().or(provider.model.as_ref());
-    let mut settings =
-        ProviderSettings::new(provider.name.value.as_str(), model.cloned().unwrap_or_default());
-    settings.base_url = provider.base_url.as_ref().map(|url| url.value.clone());
-    if let Some(source) = &provider.api_key {
-        settings.api_key = Some(secrets.read(source).await?);
-    }
-    settings.timeouts.connect = provider.connect_timeout;
-    settings.timeouts.total = provider.timeout;
-    settings.retry.attempts = provider.max_retries.saturating_add(1);
-    settings.extra.clone_from(&provider.extra_body);
-    if let Some(most) = provider.max_tokens {
-        // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
-        let key = if settings.base_url.is_some() { "max_tokens" } else { "max_completion_tokens" };
-        settings.extra.entry(key).or_insert(most.into());
-    }
-    for (name, value) in &provider.headers {
-        let value = match value {
-            TextOrSecret::Text(text) => SecretString::from(text.clone()),
-            TextOrSecret::Secret(source) => secrets.read(source).await?,
-        };
-        settings.headers.push((name.clone(), value));
-    }
-    Ok(settings)
 }
 
 fn show(outcome: &Outcome, terminal: Terminal) -> anyhow::Result<()> {
@@ -149,6 +95,8 @@ fn show(outcome: &Outcome, terminal: Terminal) -> anyhow::Result<()> {
             "elapsed_ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
             "input_tokens": outcome.usage.input,
             "output_tokens": outcome.usage.output,
+            "cached_tokens": outcome.usage.cached,
+            "cost_usd": outcome.usage.cost,
         }));
     }
     terminal.data(&outcome.text)?;
