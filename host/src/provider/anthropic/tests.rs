@@ -1,5 +1,5 @@
 use super::super::dialect::Piece;
-use super::super::{Exchange, Message, Wanted};
+use super::super::{Exchange, Message, Reply, Wanted};
 use super::*;
 use crate::call::{Attachment, ToolCall, ToolDef, ToolResult};
 use serde_json::json;
