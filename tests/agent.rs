@@ -1,7 +1,7 @@
 //! The loop over OpenAI's chat completions, against a fake that is as strict as the real thing.
 
 mod budget;
-mod chat_format;
+pub(crate) mod chat_format;
 mod failures;
 pub(crate) mod fake;
 mod together;
@@ -71,6 +71,8 @@ fn settings(fake: &Fake) -> ProviderSettings {
     ProviderSettings {
         base_url: Some(fake.base_url()),
         retry,
+        // Whole answers: how streamed ones come is tested for every vendor in `providers`.
+        stream: false,
         ..ProviderSettings::new("openai", "fake-model")
     }
 }

@@ -38,6 +38,7 @@ mod mcp;
 mod mcp_real;
 mod packages;
 mod plugin;
+mod providers;
 mod registry;
 mod reuse;
 mod rights;

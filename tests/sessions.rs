@@ -39,7 +39,9 @@ impl Place {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.home.command(arguments);
-        command.env("XDG_STATE_HOME", self.state()).env("XDG_CONFIG_HOME", self.home.work().join("../config"));
+        command
+            .env("XDG_STATE_HOME", self.state())
+            .env("XDG_CONFIG_HOME", self.home.work().join("../config"));
         command
     }
 

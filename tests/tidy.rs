@@ -20,7 +20,16 @@ const MAX_FUNCTION: usize = 60;
 const HOMES: &[(&str, &[&str])] = &[
     ("wasmtime::", &["plugin"]),
     ("wasmtime_wasi::", &["plugin"]),
-    ("reqwest::", &["provider/remote.rs", "package/download.rs", "package/oci", "mcp/client/http.rs"]),
+    (
+        "reqwest::",
+        &[
+            "provider/remote.rs",
+            "provider/remote",
+            "package/download.rs",
+            "package/oci",
+            "mcp/client/http.rs",
+        ],
+    ),
     ("wasmtime_wasi_http::", &["plugin"]),
     ("hyper::", &["plugin/http.rs", "plugin/http", "mcp/server"]),
     ("hyper_util::", &["mcp/server"]),

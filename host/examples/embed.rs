@@ -54,7 +54,12 @@ impl Tool for Thermometer {
 }
 
 /// Does `task` with the model at `url` and keeps the session in `folder`.
-pub async fn embed(url: &str, model: &str, task: &str, folder: &Path) -> Result<Outcome, Box<dyn std::error::Error>> {
+pub async fn embed(
+    url: &str,
+    model: &str,
+    task: &str,
+    folder: &Path,
+) -> Result<Outcome, Box<dyn std::error::Error>> {
     let settings = ProviderSettings { base_url: Some(url.into()), ..ProviderSettings::new("openai", model) };
     let provider = haft::provider::build(settings)?;
 

@@ -71,7 +71,8 @@ async fn pl03_calls_that_only_read_run_at_the_same_time_and_the_others_in_order(
     assert_eq!(most.load(Ordering::SeqCst), 3);
     let ended: Vec<_> = order.lock().unwrap().iter().map(|call| call.id.clone()).collect();
     assert_eq!(ended[3..], ["d", "e", "f"]);
-    let ids: Vec<_> = answers(&fake.requests()[1]).into_iter().map(|(id, content)| (id.clone(), id == content)).collect();
+    let ids: Vec<_> =
+        answers(&fake.requests()[1]).into_iter().map(|(id, content)| (id.clone(), id == content)).collect();
     assert_eq!(ids, ["a", "b", "c", "d", "e", "f"].map(|id| (id.to_owned(), true)));
     fake.assert_done();
 }
@@ -108,7 +109,8 @@ async fn pl20_a_call_that_cannot_be_written_down_is_not_run() {
 async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
     let place = tempfile::tempdir().unwrap();
     let (sessions, redactor) = (Sessions::new(place.path().join("sessions")), Redactor::default());
-    let calls = turn(&[("a", "change", r#"{"text":"1"}"#), ("b", "change", r#"{"text":"2"}"#), ("c", "look", "{}")]);
+    let calls =
+        turn(&[("a", "change", r#"{"text":"1"}"#), ("b", "change", r#"{"text":"2"}"#), ("c", "look", "{}")]);
     let fake = Fake::start([calls, says("done")]).await;
     let (toolbox, _, order) = slow();
     let agent = agent(&fake, toolbox);

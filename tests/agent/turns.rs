@@ -15,7 +15,7 @@ async fn pl01_text_only_answer_has_model_tokens_and_time() {
     let outcome = run(&agent(&fake, Toolbox::default())).await.unwrap();
     assert_eq!((outcome.end, outcome.text.as_str(), outcome.turns), (End::Final, "hello", 1));
     assert_eq!(outcome.model, "fake-model-1");
-    assert_eq!(outcome.usage, Usage { input: 10, output: 5, cached: 0 });
+    assert_eq!(outcome.usage, Usage { input: 10, output: 5, ..Usage::default() });
     assert!(outcome.elapsed > Duration::ZERO);
     fake.assert_done();
 }

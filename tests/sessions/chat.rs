@@ -134,7 +134,9 @@ fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
 /// Entries of several lines, history and completion.
 #[test]
 fn a_line_is_edited_completed_and_found_again() {
-    let echo = |messages: &[Value]| Says::text(format!("You said {:?}.", asked(messages).rsplit("\n\n").next().unwrap()));
+    let echo = |messages: &[Value]| {
+        Says::text(format!("You said {:?}.", asked(messages).rsplit("\n\n").next().unwrap()))
+    };
     let place = Place::new(Model::start(echo), "");
     let Some(terminal) = Terminal::start(&place, "edit", &["chat"]) else { return };
     terminal.sees("with 4 tools", 1);
@@ -177,5 +179,9 @@ fn a_pipe_is_not_talked_to() {
     let place = Place::new(Model::start(script), "");
     let answer = place.haft(&["chat"]);
     assert_eq!(answer.code, 5);
-    assert!(answer.stderr.contains("needs a terminal") && answer.stderr.contains("hint: `haft run -`"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("needs a terminal") && answer.stderr.contains("hint: `haft run -`"),
+        "{}",
+        answer.stderr
+    );
 }

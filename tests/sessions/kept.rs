@@ -42,7 +42,10 @@ fn pl03_a_task_with_two_tools_at_once_is_done_and_kept() {
     let [file] = place.files().try_into().unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let listed = place.listed();
-    assert_eq!((&listed[0]["state"], &listed[0]["turns"], &listed[0]["title"]), (&json!("done"), &json!(3), &json!("read both")));
+    assert_eq!(
+        (&listed[0]["state"], &listed[0]["turns"], &listed[0]["title"]),
+        (&json!("done"), &json!(3), &json!("read both"))
+    );
     let quiet = place.haft(&["run", "--quiet", "read both"]);
     assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("I read alpha and beta.\n", ""));
     let table = place.haft(&["sessions", "-n", "1"]);
@@ -61,7 +64,11 @@ fn events_are_json_lines() {
     let end = events.last().unwrap();
     assert_eq!((&end["event"], &end["text"]), (&json!("ended"), &json!("I read alpha and beta.")));
     assert_eq!(end["session"], place.listed()[0]["id"]);
-    let said: String = events.iter().filter(|event| event["event"] == "said").map(|event| event["text"].as_str().unwrap()).collect();
+    let said: String = events
+        .iter()
+        .filter(|event| event["event"] == "said")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
     assert_eq!(said, "I look.I read alpha and beta.");
     assert_eq!(answer.stderr, "");
 }
@@ -108,22 +115,40 @@ fn a_session_is_replayed() {
     let place = place();
     place.haft(&["run", "read both"]);
     let shown = place.haft(&["replay"]);
-    for part in ["## You\n\nread both\n", "I look.", "✓ **read** `{\"file_path\":\"a.txt\"}`", "```\nalpha\n```", "I read alpha"] {
+    for part in [
+        "## You\n\nread both\n",
+        "I look.",
+        "✓ **read** `{\"file_path\":\"a.txt\"}`",
+        "```\nalpha\n```",
+        "I read alpha",
+    ] {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
-    let kinds: Vec<Value> =
-        place.haft(&["replay", "--json"]).stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone()).collect();
+    let kinds: Vec<Value> = place
+        .haft(&["replay", "--json"])
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone())
+        .collect();
     assert_eq!(kinds.first().unwrap(), "begun");
     assert_eq!(kinds.last().unwrap(), "ended");
     fs::remove_file(place.home.work().join("c.txt")).unwrap();
     let same = place.haft(&["replay", "--rerun"]);
     assert_eq!(same.code, 0, "{}", same.stderr);
-    assert!(same.stderr.contains("2 answers are the same, 0 differ, 1 calls were not made"), "{}", same.stderr);
+    assert!(
+        same.stderr.contains("2 answers are the same, 0 differ, 1 calls were not made"),
+        "{}",
+        same.stderr
+    );
     assert_eq!(place.read("c.txt"), "", "what changes something is not made again unasked");
     place.home.write("b.txt", "gamma\n");
     let other = place.haft(&["replay", "--rerun=all"]);
     assert_eq!(other.code, 1, "{}", other.stderr);
-    assert!(other.stdout.contains("≠ read {\"file_path\":\"b.txt\"}\n  - beta\n  + gamma\n"), "{}", other.stdout);
+    assert!(
+        other.stdout.contains("≠ read {\"file_path\":\"b.txt\"}\n  - beta\n  + gamma\n"),
+        "{}",
+        other.stdout
+    );
     assert_eq!(place.read("c.txt"), "written\n");
     // Nothing of it is in the session.
     assert_eq!(place.haft(&["replay"]).stdout, shown.stdout);

@@ -44,15 +44,21 @@ fn script(messages: &[Value]) -> Says {
                 } else if command.contains("cat log") && known.get(&item) == Some(&"unknown") {
                     // An answer that did not come leaves it open.
                     if answer.contains("looked") {
-                        known.insert(item.clone(), if answer.lines().any(|line| line == item) { "done" } else { "missing" });
+                        known.insert(
+                            item.clone(),
+                            if answer.lines().any(|line| line == item) { "done" } else { "missing" },
+                        );
                     }
                 }
             }
         }
     }
     for step in 1..=STEPS {
-        let open: Vec<_> =
-            ["a", "b"].map(|part| item(step, part)).into_iter().filter(|item| known.get(item) != Some(&"done")).collect();
+        let open: Vec<_> = ["a", "b"]
+            .map(|part| item(step, part))
+            .into_iter()
+            .filter(|item| known.get(item) != Some(&"done"))
+            .collect();
         if open.iter().any(|item| known.get(item) == Some(&"unknown")) {
             return Says::call("bash", json!({ "command": "cat log; echo looked" }));
         }
@@ -90,8 +96,7 @@ fn random(seed: u64) -> u64 {
 
 /// Starts haft and kills it after `delay`; whether it was still at work.
 fn killed(place: &Place, arguments: &[&str], delay: Duration) -> bool {
-    let mut child =
-        place.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = place.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     while begun.elapsed() < delay {
         if child.try_wait().unwrap().is_some() {
@@ -174,7 +179,8 @@ fn judge(place: &Place) {
 /// tool ran once for every call.
 #[test]
 fn pl20_a_run_that_is_killed_goes_on() {
-    let kills = std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS);
+    let kills =
+        std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS);
     // The first builds what is kept in the cache; the second tells how long a run takes.
     let mut usual = Duration::ZERO;
     for _ in 0..2 {

@@ -141,7 +141,10 @@ fn whole(mut stream: &TcpStream, says: &Says, turns: usize) -> Option<()> {
     }
     let choice = json!({ "index": 0, "message": message, "finish_reason": finish(says) });
     let body = json!({ "id": "1", "model": "scripted-1", "choices": [choice], "usage": usage() }).to_string();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
     stream.write_all(head.as_bytes()).ok()
 }
 

@@ -6,6 +6,7 @@ mod brake;
 mod history;
 mod outcome;
 mod prompt;
+mod routing;
 mod session;
 mod tally;
 mod together;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 pub use self::prompt::{system_prompt, with_skills};
+pub use self::routing::{Routed, route};
 pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Turned, UNKNOWN,
     Unanswered,

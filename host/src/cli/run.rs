@@ -1,21 +1,17 @@
 //! `haft run`: a model, the program's tools and one task. Standard output is the answer alone.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use secrecy::SecretString;
 use serde_json::json;
 
 use super::talk::{SessionName, Talk};
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use super::{Common, Exit};
 use crate::agent::{AgentSettings, End, Outcome, with_skills};
-use crate::manifest::{self, TextOrSecret, ToolPattern};
-use crate::program::Program;
-use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
-use crate::secret::{SecretError, Secrets};
+use crate::manifest::ToolPattern;
+use crate::program::{ModelChoice, Program};
 use crate::tool::Toolbox;
 
 #[derive(Debug, Args)]
@@ -52,7 +48,7 @@ pub(super) struct Choice {
     /// The provider, in place of `[provider] name`
     #[arg(long)]
     provider: Option<String>,
-    /// The model, in place of `[provider] model`
+    /// The model, in place of `[provider] model`; `fast`, `complex` and `auto` are the program's own
     #[arg(short, long)]
     pub(super) model: Option<String>,
     /// Where the provider is, in place of `[provider] base_url`
@@ -122,67 +118,14 @@ impl Choice {
         program.agent_tools(&self.tools)
     }
 
-    /// The provider of program.toml with what the command line says in its place.
-    pub(super) async fn provider(&self, program: &Program) -> anyhow::Result<Arc<dyn Provider>> {
-        let mut settings = match &program.manifest.provider {
-            Some(provider) => settings(provider, program.secrets()).await?,
-            None => ProviderSettings::new("openai", String::new()),
-        };
-        if let Some(kind) = &self.provider {
-            settings.kind.clone_from(kind);
+    /// What the command line says about the model.
+    pub(super) fn model(&self) -> ModelChoice {
+        ModelChoice {
+            provider: self.provider.clone(),
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
         }
-        if let Some(model) = &self.model {
-            settings.model.clone_from(model);
-        }
-        if self.base_url.is_some() {
-            settings.base_url.clone_from(&self.base_url);
-        }
-        if settings.model.is_empty() {
-            anyhow::bail!(
-                "no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml"
-            );
-        }
-        if settings.api_key.is_none() {
-            settings.api_key = usual_key(&settings.kind);
-        }
-        Ok(provider::build(settings)?)
     }
-}
-
-/// The key where the vendor's own tools look for it.
-fn usual_key(kind: &str) -> Option<SecretString> {
-    let kind = PROVIDERS.iter().find(|known| known.name == kind)?;
-    std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
-}
-
-async fn settings(
-    provider: &manifest::Provider,
-    secrets: Secrets<'_>,
-) -> Result<ProviderSettings, SecretError> {
-    let model = provider.model_complex.as_ref().or(provider.model.as_ref());
-    let mut settings =
-        ProviderSettings::new(provider.name.value.as_str(), model.cloned().unwrap_or_default());
-    settings.base_url = provider.base_url.as_ref().map(|url| url.value.clone());
-    if let Some(source) = &provider.api_key {
-        settings.api_key = Some(secrets.read(source).await?);
-    }
-    settings.timeouts.connect = provider.connect_timeout;
-    settings.timeouts.total = provider.timeout;
-    settings.retry.attempts = provider.max_retries.saturating_add(1);
-    settings.extra.clone_from(&provider.extra_body);
-    if let Some(most) = provider.max_tokens {
-        // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
-        let key = if settings.base_url.is_some() { "max_tokens" } else { "max_completion_tokens" };
-        settings.extra.entry(key).or_insert(most.into());
-    }
-    for (name, value) in &provider.headers {
-        let value = match value {
-            TextOrSecret::Text(text) => SecretString::from(text.clone()),
-            TextOrSecret::Secret(source) => secrets.read(source).await?,
-        };
-        settings.headers.push((name.clone(), value));
-    }
-    Ok(settings)
 }
 
 /// What the task came to: the answer as data, everything else as talk.
@@ -198,7 +141,8 @@ fn tell(outcome: &Outcome, id: Option<&str>, screen: &Screen, terminal: Terminal
             "elapsed_ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
             "input_tokens": outcome.usage.input,
             "output_tokens": outcome.usage.output,
-            "usage": outcome.usage,
+            "cached_tokens": outcome.usage.cached,
+            "cost_usd": outcome.usage.cost,
             "session": id,
         }))?);
     }

@@ -11,7 +11,8 @@ use super::Common;
 use super::run::Choice;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::agent::{
-    Agent, AgentError, AgentSettings, History, Outcome, Restored, Saved, SessionError, Sessions,
+    Agent, AgentError, AgentSettings, History, Outcome, Restored, Routed, Saved, SessionError, Sessions,
+    route,
 };
 use crate::program::{Places, Program};
 use crate::provider::Provider;
@@ -82,7 +83,7 @@ impl Talk {
     ) -> anyhow::Result<Self> {
         let saved = resume.map(|name| name.find(common)).transpose()?;
         let program = common.of_session(saved.as_ref()).program(terminal, true).await?;
-        let provider = choice.provider(&program).await?;
+        let provider = program.provider(&choice.model()).await?;
         let (toolbox, settings) = (choice.tools(&program), choice.settings(&program));
         let approvals = Approvals::by(screen.person());
         let (screen, history) = (screen.clone(), History::default());
@@ -170,7 +171,7 @@ impl Talk {
     pub(super) async fn use_model(&mut self, model: &str) -> anyhow::Result<()> {
         let mut choice = self.choice.clone();
         choice.model = Some(model.to_owned());
-        self.provider = choice.provider(&self.program).await?;
+        self.provider = self.program.provider(&choice.model()).await?;
         self.choice = choice;
         Ok(())
     }
@@ -183,16 +184,23 @@ impl Talk {
             return Err(Hinted::new("nothing is left to do in this session", hint).into());
         }
         self.begin_session().map_err(hinted)?;
-        let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), self.settings.clone());
         let approvals = self.approvals.clone();
         let session = Session { approvals, ..self.program.session(self.screen.events()) };
         let cancel = session.cancel.clone();
         let history = &mut self.history;
+        let (provider, toolbox, settings) = (&self.provider, &self.toolbox, &self.settings);
+        let way = self.program.route(&self.choice.model());
         let work = async {
-            match prompt {
-                Some(prompt) => agent.run(history, prompt, &session).await,
-                None => agent.go_on(history, &session).await,
-            }
+            let Some(prompt) = prompt else {
+                let agent = Agent::new(provider.clone(), toolbox.clone(), settings.clone());
+                return agent.go_on(history, &session).await;
+            };
+            let Routed { model, usage } = route(provider.as_ref(), way, prompt, &session).await;
+            let settings = AgentSettings { model: Some(model), ..settings.clone() };
+            let agent = Agent::new(provider.clone(), toolbox.clone(), settings);
+            let mut outcome = agent.run(history, prompt, &session).await?;
+            outcome.usage += usage;
+            Ok(outcome)
         };
         let mut work = std::pin::pin!(work);
         let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;

@@ -6,11 +6,29 @@ use super::entry::Entry;
 use super::pattern::ToolPattern;
 use super::section::Section;
 
+/// Which model works on a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// The one for the work itself.
+    #[default]
+    Complex,
+    /// The one for small decisions.
+    Fast,
+    /// The fast one says which.
+    Auto,
+}
+
+/// The routes, as program.toml and `--model` call them.
+pub(crate) const ROUTES: &[(&str, Route)] =
+    &[("complex", Route::Complex), ("fast", Route::Fast), ("auto", Route::Auto)];
+
 /// `[agent]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
     /// What the model is told first; `None`: haft's own.
     pub system_prompt: Option<String>,
+    /// Which model works on a task.
+    pub route: Route,
     /// Questions to the model in one run; at least 1.
     pub max_turns: u32,
     /// Which tools it is offered, by exposed name; `None`: all, empty: none at all.
@@ -29,6 +47,7 @@ impl Default for Agent {
     fn default() -> Self {
         Self {
             system_prompt: None,
+            route: Route::Complex,
             max_turns: 50,
             tools: None,
             tool_budget: None,
@@ -58,6 +77,7 @@ impl Agent {
         let count = |key, range| section.get(key, |entry| entry.count(range));
         Self {
             system_prompt: section.get("system_prompt", Entry::text),
+            route: section.get("route", |entry| entry.one_of(ROUTES)).unwrap_or_default(),
             max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
             tools: section.get("tools", Entry::tool_patterns),
             tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
