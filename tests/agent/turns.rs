@@ -311,6 +311,7 @@ async fn events_tell_what_happens_in_order() {
             Event::Asked { model } => format!("asked {model}"),
             Event::Said(text) => format!("said {text}"),
             Event::Started(call) => format!("started {}", call.id),
+            Event::Running { call } => format!("running {call}"),
             Event::Completed { call, result, .. } => format!("completed {} {}", call.id, result.is_error),
             other => format!("{other:?}"),
         };
@@ -322,6 +323,7 @@ async fn events_tell_what_happens_in_order() {
     let expected = [
         "asked fake-model",
         "started a",
+        "running a",
         "completed a false",
         "started b",
         "completed b true",

@@ -106,6 +106,7 @@ fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
     terminal.enter("/allow");
     terminal.sees("allowed in this session: bash", 1);
     terminal.enter("/deny bash");
+    terminal.sees("`bash` is to be approved again", 1);
     terminal.enter("/save said.md");
     terminal.sees("written to `said.md`", 1);
     assert!(place.read("said.md").contains("**bash** `{\"command\":\"echo yes-$((4700 + 11))\"}`"));

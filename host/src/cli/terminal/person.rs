@@ -55,7 +55,7 @@ impl Approver for Person {
             Ok(tty) => tty,
             Err(why) => return Decision::Unasked(why),
         };
-        let _shown = self.screen.as_ref().map(Shown::new);
+        let mut shown = self.screen.as_ref().map(Shown::new);
         if let Err(error) = discard(&tty) {
             return Decision::Unasked(format!("`{TTY}` cannot be read: {error}"));
         }
@@ -63,7 +63,11 @@ impl Approver for Person {
         let gone = CancellationToken::new();
         let (asked, _until_dropped) = (gone.clone(), gone.drop_guard());
         let answered = tokio::task::spawn_blocking(move || line(&tty, &asked));
-        match answered.await {
+        let answered = answered.await;
+        if let Some(shown) = &mut shown {
+            shown.is_answered = true;
+        }
+        match answered {
             Ok(Ok(answer)) => decision(&answer, self.screen.is_some()),
             Ok(Err(error)) => {
                 Decision::Unasked(format!("the answer could not be read from `{TTY}`: {error}"))
@@ -74,18 +78,25 @@ impl Approver for Person {
 }
 
 /// A question that stands on the screen.
-struct Shown(Arc<Screen>);
+struct Shown {
+    screen: Arc<Screen>,
+    /// Whether whoever answered ended the line.
+    is_answered: bool,
+}
 
 impl Shown {
     fn new(screen: &Arc<Screen>) -> Self {
         screen.asking();
-        Self(screen.clone())
+        Self { screen: screen.clone(), is_answered: false }
     }
 }
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        self.0.answered();
+        if !self.is_answered {
+            self.screen.terminal.say("");
+        }
+        self.screen.answered();
     }
 }
 
