@@ -44,7 +44,7 @@ use self::terminal::Terminal;
 use crate::agent::{Begun, Saved};
 use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
-use crate::program::{Allow, Ask, FILE_NAME, Options, Program};
+use crate::program::{Allow, Ask, FILE_NAME, Options, Program, Servers};
 use crate::report::Report;
 
 /// The handle that an agent's tools are held by.
@@ -243,6 +243,7 @@ impl Common {
             no_journal: self.no_journal || is_journal_off()?,
             only: None,
             known_only: false,
+            servers: Servers::default(),
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,
