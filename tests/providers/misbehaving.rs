@@ -206,30 +206,23 @@ async fn pl07_ten_megabytes_of_garbage_are_one_message() {
         ("one event", [b"data: ".to_vec(), lines("x")].concat()),
     ];
     for vendor in VENDORS {
-        let types = ["text/event-stream", "application/x-ndjson", "application/json", "text/html"];
-        for (what, body) in &bodies {
-            for media_type in types {
-                let started = Instant::now();
-                let error = of(vendor, Answer::Body(media_type, body.clone())).await;
-                let text = error.to_string();
-                let name = vendor.name();
-                assert!(text.len() < 1500 && !text.contains('\n'), "{name}, {what}: {text}");
-                assert!(started.elapsed() < PATIENCE / 2, "{name}, {what}: {:?}", started.elapsed());
-                let is_clear = matches!(
-                    error.failure,
-                    Failure::Malformed(_)
-                        | Failure::TooLarge(_)
-                        | Failure::Empty(_)
-                        | Failure::Interrupted(_)
-                );
-                assert!(is_clear, "{name}, {what}: {text}");
-            }
+        let own = vendor.write(&hello(), true).media_type;
+        let streamed = bodies.iter().map(|(what, body)| (own, *what, body));
+        let whole = bodies.iter().filter(|(what, _)| matches!(*what, "noise" | "html" | "brackets"));
+        for (media_type, what, body) in
+            streamed.chain(whole.map(|(what, body)| ("application/json", *what, body)))
+        {
+            let started = Instant::now();
+            let error = of(vendor, Answer::Body(media_type, body.clone())).await;
+            let (text, name) = (error.to_string(), vendor.name());
+            assert!(text.len() < 1500 && !text.contains('\n'), "{name}, {what}: {text}");
+            assert!(started.elapsed() < PATIENCE / 2, "{name}, {what}: {:?}", started.elapsed());
+            let is_clear = matches!(
+                error.failure,
+                Failure::Malformed(_) | Failure::TooLarge(_) | Failure::Empty(_) | Failure::Interrupted(_)
+            );
+            assert!(is_clear, "{name}, {what}: {text}");
         }
-    }
-    #[cfg(target_os = "linux")]
-    {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        eprintln!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
     }
 }
 

@@ -34,7 +34,7 @@ async fn mr04_the_fast_model_is_asked_without_tools() {
 #[tokio::test]
 async fn mr02_nothing_is_asked_where_there_is_one_model() {
     let vendor = VENDORS[0];
-    let server = Server::start(vendor, [says("complex"), Answer::Status(400, vec![], "no")]).await;
+    let server = Server::apart(vendor, [says("complex"), Answer::Status(400, vec![], "no")]).await;
     let one = provider(settings(&server, false));
     assert_eq!((one.model(), one.model_fast()), ("fake-model", "fake-model"));
     let session = Session::default();
@@ -94,7 +94,7 @@ async fn mr03_the_program_s_own_models_are_chosen_by_a_word() {
     let keys = "model_fast = \"f\"\n[provider.prices.f]\ninput = 1\noutput = 1\n[agent]\nroute = \"auto\"\ntools = []\n";
     let vendor = VENDORS[1];
     let script = [says("a"), says("b"), says("simple"), says("c"), says("complex"), says("d")];
-    let server = Server::start(vendor, script).await;
+    let server = Server::apart(vendor, script).await;
     let home = home(&server, keys);
     for arguments in
         [&["--model", "fast", "hi"][..], &["--model", "complex", "hi"], &["hi"], &["--model", "auto", "hi"]]

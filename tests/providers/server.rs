@@ -85,6 +85,8 @@ struct State {
     targets: Mutex<Vec<String>>,
     given: Mutex<Vec<Value>>,
     violations: Mutex<Vec<String>>,
+    /// Whether every request begins a conversation.
+    apart: bool,
 }
 
 /// The endpoint; gone when dropped.
@@ -96,10 +98,21 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// An endpoint that has one conversation.
     pub(super) async fn start(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
+        Self::new(vendor, script, false).await
+    }
+
+    /// An endpoint to which every request begins a conversation.
+    pub(super) async fn apart(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
+        Self::new(vendor, script, true).await
+    }
+
+    async fn new(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>, apart: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State { script: Mutex::new(script.into_iter().collect()), ..State::default() });
+        let script = Mutex::new(script.into_iter().collect());
+        let state = Arc::new(State { script, apart, ..State::default() });
         let shared = state.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -189,7 +202,9 @@ async fn turn(
     };
     state.bodies.lock().unwrap().push(body);
     state.targets.lock().unwrap().push(target.to_owned());
-    if let Answer::Turn(said) = &answer {
+    if let Answer::Turn(said) = &answer
+        && !state.apart
+    {
         state.given.lock().unwrap().push(vendor.write(said, streams).message);
     }
     respond(vendor, stream, answer, streams).await

@@ -28,15 +28,18 @@ impl Frames {
 
     /// Adds a piece of the body; frames that it ends are added to `frames`.
     pub(super) fn push(&mut self, piece: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
-        for byte in piece {
-            let after_return = std::mem::replace(&mut self.after_return, *byte == b'\r');
-            match byte {
-                b'\n' if after_return => {}
-                b'\n' | b'\r' => self.end_line(frames),
-                _ if self.line.len() + self.data.as_ref().map_or(0, Vec::len) >= MAX_FRAME => {
-                    return Err(TooLong);
-                }
-                _ => self.line.push(*byte),
+        for line in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            let after_return = std::mem::replace(&mut self.after_return, line.ends_with(b"\r"));
+            let (text, ends) = match line.split_last() {
+                Some((b'\n' | b'\r', text)) => (text, true),
+                _ => (line, false),
+            };
+            if self.line.len() + self.data.as_ref().map_or(0, Vec::len) + text.len() > MAX_FRAME {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(text);
+            if ends && !(after_return && line == b"\n") {
+                self.end_line(frames);
             }
         }
         Ok(())
