@@ -4,8 +4,7 @@ use serde_json::json;
 
 use crate::agent::fake::{Fake, calls, says};
 
-#[expect(dead_code, reason = "the example's own `main` reads the command line")]
-#[expect(clippy::print_stderr, clippy::print_stdout, reason = "an example of a program that prints")]
+#[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
 #[path = "../host/examples/embed.rs"]
 mod embed;
 

@@ -1,6 +1,12 @@
 //! haft in a program of your own: a tool written here, an agent that may use it and nothing else, and a session that
 //! survives the process. `cargo run --example embed -- http://127.0.0.1:8080/v1 MODEL 'How warm is it in Oslo?'`
 
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a program of its own, which prints what it likes"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +19,7 @@ use haft::limit::Limits;
 use haft::provider::ProviderSettings;
 use haft::tool::{Context, Session, Tool, ToolError};
 use haft::{Agent, Toolbox};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A tool: what a model is told of it, and what it does.
 struct Thermometer(ToolDef);
@@ -44,7 +50,7 @@ impl Tool for Thermometer {
 
     async fn call(&self, call: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
         // The arguments have been checked against the schema.
-        match call.arguments["city"].as_str() {
+        match call.arguments.get("city").and_then(Value::as_str) {
             Some("Oslo") => Ok(ToolResult::success("-4")),
             Some("Lisbon") => Ok(ToolResult::success("17")),
             // A failure is an answer too: the model reads it and tries something else.

@@ -57,16 +57,36 @@ fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
     let place = Place::new(Model::start(script), "shell_confirm = true\n");
     let Some(terminal) = Terminal::start(&place, "chat", &["chat"]) else { return };
     terminal.sees("with 4 tools", 1);
+    streams(&terminal);
+    approves_and_denies(&terminal);
+    stops(&terminal);
+    allows(&terminal);
+    terminal.enter("/save said.md");
+    terminal.sees("written to `said.md`", 1);
+    assert!(place.read("said.md").contains("**bash** `{\"command\":\"echo yes-$((4700 + 11))\"}`"));
+    terminal.key("C-d");
+    terminal.sees("ended with 0", 1);
+    let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
+    assert!(terminal.screen().contains(&format!("haft chat --resume {id}")));
+    drop(terminal);
+    let Some(terminal) = Terminal::start(&place, "back", &["chat", "--resume"]) else { return };
+    comes_back(&terminal, &id);
+    place.model.assert_content();
+    assert_eq!(place.listed().len(), 1);
+}
 
-    // Words are seen as they arrive, as Markdown.
+/// Words are seen as they arrive, as Markdown.
+fn streams(terminal: &Terminal) {
     terminal.enter("count");
     let early = terminal.sees("one two", 1);
     assert!(!early.contains("nine ten"), "{early}");
     let screen = terminal.sees("nine ten", 1);
     assert!(screen.contains("\nCounting\n"), "the mark of a heading is not shown:\n{screen}");
     terminal.sees("tokens read", 1);
+}
 
-    // Approved: shown exactly, run, and its line told.
+/// A call is shown exactly, runs after a yes and not after a no, and its line is told.
+fn approves_and_denies(terminal: &Terminal) {
     terminal.enter("yes");
     let asked = terminal.sees("[y/N/always]", 1);
     assert!(asked.contains("  Run: echo yes-$((4700 + 11)) [y/N/always]"), "{asked}");
@@ -74,20 +94,22 @@ fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
     terminal.enter("y");
     let screen = terminal.sees("The tool said: yes-4711.", 1);
     assert!(screen.contains("✓ bash {\"command\":\"echo yes-$((4700 + 11))\"} ("), "{screen}");
-
-    // Denied.
+    terminal.sees("tokens read", 2);
     terminal.enter("no");
     terminal.sees("[y/N/always]", 2);
     terminal.enter("n");
     let screen = terminal.sees("Command execution denied by user.", 2);
     assert!(screen.contains("✗ bash") && !screen.contains("no-4711"), "{screen}");
-
-    // Stopped while the person is asked, and while the tool works: nothing is left behind.
     terminal.sees("tokens read", 3);
+}
+
+/// Ctrl-C stops while the person is asked, and while the tool works: nothing is left behind.
+fn stops(terminal: &Terminal) {
     terminal.enter("hm");
     terminal.sees("[y/N/always]", 3);
     terminal.key("C-c");
     terminal.sees("[cancelled]", 1);
+    terminal.sees("tokens read", 4);
     terminal.enter("nap");
     terminal.sees("[y/N/always]", 4);
     terminal.enter("y");
@@ -95,41 +117,38 @@ fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
     terminal.key("C-c");
     terminal.sees("[cancelled]", 2);
     waits_until("the tool goes on", || !somebody_naps());
+    terminal.sees("tokens read", 5);
+}
 
-    // Always, for this session.
+/// `always` holds for the session, and can be taken back.
+fn allows(terminal: &Terminal) {
     terminal.enter("again");
     terminal.sees("[y/N/always]", 5);
     terminal.enter("always");
     terminal.sees("The tool said: again-4711.", 1);
+    terminal.sees("tokens read", 6);
     terminal.enter("more");
     terminal.sees("The tool said: more-4711.", 1);
+    terminal.sees("tokens read", 7);
     terminal.enter("/allow");
     terminal.sees("allowed in this session: bash", 1);
     terminal.enter("/deny bash");
     terminal.sees("`bash` is to be approved again", 1);
-    terminal.enter("/save said.md");
-    terminal.sees("written to `said.md`", 1);
-    assert!(place.read("said.md").contains("**bash** `{\"command\":\"echo yes-$((4700 + 11))\"}`"));
+}
 
-    // Left, and come back to.
-    terminal.key("C-d");
-    terminal.sees("ended with 0", 1);
-    let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
-    assert!(terminal.screen().contains(&format!("haft chat --resume {id}")));
-    drop(terminal);
-    let Some(terminal) = Terminal::start(&place, "chat", &["chat", "--resume"]) else { return };
+/// Everything that was said is there, and nothing that was allowed.
+fn comes_back(terminal: &Terminal, id: &str) {
     terminal.sees(&format!("going on with session {id}"), 1);
     terminal.enter("first");
     terminal.sees("You began with count.", 1);
-    // What was allowed once is asked about again in another process.
+    terminal.sees("tokens read", 1);
     terminal.enter("later");
     terminal.sees("[y/N/always]", 1);
     terminal.enter("");
     terminal.sees("Command execution denied by user.", 1);
+    terminal.sees("tokens read", 2);
     terminal.enter("/quit");
     terminal.sees("ended with 0", 1);
-    place.model.assert_content();
-    assert_eq!(place.listed().len(), 1);
 }
 
 /// Entries of several lines, history and completion.

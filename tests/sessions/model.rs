@@ -40,18 +40,13 @@ pub(super) struct Model {
 struct State {
     script: Box<Script>,
     violations: Mutex<Vec<String>>,
-    requests: Mutex<usize>,
 }
 
 impl Model {
     pub(super) fn start(script: impl Fn(&[Value]) -> Says + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State {
-            script: Box::new(script),
-            violations: Mutex::default(),
-            requests: Mutex::default(),
-        });
+        let state = Arc::new(State { script: Box::new(script), violations: Mutex::default() });
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -66,10 +61,6 @@ impl Model {
         format!("http://{}/v1", self.address)
     }
 
-    pub(super) fn requests(&self) -> usize {
-        *self.state.requests.lock().unwrap()
-    }
-
     /// Every conversation was one that the real thing accepts.
     pub(super) fn assert_content(&self) {
         assert_eq!(*self.state.violations.lock().unwrap(), Vec::<String>::new());
@@ -79,7 +70,6 @@ impl Model {
 /// Answers a request; `None` at the end of the connection.
 fn serve(mut stream: &TcpStream, state: &State) -> Option<()> {
     let body = request(stream)?;
-    *state.requests.lock().unwrap() += 1;
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     if let Err(violation) = check(&messages) {
         state.violations.lock().unwrap().push(format!("{violation}: {messages:#?}"));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Place;
 
 /// How long something may take to be seen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) struct Terminal {
     tmux: std::path::PathBuf,

@@ -7,7 +7,7 @@ use std::task::Poll;
 pub(super) type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// What all of `futures` come to, in their order.
-pub(super) async fn together<'a, T: Unpin>(futures: Vec<Waiting<'a, T>>) -> Vec<T> {
+pub(super) async fn together<T: Unpin>(futures: Vec<Waiting<'_, T>>) -> Vec<T> {
     let mut waiting: Vec<_> = futures.into_iter().map(|future| (Some(future), None)).collect();
     std::future::poll_fn(|context| {
         let mut is_done = true;

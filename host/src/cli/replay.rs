@@ -1,6 +1,8 @@
 //! `haft replay`: a session as it was, or its calls made again and their answers compared. Refuses to repeat what may
 //! change something unless it is told to.
 
+use std::fmt::Write;
+
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
@@ -159,7 +161,8 @@ fn show(
     if !is_same {
         for (sign, result) in [("-", was), ("+", now)] {
             let error = if result.is_error { " (error)" } else { "" };
-            text += &format!("  {sign}{error} {}\n", beginning(&result.content));
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(text, "  {sign}{error} {}", beginning(&result.content));
         }
     }
     terminal.data(&text)?;

@@ -81,10 +81,8 @@ fn end(text: &mut String, ended: &Ended) {
 
 /// A fence longer than every one inside.
 fn fence(text: &str) -> String {
-    let longest = text
-        .lines()
-        .map(|line| line.trim_start())
-        .map(|line| line.len() - line.trim_start_matches('`').len());
+    let longest =
+        text.lines().map(str::trim_start).map(|line| line.len() - line.trim_start_matches('`').len());
     "`".repeat(longest.max().unwrap_or_default().max(2) + 1)
 }
 

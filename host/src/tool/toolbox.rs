@@ -252,9 +252,8 @@ impl Entry {
             }
         }
         session.ledger.enter(call).map_err(|error| {
-            Turned::Away(ToolResult::error(format!(
-                "the call was not run: it cannot be written down: {error}"
-            )))
+            let text = format!("the call was not run: it cannot be written down: {error}");
+            Turned::Away(Box::new(ToolResult::error(text)))
         })?;
         watch.runs();
         Ok(())

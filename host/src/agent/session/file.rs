@@ -15,7 +15,7 @@ pub(super) const MAX_SESSION: u64 = 256 << 20;
 /// A session's file.
 #[derive(Debug)]
 pub(super) struct File {
-    file: fs::File,
+    open: fs::File,
     path: PathBuf,
     id: String,
     /// Bytes of whole lines.
@@ -57,7 +57,7 @@ impl File {
             Err(error) => return Err(own(error.into())),
         }
         let (path, id) = (path.to_owned(), id.to_owned());
-        Ok(Self { file, path, id, size: metadata.len(), broken: false })
+        Ok(Self { open: file, path, id, size: metadata.len(), broken: false })
     }
 
     fn read(&mut self) -> Result<String, SessionError> {
@@ -65,12 +65,12 @@ impl File {
             return Err(SessionError::Full { id: self.id.clone(), limit: MAX_SESSION });
         }
         let mut bytes = Vec::new();
-        let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| self.file.read_to_end(&mut bytes));
+        let read = self.open.seek(SeekFrom::Start(0)).and_then(|_| self.open.read_to_end(&mut bytes));
         read.map_err(SessionError::file("read", &self.path))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         if whole < bytes.len() {
             bytes.truncate(whole);
-            let cut = self.file.set_len(whole as u64).and_then(|()| self.file.sync_data());
+            let cut = self.open.set_len(whole as u64).and_then(|()| self.open.sync_data());
             cut.map_err(SessionError::file("mend", &self.path))?;
         }
         self.size = whole as u64;
@@ -87,8 +87,8 @@ impl File {
             let error = io::Error::other("an earlier line could not be written whole");
             return Err(SessionError::File { action: "write", path: self.path.clone(), error });
         }
-        let written = self.file.write_all(format!("{line}\n").as_bytes());
-        let written = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
+        let written = self.open.write_all(format!("{line}\n").as_bytes());
+        let written = written.and_then(|()| if sync { self.open.sync_data() } else { Ok(()) });
         self.broken = written.is_err();
         written.map_err(SessionError::file("write", &self.path))?;
         self.size += more;

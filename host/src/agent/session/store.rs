@@ -71,7 +71,7 @@ impl Sessions {
             entries => entries.map_err(SessionError::file("list", &self.folder))?,
         };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let mut all: Vec<_> = paths.filter_map(Saved::at).collect();
+        let mut all: Vec<_> = paths.filter_map(|path| Saved::at(&path)).collect();
         all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(all)
     }
@@ -102,9 +102,9 @@ impl Sessions {
 }
 
 impl Saved {
-    fn at(path: PathBuf) -> Option<Self> {
+    fn at(path: &Path) -> Option<Self> {
         let (_, id) = path.file_name()?.to_str()?.strip_suffix(ENDING)?.rsplit_once('-')?;
-        Some(Self { id: id.to_owned(), path: path.clone() })
+        Some(Self { id: id.to_owned(), path: path.to_owned() })
     }
 
     /// Its file.
@@ -187,7 +187,7 @@ mod tests {
         let second = sessions.begin(begun("/b"), &redactor).unwrap();
         assert_eq!(sessions.all().unwrap().len(), 2);
         assert_eq!(sessions.last(&begun("/a")).unwrap().id, first.id());
-        assert_eq!(sessions.find(&second.id()[..6]).unwrap().id, second.id());
+        assert_eq!(sessions.find(second.id().get(..6).unwrap()).unwrap().id, second.id());
         assert!(matches!(sessions.find("../../etc"), Err(SessionError::Unknown(_))));
         assert!(matches!(sessions.find(""), Err(SessionError::Ambiguous(_))));
         let saved = sessions.find(first.id()).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     fn what_is_no_session_is_not_gone_on_with() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("20260101T000000-00000001.jsonl");
-        let saved = Saved::at(path.clone()).unwrap();
+        let saved = Saved::at(&path).unwrap();
         for text in
             ["", "{}\n", "{\"time\":\"2026-01-01T00:00:00Z\",\"kind\":\"begun\",\"v\":2,\"id\":\"1\"}\n"]
         {

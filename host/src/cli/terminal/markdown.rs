@@ -22,13 +22,19 @@ pub(super) struct Markdown {
     /// Whether the line is in a block of code.
     fenced: bool,
     kind: Kind,
-    bold: bool,
-    italic: bool,
-    code: bool,
+    span: Span,
     /// A star or a backslash whose meaning the next character tells.
     pending: Option<char>,
     /// The last character that was shown.
     last: Option<char>,
+}
+
+/// What the words are, within a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Span {
+    bold: bool,
+    italic: bool,
+    code: bool,
 }
 
 /// What a line is.
@@ -128,7 +134,7 @@ impl Markdown {
 
     fn end_line(&mut self, out: &mut String) {
         self.resolve(None, out);
-        if self.bold || self.italic || self.code || self.kind != Kind::Text {
+        if self.span != Span::default() || self.kind != Kind::Text {
             out.push_str(&anstyle::Reset.render().to_string());
         }
         let fenced = self.fenced;
@@ -146,10 +152,10 @@ impl Markdown {
         }
         match c {
             '`' => {
-                self.code = !self.code;
+                self.span.code = !self.span.code;
                 self.restyle(out);
             }
-            '*' | '\\' if !self.code => self.pending = Some(c),
+            '*' | '\\' if !self.span.code => self.pending = Some(c),
             c => self.plain(c, out),
         }
     }
@@ -159,15 +165,15 @@ impl Markdown {
         let Some(held) = self.pending.take() else { return false };
         match (held, next) {
             ('*', Some('*')) => {
-                self.bold = !self.bold;
+                self.span.bold = !self.span.bold;
                 self.restyle(out);
                 true
             }
             ('*', next) => {
-                let opens = !self.italic && next.is_some_and(|c| !c.is_whitespace());
-                let closes = self.italic && self.last.is_some_and(|c| !c.is_whitespace());
+                let opens = !self.span.italic && next.is_some_and(|c| !c.is_whitespace());
+                let closes = self.span.italic && self.last.is_some_and(|c| !c.is_whitespace());
                 if opens || closes {
-                    self.italic = opens;
+                    self.span.italic = opens;
                     self.restyle(out);
                 } else {
                     self.plain('*', out);
@@ -198,7 +204,7 @@ impl Markdown {
             Kind::Quote => Some(QUIET),
             _ => None,
         };
-        let own = [(self.bold, BOLD), (self.italic, ITALIC), (self.code, CODE)];
+        let own = [(self.span.bold, BOLD), (self.span.italic, ITALIC), (self.span.code, CODE)];
         let styles = own.into_iter().filter_map(|(is_on, style)| is_on.then_some(style));
         for style in line.into_iter().chain(styles) {
             out.push_str(&style.render().to_string());

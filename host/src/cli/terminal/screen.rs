@@ -117,8 +117,6 @@ impl Screen {
     fn shown(&self, event: &Event, state: &mut State) {
         match event {
             Event::Said(piece) if self.streams => self.said(piece, state),
-            // What cannot be streamed is printed at the end.
-            Event::Said(_) | Event::Thought(_) => {}
             Event::Retrying { reason, delay } => {
                 self.end_text(state);
                 let seconds = delay.as_secs_f64();
@@ -150,6 +148,7 @@ impl Screen {
             }
             Event::Info { message, .. } => self.say(state, format!("{DIM}{}{DIM:#}", plain(message))),
             Event::Progress { message, .. } => state.note(message),
+            // Among it words that cannot be streamed: they are printed at the end.
             _ => {}
         }
     }
