@@ -1,7 +1,7 @@
 //! MCP servers as sources of tools: a strict and a faulty one of our own, over pipes and over HTTP.
 
 mod cli;
-mod fake;
+pub(crate) mod fake;
 mod faults;
 mod http;
 mod http_fake;
@@ -111,7 +111,7 @@ impl Ground {
 }
 
 /// Whether a process whose command line holds `text` is running.
-fn is_running(text: &str) -> bool {
+pub(crate) fn is_running(text: &str) -> bool {
     !running(text).is_empty()
 }
 

@@ -8,6 +8,7 @@ mod eras;
 mod http;
 mod peer;
 mod reload;
+mod servers;
 mod spinning;
 mod stdio;
 
@@ -22,6 +23,9 @@ pub(crate) struct Stage {
     directory: tempfile::TempDir,
 }
 
+/// Once for all tests: what haft does with plugins that it never saw is a test of its own.
+static SEEN: Once = Once::new();
+
 impl Stage {
     /// A stage with a program.toml that says `text` besides naming the program and the guest.
     pub(crate) fn new(text: &str) -> Self {
@@ -31,14 +35,12 @@ impl Stage {
         }
         let stage = Self { directory };
         stage.program(text);
-        // Once for all tests: what haft does with plugins that it never saw is a test of its own.
-        static SEEN: Once = Once::new();
         SEEN.call_once(|| drop(stage.command(&["tools"]).output().unwrap()));
         stage
     }
 
     pub(crate) fn program(&self, text: &str) {
-        let component = hostile();
+        let component = hostile().display().to_string();
         let named = format!(
             "[program]\nname = \"stage\"\nversion = \"1.0.0\"\ndescription = \"For tests.\"\n\n\
              [[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n{text}"

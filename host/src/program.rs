@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub use self::bench::Bench;
 pub use self::builtins::{builtin, builtin_names};
 pub use self::grants::{Allow, AllowError, mode_name};
-pub use self::live::{Choice, Live, News};
+pub use self::live::{Choice, Live, News, Running};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
 pub use self::places::Places;
@@ -66,6 +66,8 @@ pub struct Options {
     pub person: Option<Arc<dyn Person>>,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.
     pub known_only: bool,
+    /// MCP servers that may run already: those that are declared as before go on.
+    pub servers: Servers,
 }
 
 /// Which MCP servers are started for no other reason than to learn which tools they have.
@@ -136,11 +138,7 @@ impl Program {
         let all = std::iter::once(&grant).chain(&declared).chain(of_packages.iter().flatten());
         let engine = engine(options, &places, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
-            match confiner.refusal(&grant) {
-                Some(error) => problems.push(Problem::new(format!("`bash` and commands are {error}"))),
-                None if options.many_calls => confiner.keep_ready(&grant),
-                None => {}
-            }
+            problems.extend(children(&confiner, &grant, options.many_calls));
         }
         let mut assembly = Assembly::new(&manifest, problems, options.known_only);
         assembly.native(&confiner, &grant)?;
@@ -217,6 +215,15 @@ impl Program {
     pub fn report(&self) -> Option<Report> {
         (!self.problems.is_empty()).then(|| self.manifest.report(self.problems.clone()))
     }
+}
+
+/// Makes ready for children where there will be many; or why there cannot be any.
+fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Problem> {
+    let refusal = confiner.refusal(grant);
+    if refusal.is_none() && many_calls {
+        confiner.keep_ready(grant);
+    }
+    refusal.map(|error| Problem::new(format!("`bash` and commands are {error}")))
 }
 
 /// The engine of plugins with the grants `grants`.

@@ -20,6 +20,7 @@
 #[path = "serve/child.rs"]
 mod child;
 
+use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,9 @@ const AT_ONCE: usize = 8;
 /// Starts of each server.
 const STARTS: usize = 15;
 
+/// Rounds with guests that never end.
+const SPINS: usize = 5;
+
 /// A server, and how it is spoken to.
 struct Server {
     name: &'static str,
@@ -54,6 +58,7 @@ fn main() {
     let servers: Vec<Server> = std::iter::once(own).chain(peer()).collect();
     start(folder.path(), &servers);
     calls(folder.path(), &servers);
+    spinning(folder.path(), &servers[..1]);
 }
 
 /// haft with a program of ten plugins, of which one echoes.
@@ -61,12 +66,15 @@ fn haft(folder: &Path) -> Server {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut text = "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n".to_owned();
     let guest = root.join("tests/guests/built/hostile.wasm");
-    text +=
-        &format!("\n[[plugins]]\nname = \"guest\"\ncomponent = {guest:?}\ntools = [\"echo\", \"sleep\"]\n");
+    let mut plugin = |name: &str, component: &Path, more: &str| {
+        let place = component.to_str().unwrap();
+        write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {place:?}\n{more}").unwrap();
+    };
+    plugin("guest", &guest, "tools = [\"echo\", \"sleep\", \"spin\"]\nlimits = { time = \"10m\" }\n");
     let built = ["hello", "wordcount", "time", "files", "search", "fetch", "hello", "wordcount", "time"];
     for (index, name) in built.iter().enumerate() {
         let component = root.join(format!("plugins/built/{name}.wasm"));
-        text += &format!("\n[[plugins]]\nname = \"p{index}\"\ncomponent = {component:?}\n");
+        plugin(&format!("p{index}"), &component, "");
     }
     std::fs::write(folder.join("program.toml"), text).unwrap();
     Server {
@@ -143,6 +151,29 @@ fn calls(folder: &Path, servers: &[Server]) {
     row("peak memory, MiB", servers, peaks);
     let ends = children.into_iter().map(|child| vec![child.hang_up().as_secs_f64() * 1e3]).collect();
     row("end after hanging up, ms", servers, ends);
+}
+
+/// haft beside as many guests that never end: how long others wait, and how long haft takes to end.
+fn spinning(folder: &Path, own: &[Server]) {
+    let spin = json!({"name": "guest__spin", "arguments": {}});
+    let (mut pings, mut echoes, mut ends) = <(Vec<f64>, Vec<f64>, Vec<f64>)>::default();
+    for _ in 0..SPINS {
+        let mut child = Child::start(&own[0].command, folder);
+        child.open();
+        child.settle(&own[0].echo);
+        for _ in 0..AT_ONCE {
+            child.ask("tools/call", spin.clone());
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..SLICE {
+            pings.push(micros(|| drop(child.request("ping", json!({})))) / 1e3);
+            echoes.push(micros(|| drop(child.request("tools/call", own[0].echo.clone()))) / 1e3);
+        }
+        ends.push(child.hang_up().as_secs_f64() * 1e3);
+    }
+    row("ping beside 8 spinning, ms", own, vec![pings]);
+    row("echo beside 8 spinning, ms", own, vec![echoes]);
+    row("end with 8 spinning, ms", own, vec![ends]);
 }
 
 /// Values by server.

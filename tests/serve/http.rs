@@ -30,6 +30,10 @@ struct Reply {
 }
 
 impl Site {
+    #[expect(
+        clippy::zombie_processes,
+        reason = "it is waited for when this is dropped; where it never serves the test ends"
+    )]
     fn start(stage: &Stage, arguments: &[&str]) -> Self {
         let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
         let mut child = stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN).spawn().unwrap();
@@ -165,7 +169,7 @@ fn mc01_clients_of_both_eras_are_served() {
     assert_eq!(modern.answer()["result"]["content"][0]["text"], "modern", "{modern:?}");
     let list = site.modern(&[], "tools/list", json!({})).answer();
     assert!(list["result"]["tools"].as_array().unwrap().len() > 10);
-    assert_eq!(site.send("DELETE", &own, b"").status, 202);
+    assert_eq!(site.send("DELETE", &own, b"").status, 204);
     assert_eq!(site.post(&own, &call).status, 404);
 }
 
@@ -362,6 +366,33 @@ fn a_signal_ends_the_server_when_the_calls_are_done() {
     let started = Instant::now();
     assert_eq!(site.child.wait().unwrap().code(), Some(0));
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
+
+/// An answer whose connection broke can be had again: a session outlives its connections.
+#[test]
+fn mc09_an_answer_that_was_lost_comes_again() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    let session = site.session();
+    let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
+    site.post(&own, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let call = json!({"name": "guest__sleep", "arguments": {"ms": 700}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).to_string();
+    let mut stream = site.connect();
+    stream.write_all((site.head("POST", &own, call.len()) + &call).as_bytes()).unwrap();
+    let mut heard = String::new();
+    while !heard.contains("id: ") || !heard.ends_with("\n\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        heard.push(char::from(byte[0]));
+    }
+    drop(stream);
+    let last = heard.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    let headers = [&own[..], &[("last-event-id", last), ("content-length", "")]].concat();
+    let answer = site.send("GET", &headers, b"").answer();
+    assert_eq!(answer["result"]["content"][0]["text"], "slept 700 ms", "{answer}");
+    assert_eq!(site.send("DELETE", &own, b"").status, 204);
+    assert_eq!(site.post(&own, &json!({"jsonrpc": "2.0", "id": 3, "method": "ping"})).status, 404);
 }
 
 /// A client that goes away stops what it asked for (2026-07-28: there is nobody to answer).

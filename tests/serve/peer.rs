@@ -68,25 +68,28 @@ impl Peer {
         self.write(&format!("{message}\n"));
     }
 
-    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+    pub(crate) fn notify(&mut self, method: &str, params: impl Into<Value>) {
+        let params: Value = params.into();
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// Sends a request and does not wait.
-    pub(crate) fn ask(&mut self, method: &str, params: Value) -> i64 {
+    pub(crate) fn ask(&mut self, method: &str, params: impl Into<Value>) -> i64 {
+        let params: Value = params.into();
         self.next += 1;
         let id = self.next;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
     }
 
-    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: impl Into<Value>) -> Value {
         let id = self.ask(method, params);
         self.answer(id)
     }
 
     /// Calls a tool; what it answered.
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, tool: &str, arguments: impl Into<Value>) -> Value {
+        let arguments: Value = arguments.into();
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].take()
     }
 
@@ -135,7 +138,7 @@ impl Peer {
         while !all.contains(what) {
             match self.said.recv_timeout(LONG) {
                 Ok(line) => all = all + &line + "\n",
-                Err(_) => panic!("never said `{what}`: {all}"),
+                Err(error) => panic!("never said `{what}` ({error}): {all}"),
             }
         }
         all

@@ -38,7 +38,7 @@ pub use self::exit::Exit;
 use self::terminal::Terminal;
 use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
-use crate::program::{Allow, Ask, Options, Program};
+use crate::program::{Allow, Ask, Options, Program, Servers};
 use crate::report::Report;
 
 /// The handle that an agent's tools are held by.
@@ -215,6 +215,7 @@ impl Common {
             no_journal: self.no_journal || is_journal_off()?,
             only: None,
             known_only: false,
+            servers: Servers::default(),
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -23,10 +24,18 @@ use crate::mcp::server::{Offers, stdio};
 use crate::program::{Choice, Live, News, Places};
 use crate::secret::Secrets;
 
+/// How long MCP servers may take to end once the client has hung up; what still runs then is killed.
+/// With the last words of calls it is less than the tenth of a second in which haft is to end.
+const HUNG_UP: Duration = Duration::from_millis(20);
+
+/// The same where haft was asked to end: as long as they may take anywhere.
+const CLOSING: Duration = Duration::from_secs(10);
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The list of tools is answered from what is known of the plugins; what was never seen before is looked at \
-meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and plugin files take effect at once.
+The list of tools is answered from what is known of the plugins and MCP servers; what was never seen before is \
+looked at meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and plugin files take effect \
+at once.
 
 Examples:
   haft serve --print-config claude > .mcp.json
@@ -78,7 +87,9 @@ impl Serve {
         let (live, offers) = Live::start(options, choice, move |news| tell(terminal, &news)).await?;
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
+        let running = live.running();
         let kept = tokio::spawn(live.keep());
+        let stopped = stop.clone();
         let serving = async {
             match self.http {
                 None => {
@@ -97,6 +108,9 @@ impl Serve {
             exit = ending => Ok(exit?),
         };
         kept.abort();
+        // A client that has hung up waits for haft to end, and whoever sent a signal for all of it.
+        let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
+        let _ = tokio::time::timeout(patience, running.close()).await;
         exit
     }
 
@@ -129,7 +143,7 @@ impl Serve {
     fn print(self, client: Client, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let own = std::env::current_exe().context("cannot find out where haft is")?;
         let variable = self.token_env.as_ref().map_or("HAFT_TOKEN", Variable::as_str);
-        let server = snippet::Server::new(own, common.program.as_deref(), self.http, variable)?;
+        let server = snippet::Server::new(&own, common.program.as_deref(), self.http, variable)?;
         terminal.say(client.place());
         terminal.data(&client.snippet(&server)?)?;
         Ok(Exit::Success)
@@ -192,7 +206,7 @@ fn tell(terminal: Terminal, news: &News<'_>) {
             terminal.say(format_args!("program loaded again{tools}"));
         }
         News::Unwatched(error) => {
-            terminal.warning(&format!("changes to the program are not noticed: {error:#}"))
+            terminal.warning(&format!("changes to the program are not noticed: {error:#}"));
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A program that is served: what is known of it at once, the rest when it has been looked at, and
 //! all of it again when its files change. A program.toml that is broken changes nothing: what was
-//! served last stays.
+//! served last stays. MCP servers that are declared as before run on, with all that they remember.
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::watch::Watch;
-use super::{Options, Program, mode_name};
+use super::{Ask, Options, Program, Servers, mode_name};
 use crate::event::Events;
 use crate::manifest::ToolPattern;
 use crate::mcp::server::{About, Offer, Offers, Publisher};
@@ -33,7 +34,27 @@ pub struct Live {
     publisher: Publisher,
     files: Vec<PathBuf>,
     is_complete: bool,
+    running: Running,
     tell: Box<Tell>,
+}
+
+/// The MCP servers of a program that is served, as they come and go. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Running(Arc<Mutex<Servers>>);
+
+impl Running {
+    fn now(&self) -> Servers {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn put(&self, servers: Servers) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+    }
+
+    /// Ends all that run, in order, at the same time and within a few seconds.
+    pub async fn close(&self) {
+        self.now().close().await;
+    }
 }
 
 /// Which tools are served.
@@ -53,20 +74,28 @@ const MAX_INSTRUCTIONS: usize = 2000;
 impl Live {
     /// Loads what is known of a program: nothing is compiled, run or started for it.
     pub async fn start(
-        options: Options,
+        mut options: Options,
         choice: Choice,
         tell: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> anyhow::Result<(Self, Offers)> {
-        let program = Program::load(&Options { known_only: true, ..options.clone() }).await?;
+        // One for all that is loaded: children are started by the same process.
+        options.confiner.get_or_insert_default();
+        let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
+        let program = Program::load(&known).await?;
         choice.check(&program)?;
-        if program.is_complete
-            && let Some(report) = program.report()
-        {
+        let is_complete = program.is_complete && program.servers.unknown().is_empty();
+        if is_complete && let Some(report) = program.report() {
             tell(News::Problems(&report));
         }
-        let (files, is_complete) = (program.files.clone(), program.is_complete);
+        let (files, running) = (program.files.clone(), Running::default());
+        running.put(program.servers.clone());
         let (publisher, offers) = Publisher::new(offer(&program, &choice));
-        Ok((Self { options, choice, publisher, files, is_complete, tell: Box::new(tell) }, offers))
+        Ok((Self { options, choice, publisher, files, is_complete, running, tell: Box::new(tell) }, offers))
+    }
+
+    /// Its MCP servers.
+    pub fn running(&self) -> Running {
+        self.running.clone()
     }
 
     /// Looks at what was not known, and at changes, until nobody is served any more.
@@ -82,9 +111,11 @@ impl Live {
                     None => std::future::pending().await,
                 }
             };
+            let servers = self.running.now();
             tokio::select! {
                 () = self.publisher.closed() => return,
                 () = changed => {}
+                () = servers.changed() => {}
             }
             let files = self.files.clone();
             if let Some(is_other) = self.load().await {
@@ -102,13 +133,28 @@ impl Live {
     }
 
     /// Loads all of the program. Whether clients see other tools; nothing where it cannot be loaded.
+    /// Nothing else waits for MCP servers that have to be asked what they have.
     async fn load(&mut self) -> Option<bool> {
-        match Program::load(&self.options).await {
+        ask(&self.running.now());
+        let is_other = self.load_asking(Ask::Never).await?;
+        let servers = self.running.now();
+        if servers.unknown().is_empty() {
+            return Some(is_other);
+        }
+        ask(&servers);
+        Some(self.load_asking(Ask::WhereUnknown).await? || is_other)
+    }
+
+    async fn load_asking(&mut self, asking: Ask) -> Option<bool> {
+        let servers = self.running.now();
+        match Program::load(&Options { ask: asking.clone(), servers, ..self.options.clone() }).await {
             Ok(program) => {
-                if let Some(report) = program.report() {
+                let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
+                if let Some(report) = program.report().filter(|_| is_last) {
                     (self.tell)(News::Problems(&report));
                 }
                 self.files.clone_from(&program.files);
+                self.running.put(program.servers.clone());
                 Some(self.publisher.publish(offer(&program, &self.choice)))
             }
             Err(error) => {
@@ -116,6 +162,16 @@ impl Live {
                 None
             }
         }
+    }
+}
+
+/// Asks MCP servers what they have where it is not known; they remember what they answer.
+fn ask(servers: &Servers) {
+    for server in servers.unknown() {
+        tokio::spawn(async move {
+            // Why it does not answer is told to whoever waits for it.
+            let _ = server.list().await;
+        });
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::packages::{Installed, offers};
@@ -26,19 +27,50 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// The servers of a program. Cheap to clone; the last one dropped kills what still runs.
 #[derive(Clone, Debug, Default)]
-pub struct Servers(Vec<Arc<Server>>);
+pub struct Servers(Vec<Own>);
+
+#[derive(Clone, Debug)]
+struct Own {
+    server: Arc<Server>,
+    /// How often its list had become another one when the program was loaded.
+    changes: watch::Receiver<u64>,
+}
 
 impl Servers {
     /// All of them, started or not, in the order of the file.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Server>> {
-        self.0.iter()
+        self.0.iter().map(|own| &own.server)
+    }
+
+    /// Those of which it is not known, or not known any more, what they have.
+    pub(super) fn unknown(&self) -> Vec<Arc<Server>> {
+        let unknown = |server: &&Arc<Server>| server.config().problem().is_none() && is_unknown(server);
+        self.iter().filter(unknown).cloned().collect()
+    }
+
+    /// Ends when one of them has another list of tools than when the program was loaded.
+    pub(super) async fn changed(&self) {
+        let mut waiting = JoinSet::new();
+        for mut changes in self.0.iter().map(|own| own.changes.clone()) {
+            waiting.spawn(async move { changes.changed().await.is_ok() });
+        }
+        while let Some(changed) = waiting.join_next().await {
+            if changed.is_ok_and(|changed| changed) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The one that `config` and `host` would make anew.
+    fn same(&self, config: &Config, host: &Host) -> Option<Arc<Server>> {
+        self.iter().find(|server| server.is(config, host)).cloned()
     }
 
     /// Ends all that run, in order, at the same time and within a few seconds.
     pub async fn close(&self) {
         let mut closing = JoinSet::new();
-        for server in &self.0 {
-            let server = server.clone();
+        for server in self.iter().cloned() {
             closing.spawn(async move { server.close().await });
         }
         drop(closing.join_all().await);
@@ -108,11 +140,17 @@ impl Assembly<'_> {
         };
         let config = |declared: &Declared<'_>| declared.config(&places.home, &options.redactor);
         self.problems.extend(declared.iter().flat_map(Declared::withheld));
-        let servers: Vec<_> =
-            declared.iter().map(|declared| Server::new(config(declared), host(declared))).collect();
+        let own = |declared: &Declared<'_>| {
+            let (config, host) = (config(declared), host(declared));
+            let running = options.servers.same(&config, &host);
+            let server = running.unwrap_or_else(|| Server::new(config, host));
+            Own { changes: server.changes(), server }
+        };
+        let servers = Servers(declared.iter().map(own).collect());
         let lists = lists(&servers, options).await;
-        for ((declared, server), list) in declared.iter().zip(&servers).zip(lists) {
+        for ((declared, server), list) in declared.iter().zip(servers.iter()).zip(lists) {
             let problems = self.problems.len();
+            let may_have_more = list.is_none() && server.config().problem().is_none();
             if let Some(problem) = server.config().problem() {
                 self.problems.push(problem.at(declared.span, "this server"));
             } else if let Some(Err(error)) = &list {
@@ -123,15 +161,16 @@ impl Assembly<'_> {
                 Some(Ok(listed)) => Some(listed),
                 _ => server.remembered().map(|(listed, _)| listed),
             };
-            if let Some(listed) = listed {
-                self.server(declared, server, &listed)?;
+            match listed {
+                Some(listed) => self.server(declared, server, &listed)?,
+                None => self.is_complete &= !may_have_more,
             }
             if options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
                 // Nothing is said of what is not used.
                 self.problems.truncate(problems);
             }
         }
-        Ok(Servers(servers))
+        Ok(servers)
     }
 
     /// Those whose names are their own; of two the first, and the other is a problem.
@@ -276,7 +315,7 @@ impl Declared<'_> {
 
 /// What each server has, where it was asked; `None` where what is remembered will do, or nobody
 /// needs to know.
-async fn lists(servers: &[Arc<Server>], options: &Options) -> Vec<Option<Result<Arc<Listed>, ServerError>>> {
+async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<Listed>, ServerError>>> {
     let mut asking = JoinSet::new();
     for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {
         let server = server.clone();
@@ -294,22 +333,26 @@ async fn lists(servers: &[Arc<Server>], options: &Options) -> Vec<Option<Result<
     lists
 }
 
+/// Whether it is not known, or not known any more, what `server` has.
+fn is_unknown(server: &Server) -> bool {
+    server.remembered().is_none_or(|(_, age)| age > MAX_AGE)
+}
+
 /// Whether `server` has to be asked what it has. Where only one tool is called, its server is, if it
 /// is not known to have it; a list of any age will do.
 fn must_ask(server: &Server, options: &Options) -> bool {
     if server.config().problem().is_some() {
         return false;
     }
-    let remembered = server.remembered();
     match (&options.ask, &options.only) {
         (Ask::Never, _) => false,
         (Ask::Always, _) => true,
-        (Ask::WhereUnknown, None) => remembered.is_none_or(|(_, age)| age > MAX_AGE),
+        (Ask::WhereUnknown, None) => is_unknown(server),
         (Ask::WhereUnknown, Some(tool)) => {
             let name = &server.config().name;
             let is_it = |own: &RemoteTool| client::exposed(name, &own.name).eq_ignore_ascii_case(tool);
             let has = |listed: &Listed| listed.tools.iter().any(is_it);
-            client::owns(name, tool) && remembered.is_none_or(|(listed, _)| !has(&listed))
+            client::owns(name, tool) && server.remembered().is_none_or(|(listed, _)| !has(&listed))
         }
     }
 }

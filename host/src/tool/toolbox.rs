@@ -174,7 +174,7 @@ impl Toolbox {
                     watch.end(answer)
                 }
                 Err(Turned::Wrong(error)) => watch.end(Err(classified(error))),
-                Err(Turned::Away(refusal)) => watch.end_without_tool(refusal, Outcome::Refused),
+                Err(Turned::Away(refusal)) => watch.end_without_tool(*refusal, Outcome::Refused),
             },
             None => watch.end_without_tool(ToolResult::error(self.unknown(&call.tool)), Outcome::UnknownTool),
         }
@@ -263,11 +263,12 @@ impl Entry {
             }
             Decision::Denied => {
                 notes.decision(|| "denied by a person".into());
-                Err(Turned::Away(ToolResult::error(approval.denied)))
+                Err(Turned::Away(Box::new(ToolResult::error(approval.denied))))
             }
             Decision::Unasked(why) => {
                 notes.decision(|| format!("not approved: {why}"));
-                Err(Turned::Away(ToolResult::error(unasked(&self.def().name, &why, &approval.setting))))
+                let said = unasked(&self.def().name, &why, &approval.setting);
+                Err(Turned::Away(Box::new(ToolResult::error(said))))
             }
         }
     }
@@ -315,7 +316,7 @@ enum Turned {
     /// It makes no sense, or nobody wants it any more.
     Wrong(ToolError),
     /// It was not approved.
-    Away(ToolResult),
+    Away(Box<ToolResult>),
 }
 
 fn unasked(tool: &str, why: &str, setting: &str) -> String {

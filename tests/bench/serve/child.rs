@@ -53,7 +53,8 @@ impl Child {
         self.input.write_all(format!("{message}\n").as_bytes()).unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn ask(&mut self, method: &str, params: impl Into<Value>) -> u64 {
+        let params: Value = params.into();
         self.next += 1;
         let id = self.next;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -66,7 +67,7 @@ impl Child {
         serde_json::from_str(&line).unwrap()
     }
 
-    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: impl Into<Value>) -> Value {
         let id = self.ask(method, params);
         loop {
             let message = self.message();

@@ -2,7 +2,7 @@
 //! things: what to start, or where it is, and the token. No token is ever written into it.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -44,7 +44,7 @@ impl Server {
     /// The program `program`, or the one that is here, served by the haft at `own`; over HTTP at `http`
     /// where that is given, with the token in the environment variable `variable`.
     pub(super) fn new(
-        own: PathBuf,
+        own: &Path,
         program: Option<&Path>,
         http: Option<SocketAddr>,
         variable: &str,
@@ -58,7 +58,7 @@ impl Server {
             Some(address) => {
                 Way::Http { url: format!("http://{address}{PATH}"), variable: variable.to_owned() }
             }
-            None => Way::Start { command: text(&own)?, arguments: arguments(program)? },
+            None => Way::Start { command: text(own)?, arguments: arguments(program)? },
         };
         Ok(Self { name, way })
     }

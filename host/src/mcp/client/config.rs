@@ -50,6 +50,25 @@ pub enum Reach {
     },
 }
 
+impl Reach {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, folder, home, environment },
+                Self::Stdio { command: others, folder: its_folder, home: its_home, environment: its_own },
+            ) => {
+                command == others
+                    && (folder, home) == (its_folder, its_home)
+                    && environment.identity() == its_own.identity()
+            }
+            (Self::Http { url, headers }, Self::Http { url: its_url, headers: its_own }) => {
+                url == its_url && headers.identity() == its_own.identity()
+            }
+            (Self::Stdio { .. }, Self::Http { .. }) | (Self::Http { .. }, Self::Stdio { .. }) => false,
+        }
+    }
+}
+
 /// Named values, some of which are secrets.
 #[async_trait]
 pub trait Values: Debug + Send + Sync {
@@ -61,6 +80,12 @@ pub trait Values: Debug + Send + Sync {
 }
 
 impl Config {
+    /// Whether both declare the same server.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        let bounds = |config: &Self| (config.timeout, config.max_result);
+        self.name == other.name && bounds(self) == bounds(other) && self.reach.is(&other.reach)
+    }
+
     /// Why this server can certainly not be used, as far as that can be said without starting it.
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.reach {

@@ -109,6 +109,12 @@ impl Server {
         &self.config
     }
 
+    /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
+    pub fn is(&self, config: &Config, host: &Host) -> bool {
+        let lives = !self.closing.is_cancelled();
+        lives && self.config.is(config) && self.host.grant == host.grant && self.host.memory == host.memory
+    }
+
     /// What it had when it was last asked, and how long ago that is.
     pub fn remembered(&self) -> Option<(Arc<Listed>, Duration)> {
         self.known().map(|known| (known.listed, known.age))

@@ -64,12 +64,12 @@ mod tests {
     #[tokio::test]
     async fn waiting_ends_with_the_last_call() {
         let calls = Calls::default();
-        calls.over(Duration::from_secs(60)).await;
+        calls.over(Duration::from_mins(1)).await;
         let (first, second) = (calls.begin(), calls.begin());
         drop(first);
         let waiting = tokio::spawn({
             let calls = calls.clone();
-            async move { calls.over(Duration::from_secs(60)).await }
+            async move { calls.over(Duration::from_mins(1)).await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
@@ -81,6 +81,6 @@ mod tests {
     async fn waiting_has_an_end() {
         let calls = Calls::default();
         let _call = calls.begin();
-        calls.over(Duration::from_secs(60)).await;
+        calls.over(Duration::from_mins(1)).await;
     }
 }

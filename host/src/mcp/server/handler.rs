@@ -65,8 +65,8 @@ impl Shared {
     /// The side of haft that a new client talks to.
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
-        let _ends_with_this = life.clone().drop_guard();
-        Handler { shared: self.clone(), level: Mutex::new(LoggingLevel::Info), life, _ends_with_this }
+        let guard = life.clone().drop_guard();
+        Handler { shared: self.clone(), level: Mutex::new(LoggingLevel::Info), life, _ends_with_this: guard }
     }
 }
 
@@ -282,7 +282,7 @@ impl ServerHandler for Handler {
                     return;
                 }
             }
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             () = told => {}

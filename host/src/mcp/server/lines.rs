@@ -94,7 +94,11 @@ impl Lines {
     /// Notes a request; `false` where there are too many.
     fn note(&self, id: &RequestId) -> bool {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.len() < MAX_UNDER_WAY && (under_way.insert(id.clone()) || true)
+        let has_room = under_way.len() < MAX_UNDER_WAY;
+        if has_room {
+            under_way.insert(id.clone());
+        }
+        has_room
     }
 
     async fn refuse(&self, id: Option<RequestId>, error: ErrorData) {

@@ -160,7 +160,7 @@ pub(super) fn rank(level: LoggingLevel) -> u8 {
         LoggingLevel::Error => 4,
         LoggingLevel::Critical => 5,
         LoggingLevel::Alert => 6,
-        _ => 7,
+        LoggingLevel::Emergency => 7,
     }
 }
 

@@ -86,6 +86,7 @@ mode = "rwx"
         "env=GH_HOST",
         "command=own: ./bin/run",
         "server=everything: npx -y (with LOG, TOKEN from variable SECRET)",
+        "env=SECRET",
         "instructions=SKILL.md",
     ];
     assert_eq!(texts(&offered), expected);

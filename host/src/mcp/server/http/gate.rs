@@ -85,9 +85,11 @@ impl Gate {
                 "all sessions are in use; try again later",
             ));
         }
+        let ends = request.method() == Method::DELETE;
         let (head, body) = request.into_parts();
         let body = self.read(body).await?;
         let answer = self.service.handle(Request::from_parts(head, Full::new(body))).await;
+        let answer = if ends { done(answer) } else { answer };
         let opened = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let in_use = match opened {
             Some(id) => self.sessions.enter(&id).await,
@@ -131,6 +133,14 @@ impl Gate {
             Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
         }
     }
+}
+
+/// The answer to the end of a session that is over: some clients take "accepted" for a failure.
+fn done<B>(mut answer: Response<B>) -> Response<B> {
+    if answer.status() == StatusCode::ACCEPTED {
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+    }
+    answer
 }
 
 impl Refusal {

@@ -81,8 +81,8 @@ impl Sessions {
             return None;
         }
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = uses.entry(id.clone()).or_insert(Use { open: 0, last: Instant::now() });
-        used.open += 1;
+        let own = uses.entry(id.clone()).or_insert(Use { open: 0, last: Instant::now() });
+        own.open += 1;
         Some(InUse { sessions: self.clone(), id })
     }
 }

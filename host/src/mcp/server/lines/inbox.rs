@@ -99,7 +99,7 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
         None => Vec::new(),
         Some(b'[') => {
             let batch: Result<Vec<Value>, _> = serde_json::from_slice(line);
-            batch.map(|batch| batch.into_iter().filter_map(message_of).collect()).unwrap_or_default()
+            batch.map(|batch| batch.iter().filter_map(message_of).collect()).unwrap_or_default()
         }
         Some(_) => match call(line).map_or_else(|| serde_json::from_slice(line), Ok) {
             Ok(message) => vec![Incoming::Message(Box::new(message))],
@@ -138,10 +138,10 @@ fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
     Some(ClientJsonRpcMessage::request(request, id))
 }
 
-fn message_of(value: Value) -> Option<Incoming> {
-    match ClientJsonRpcMessage::deserialize(&value) {
+fn message_of(value: &Value) -> Option<Incoming> {
+    match ClientJsonRpcMessage::deserialize(value) {
         Ok(message) => Some(Incoming::Message(Box::new(message))),
-        Err(error) => invalid(&value, &error),
+        Err(error) => invalid(value, &error),
     }
 }
 

@@ -28,19 +28,20 @@ async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let ended = CancellationToken::new();
     let stop = CancellationToken::new();
     let mut lines = Lines::new(Cursor::new(input.into()), Written(sender), &ended, stop).unwrap();
-    let mut received = Vec::new();
+    let mut heard = Vec::new();
     while let Some(message) = lines.receive().await {
-        received.push(serde_json::to_value(message).unwrap());
+        heard.push(serde_json::to_value(message).unwrap());
     }
     assert!(ended.is_cancelled(), "the end of the input is told");
     lines.close().await.unwrap();
     drop(lines);
     let written: Vec<u8> = receiver.iter().flatten().collect();
     let answers = written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    (received, answers.map(|line| serde_json::from_slice(line).unwrap()).collect())
+    (heard, answers.map(|line| serde_json::from_slice(line).unwrap()).collect())
 }
 
-fn request(id: impl Into<Value>, method: &str, params: Value) -> String {
+fn request(id: impl Into<Value>, method: &str, params: impl Into<Value>) -> String {
+    let params: Value = params.into();
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}).to_string() + "\n"
 }
 

@@ -1,0 +1,138 @@
+//! A program with MCP servers of its own: their tools are served like any other, and the servers go on
+//! while the program changes around them.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::Stage;
+use super::peer::{LONG, Peer, text};
+use super::reload::{hears_of_it, names};
+use crate::mcp::fake;
+
+/// A program with the fake server in it, which writes down in the workspace what it hears.
+fn stage(like: &serde_json::Value) -> Stage {
+    let stage = Stage::new("");
+    stage.program(&program(like, ""));
+    stage
+}
+
+fn program(like: &serde_json::Value, more: &str) -> String {
+    format!("{more}\n[sandbox]\nworkspace = \".\"\n{}", fake::toml("own", like, ""))
+}
+
+/// How often the server was started: each is asked once what it has.
+fn starts(stage: &Stage) -> usize {
+    fake::methods(&stage.path("")).iter().filter(|method| *method == "tools/list").count()
+}
+
+/// The list, when it holds `tool`. Where looking takes too long it comes without at first.
+fn names_with(peer: &mut Peer, tool: &str) -> Vec<String> {
+    loop {
+        let listed = names(peer);
+        if listed.iter().any(|name| name == tool) {
+            return listed;
+        }
+        hears_of_it(peer);
+    }
+}
+
+/// MC01, MC02: the first list holds the tools of a server that was never asked, and the next haft
+/// answers it without starting anybody.
+#[test]
+fn mc02_tools_of_servers_are_served() {
+    let stage = stage(&json!({}));
+    let mut peer = Peer::open(&stage);
+    let listed = names_with(&mut peer, "mcp__own__echo");
+    assert_eq!(text(&peer.call("mcp__own__echo", json!({"a": 1}))), "{\"a\":1}");
+    assert_eq!(peer.hang_up().1, Some(0));
+    let before = fake::methods(&stage.path(""));
+    let mut peer = Peer::open(&stage);
+    assert_eq!(names(&mut peer), listed);
+    assert_eq!(fake::methods(&stage.path("")), before, "nobody was started for the list");
+    assert_eq!(text(&peer.call("mcp__own__echo", json!({"a": 2}))), "{\"a\":2}");
+}
+
+/// MC06: clients hear of a server whose tools become others.
+#[test]
+fn mc06_a_server_s_other_tools_are_told() {
+    let stage = stage(&json!({}));
+    let mut peer = Peer::open(&stage);
+    let listed = names_with(&mut peer, "mcp__own__change");
+    assert!(!listed.contains(&"mcp__own__added".to_owned()));
+    peer.call("mcp__own__change", json!({}));
+    names_with(&mut peer, "mcp__own__added");
+}
+
+/// A server that is declared as before is the same process after the program has changed, and finishes
+/// the call that it is at.
+#[test]
+fn mc09_a_server_outlives_a_change_of_the_program() {
+    let stage = stage(&json!({}));
+    let mut peer = Peer::open(&stage);
+    names_with(&mut peer, "mcp__own__sleep");
+    let before = starts(&stage);
+    let slow = peer.ask("tools/call", json!({"name": "mcp__own__sleep", "arguments": {"ms": 2000}}));
+    let say = "\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
+    stage.program(&program(&json!({}), say));
+    names_with(&mut peer, "program__stage__say");
+    assert_eq!(text(&peer.call("mcp__own__echo", json!({}))), "{}");
+    assert_eq!(text(&peer.answer(slow)["result"]), "woke up");
+    assert_eq!(starts(&stage), before);
+    // One that is declared otherwise is another.
+    stage.program(&program(&json!({"other": true}), say));
+    peer.says("program loaded again");
+    let started = Instant::now();
+    while starts(&stage) == before {
+        assert!(started.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A tool whose definition no client takes hides no other, of its server or elsewhere.
+#[test]
+fn mc08_a_bad_definition_hides_no_other_tool() {
+    let stage = stage(&json!({"tools": "bad"}));
+    let mut peer = Peer::open(&stage);
+    let listed = names_with(&mut peer, "mcp__own__echo");
+    let own: Vec<_> = listed.iter().filter(|name| name.starts_with("mcp__")).collect();
+    assert_eq!(own, ["mcp__own__echo"]);
+    assert!(listed.contains(&"guest__echo".to_owned()));
+    assert_eq!(text(&peer.call("mcp__own__echo", json!({}))), "{}");
+}
+
+/// A server that does not come up keeps nobody from the tools that are there: they are listed within the
+/// time that is promised, and called at once.
+#[test]
+fn mc08_a_server_that_hangs_is_waited_for_within_bounds() {
+    let stage = stage(&json!({"start": "hang"}));
+    let mut peer = Peer::open(&stage);
+    assert_eq!(text(&peer.call("guest__echo", json!({"text": "at once"}))), "at once");
+    let started = Instant::now();
+    assert!(names(&mut peer).contains(&"guest__echo".to_owned()));
+    let took = started.elapsed();
+    assert!(took < haft::mcp::server::PATIENCE + Duration::from_secs(4), "{took:?}");
+    let (took, code) = peer.hang_up();
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// MC10: a client that hangs up leaves no server behind, not even one that does not want to end.
+#[test]
+fn mc10_hanging_up_leaves_no_server() {
+    let mark = format!("mc10-served-{}", std::process::id());
+    let stage = stage(&json!({"end": "ignore", "mark": mark}));
+    let mut peer = Peer::open(&stage);
+    names_with(&mut peer, "mcp__own__sleep");
+    peer.ask("tools/call", json!({"name": "mcp__own__sleep", "arguments": {"ms": 60000}}));
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(crate::mcp::is_running(&mark));
+    let (took, code) = peer.hang_up();
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let started = Instant::now();
+    while crate::mcp::is_running(&mark) {
+        assert!(started.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
