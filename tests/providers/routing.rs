@@ -1,7 +1,5 @@
 //! Which model is asked: on the wire, by the program and by the person.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 use haft::agent::route;
 use haft::manifest::Route;
 use haft::provider::{Provider, ProviderSettings};

@@ -250,7 +250,7 @@ async fn respond(vendor: &dyn Vendor, stream: &mut Stream, answer: Answer, strea
 
 /// Longer than any test waits.
 async fn silence() -> Option<()> {
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     None
 }
 

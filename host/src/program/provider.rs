@@ -44,7 +44,9 @@ impl Program {
         // Keys, addresses and models are those of one vendor and nobody else's.
         let own = section.filter(|section| section.name.value.as_str() == kind.name);
         let mut settings = ProviderSettings::new(kind.name, String::new());
-        section.into_iter().for_each(|section| limits(section, &mut settings));
+        if let Some(section) = section {
+            limits(section, &mut settings);
+        }
         if let Some(own) = own {
             self.secrets_of(own, &mut settings).await?;
         }

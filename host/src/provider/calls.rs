@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::error::excerpt;
 use super::{Reply, Wanted};
-use crate::call::ToolCall;
+use crate::call::{Attachment, ToolCall};
 
 /// What OpenAI takes for a function's name, at most, and all others do.
 const NAME_CHARS: usize = 64;
@@ -88,6 +88,11 @@ pub(super) fn echo_id(id: &str) -> String {
 fn word(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
+}
+
+/// The line that stands for an attachment that the model is not shown.
+pub(super) fn not_shown(attachment: &Attachment) -> String {
+    format!("\n[not shown: {}, {} bytes]", attachment.media_type, attachment.data.len())
 }
 
 /// Whether `reply` holds a message of `vendor` that can go back as it is.

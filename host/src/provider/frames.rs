@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(Frames::new(framing).push(&long, &mut Vec::new()), Err(TooLong));
         }
         let mut many = Frames::new(Framing::Events);
-        let line = [b"data: ".as_slice(), &[b'x'; 1 << 20], b"\n"].concat();
+        let line = [b"data: ".as_slice(), &vec![b'x'; 1 << 20], b"\n"].concat();
         let given_up = (0..16).any(|_| many.push(&line, &mut Vec::new()).is_err());
         assert!(given_up);
     }

@@ -261,7 +261,7 @@ impl<D: Dialect> Provider for Remote<D> {
             match self.send(request.try_clone()).await {
                 Ok(_) => return Ok(()),
                 // A server without a list of models is there all the same.
-                Err(Miss { failure: Failure::Status { status: 404 | 405, .. }, .. }) => return Ok(()),
+                Err(miss) if miss.is_without_list() => return Ok(()),
                 Err(miss) => self.wait(attempt, miss, &Events::none()).await?,
             }
             attempt += 1;

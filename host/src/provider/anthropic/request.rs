@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::NAME;
 use crate::call::{Attachment, ToolDef, ToolResult};
-use crate::provider::calls::{echo_arguments, echo_id, echo_name, is_own};
+use crate::provider::calls::{echo_arguments, echo_id, echo_name, is_own, not_shown};
 use crate::provider::dialect::Terms;
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
 
@@ -126,7 +126,7 @@ fn content(result: &ToolResult) -> Value {
         result.attachments.iter().partition(|attachment| PICTURES.contains(&attachment.media_type.as_str()));
     let mut text = result.content.clone();
     for other in others {
-        text.push_str(&format!("\n[not shown: {}, {} bytes]", other.media_type, other.data.len()));
+        text.push_str(&not_shown(other));
     }
     if pictures.is_empty() {
         return text.into();

@@ -14,7 +14,8 @@ const MAX_BLOCKS: usize = 4096;
 /// The message so far.
 #[derive(Default)]
 pub(super) struct Message {
-    message: Map<String, Value>,
+    /// All but its content.
+    rest: Map<String, Value>,
     blocks: Vec<Value>,
     /// The text so far is not empty: what comes next may need a gap.
     has_text: bool,
@@ -43,7 +44,7 @@ impl Fold for Message {
     }
 
     fn body(self: Box<Self>) -> Value {
-        let (mut message, blocks) = (self.message, self.blocks);
+        let (mut message, blocks) = (self.rest, self.blocks);
         message.insert("content".into(), blocks.into_iter().map(closed).collect());
         message.into()
     }
@@ -52,7 +53,7 @@ impl Fold for Message {
 impl Message {
     fn start(&mut self, message: Value) {
         if let Value::Object(message) = message {
-            self.message = message;
+            self.rest = message;
         }
     }
 
@@ -112,10 +113,10 @@ impl Message {
 
     fn end(&mut self, delta: Value, usage: Value) {
         if let Value::Object(delta) = delta {
-            self.message.extend(delta);
+            self.rest.extend(delta);
         }
         if let Value::Object(usage) = usage {
-            let own = self.message.entry("usage").or_insert_with(|| json!({}));
+            let own = self.rest.entry("usage").or_insert_with(|| json!({}));
             if let Value::Object(own) = own {
                 own.extend(usage.into_iter().filter(|(_, count)| !count.is_null()));
             }

@@ -128,7 +128,7 @@ fn usage(body: &Value) -> Usage {
 }
 
 /// An id that the vendor gave to a call; haft's own are for itself.
-fn own_id<'r>(reply: &'r Reply, index: usize) -> Option<&'r str> {
+fn own_id(reply: &Reply, index: usize) -> Option<&str> {
     let parts = reply.raw.get("parts")?.as_array()?;
     let mut calls = parts.iter().filter_map(|part| part.get("functionCall"));
     calls.nth(index)?.get("id")?.as_str()

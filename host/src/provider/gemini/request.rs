@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 
 use super::{NAME, own_id};
 use crate::call::{ToolDef, ToolResult};
-use crate::provider::calls::{echo_arguments, echo_name, is_own};
+use crate::provider::calls::{echo_arguments, echo_name, is_own, not_shown};
 use crate::provider::dialect::Terms;
 use crate::provider::schema::{self, Subset};
 use crate::provider::{Ask, Exchange, Message, Reply};
 
-/// The vendor's `Schema`, a part of OpenAPI 3.0.
+/// The vendor's `Schema`, a part of `OpenAPI` 3.0.
 const SCHEMA: Subset = Subset {
     keywords: &[
         "type",
@@ -126,7 +126,7 @@ fn rebuilt(reply: &Reply) -> Value {
 fn answer(id: Option<&str>, name: &str, result: &ToolResult) -> Value {
     let mut text = result.content.clone();
     for attachment in &result.attachments {
-        text.push_str(&format!("\n[not shown: {}, {} bytes]", attachment.media_type, attachment.data.len()));
+        text.push_str(&not_shown(attachment));
     }
     let response = if result.is_error { json!({ "error": text }) } else { json!({ "output": text }) };
     let mut answer = json!({ "name": name, "response": response });

@@ -121,8 +121,7 @@ pub(super) fn content(result: &ToolResult) -> String {
     let prefix = if result.is_error && !told { "Error: " } else { "" };
     let mut text = format!("{prefix}{}", result.content);
     for attachment in &result.attachments {
-        let line = format!("\n[not shown: {}, {} bytes]", attachment.media_type, attachment.data.len());
-        text.push_str(&line);
+        text.push_str(&calls::not_shown(attachment));
     }
     text
 }

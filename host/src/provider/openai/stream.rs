@@ -150,7 +150,9 @@ fn add(call: &mut Map<String, Value>, delta: Map<String, Value>) {
             ("function", Value::Object(function)) => {
                 let own = call.entry("function").or_insert_with(|| json!({}));
                 if let Value::Object(own) = own {
-                    function.into_iter().for_each(|(key, value)| add_to_function(own, key, value));
+                    for (key, value) in function {
+                        add_to_function(own, key, value);
+                    }
                 }
             }
             (_, value) => join(call, key, value),
@@ -162,7 +164,7 @@ fn add(call: &mut Map<String, Value>, delta: Map<String, Value>) {
 fn add_to_function(function: &mut Map<String, Value>, key: String, value: Value) {
     match (function.get_mut(&key), value) {
         (Some(Value::String(own)), Value::String(more)) if key != "name" || *own != more => {
-            own.push_str(&more)
+            own.push_str(&more);
         }
         (Some(own), Value::Null) if !own.is_null() => {}
         (Some(_), Value::String(_)) => {}
@@ -179,18 +181,18 @@ fn join(object: &mut Map<String, Value>, key: String, value: Value) {
     }
     match (object.get_mut(&key), value) {
         (Some(Value::String(own)), Value::String(more)) if !NAMES.contains(&key.as_str()) => {
-            own.push_str(&more)
+            own.push_str(&more);
         }
-        (Some(Value::Array(own)), Value::Array(more)) => {
-            more.into_iter().for_each(|item| join_item(own, item))
-        }
+        (Some(Value::Array(own)), Value::Array(more)) => join_items(own, more),
         (Some(Value::Object(own)), Value::Object(more)) => {
-            more.into_iter().for_each(|(key, value)| join(own, key, value));
+            for (key, value) in more {
+                join(own, key, value);
+            }
         }
         // Text first and parts later: the text becomes a part.
         (Some(own @ Value::String(_)), Value::Array(more)) => {
             let mut parts = vec![json!({ "type": "text", "text": own.take() })];
-            more.into_iter().for_each(|item| join_item(&mut parts, item));
+            join_items(&mut parts, more);
             *own = parts.into();
         }
         (Some(Value::Array(own)), Value::String(more)) => {
@@ -204,11 +206,19 @@ fn join(object: &mut Map<String, Value>, key: String, value: Value) {
     }
 }
 
+fn join_items(items: &mut Vec<Value>, more: Vec<Value>) {
+    for item in more {
+        join_item(items, item);
+    }
+}
+
 /// Adds an item to an array: to the last where they have one number or are both text.
 fn join_item(items: &mut Vec<Value>, item: Value) {
     match (items.last_mut(), item) {
         (Some(Value::Object(last)), Value::Object(item)) if goes_on(last, &item) => {
-            item.into_iter().for_each(|(key, value)| join(last, key, value));
+            for (key, value) in item {
+                join(last, key, value);
+            }
         }
         (_, item) => items.push(item),
     }

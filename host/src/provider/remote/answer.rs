@@ -25,6 +25,13 @@ pub(super) struct Miss {
     pub(super) retry_after: Option<Duration>,
 }
 
+impl Miss {
+    /// Whether the server is there, and has nothing where it was asked.
+    pub(super) fn is_without_list(&self) -> bool {
+        matches!(self.failure, Failure::Status { status: 404 | 405, .. })
+    }
+}
+
 impl From<Failure> for Miss {
     fn from(failure: Failure) -> Self {
         Self { failure, retry_after: None }
@@ -104,14 +111,13 @@ async fn refused(answer: Answer) -> Miss {
     // Following would hand the key and the conversation to whoever is named.
     let target = header(&response, "location")
         .map(|target| format!("redirected to `{target}`, which haft does not follow"));
-    let (body, told) = match target.filter(|_| (300..400).contains(&status)) {
-        Some(text) => (text, None),
-        None => {
-            // Only the status is of interest where its explanation does not come.
-            let read = timeout(answer.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
-            let body = read.ok().and_then(Result::ok).map(|(body, _)| body);
-            body.map(|body| (explain(&body), wait_in(&body))).unwrap_or_default()
-        }
+    let (body, told) = if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
+        (text, None)
+    } else {
+        // Only the status is of interest where its explanation does not come.
+        let read = timeout(answer.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
+        let body = read.ok().and_then(Result::ok).map(|(body, _)| body);
+        body.map(|body| (explain(&body), wait_in(&body))).unwrap_or_default()
     };
     Miss { failure: Failure::Status { status, body }, retry_after: asked.or(told) }
 }

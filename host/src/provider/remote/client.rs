@@ -21,11 +21,15 @@ const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 /// Whole answers, and those that come in pieces in either way.
 const ACCEPTED: &str = "application/json, text/event-stream, application/x-ndjson";
 
+/// What says only that there was an error, of the client's words for one.
+const WORDLESS: &[&str] =
+    &["client error", "request or response body error", "error reading a body from connection"];
+
 /// The causes of an error. The client's own words say only that there was one, and carry the URL.
 pub(super) fn chain(error: &reqwest::Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    let texts: Vec<_> =
-        causes.map(ToString::to_string).filter(|text| !text.starts_with("client error")).collect();
+    let says = |text: &String| !WORDLESS.iter().any(|wordless| text.starts_with(wordless));
+    let texts: Vec<_> = causes.map(ToString::to_string).filter(says).collect();
     if texts.is_empty() { "no answer".into() } else { texts.join(": ") }
 }
 

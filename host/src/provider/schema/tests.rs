@@ -20,7 +20,8 @@ const STRICT: Subset = Subset {
 const LAX: Subset = Subset { nullable: false, is_strict: false, ..STRICT };
 
 /// The schema of one argument, said in `subset`.
-fn said(subset: &Subset, argument: Value) -> Result<Value, Unsayable> {
+fn said(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsayable> {
+    let argument: Value = argument.into();
     let schema = json!({ "type": "object", "properties": { "a": argument } });
     subset.say(&schema).map(|root| root["properties"]["a"].clone())
 }
