@@ -155,11 +155,12 @@ async fn a_call_is_told_from_start_to_end() {
     let events = Events::to(move |event| {
         sink.lock().unwrap().push(match event {
             Event::Started(call) => format!("started {}", call.tool),
+            Event::Running { call } => format!("running {call}"),
             Event::Completed { result, .. } => format!("completed {}", result.content),
             other => format!("{other:?}"),
         });
     });
     let session = Session { events, ..Session::default() };
     toolbox(&["read"]).dispatch(call("read", "hi"), &session).await;
-    assert_eq!(*seen.lock().unwrap(), ["started read", "completed hi"]);
+    assert_eq!(*seen.lock().unwrap(), ["started read", "running 1", "completed hi"]);
 }
