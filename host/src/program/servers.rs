@@ -59,7 +59,7 @@ impl Servers {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// The one that `config` and `host` would make anew.
@@ -70,7 +70,8 @@ impl Servers {
     /// Ends all that run, in order, at the same time and within a few seconds.
     pub async fn close(&self) {
         let mut closing = JoinSet::new();
-        for server in self.iter().cloned() {
+        for server in self.iter() {
+            let server = server.clone();
             closing.spawn(async move { server.close().await });
         }
         drop(closing.join_all().await);

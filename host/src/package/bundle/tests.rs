@@ -30,10 +30,8 @@ fn texts(offered: &Offered) -> Vec<String> {
     offered.requests.iter().map(ToString::to_string).collect()
 }
 
-#[test]
-fn a_package_asks_for_what_all_its_parts_ask_for() {
-    let text = package(
-        r#"
+/// A part of each kind.
+const PARTS: &str = r#"
 [[plugins]]
 name = "words"
 component = "./words.wasm"
@@ -68,8 +66,11 @@ args = ["-y"]
 env = { LOG = "info", TOKEN = { env = "SECRET" } }
 [sandbox]
 mode = "rwx"
-"#,
-    );
+"#;
+
+#[test]
+fn a_package_asks_for_what_all_its_parts_ask_for() {
+    let text = package(PARTS);
     let files: &[(&str, &[u8])] = &[
         ("program.toml", text.as_bytes()),
         ("words.wasm", WORDCOUNT),
