@@ -5,7 +5,8 @@
 //! `cargo bench --bench serve`. The other server is what the environment says:
 //! `HAFT_BENCH_PEER='act run --mcp echo.wasm'`, with `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments":
 //! {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the parameters of the two calls. haft's guest is a
-//! fresh instance for every call.
+//! fresh instance for every call; `HAFT_BENCH_SAME=echo.wasm` and `HAFT_BENCH_SAME_ECHO` let haft serve the
+//! component of the other server too, as `same`.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -70,6 +71,10 @@ fn haft(folder: &Path) -> Server {
         let place = component.to_str().unwrap();
         write!(text, "\n[[plugins]]\nname = \"{name}\"\ncomponent = {place:?}\n{more}").unwrap();
     };
+    let same = std::env::var_os("HAFT_BENCH_SAME").map(|path| std::fs::canonicalize(path).unwrap());
+    if let Some(same) = &same {
+        plugin("same", same, "");
+    }
     plugin("guest", &guest, "tools = [\"echo\", \"sleep\", \"spin\"]\nlimits = { time = \"10m\" }\n");
     let built = ["hello", "wordcount", "time", "files", "search", "fetch", "hello", "wordcount", "time"];
     for (index, name) in built.iter().enumerate() {
@@ -80,18 +85,21 @@ fn haft(folder: &Path) -> Server {
     Server {
         name: "haft",
         command: vec![env!("CARGO_BIN_EXE_haft").into(), "serve".into()],
-        echo: json!({"name": "guest__echo", "arguments": {"text": "hi"}}),
+        echo: given("HAFT_BENCH_SAME_ECHO")
+            .unwrap_or_else(|| json!({"name": "guest__echo", "arguments": {"text": "hi"}})),
         sleep: json!({"name": "guest__sleep", "arguments": {"ms": 50}}),
     }
 }
 
+/// The parameters of a call that the environment names.
+fn given(variable: &str) -> Option<Value> {
+    std::env::var(variable).ok().map(|call| serde_json::from_str(&call).unwrap())
+}
+
 fn peer() -> Option<Server> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let command = variable("HAFT_BENCH_PEER")?.split_whitespace().map(str::to_owned).collect();
-    let call = |name: &str, tool: &str| {
-        let call = variable(name).map(|call| serde_json::from_str(&call).unwrap());
-        call.unwrap_or_else(|| json!({"name": tool, "arguments": {}}))
-    };
+    let command = std::env::var("HAFT_BENCH_PEER").ok()?;
+    let command = command.split_whitespace().map(str::to_owned).collect();
+    let call = |name: &str, tool: &str| given(name).unwrap_or_else(|| json!({"name": tool, "arguments": {}}));
     let (echo, sleep) = (call("HAFT_BENCH_PEER_ECHO", "echo"), call("HAFT_BENCH_PEER_SLEEP", "sleep"));
     Some(Server { name: "peer", command, echo, sleep })
 }
