@@ -26,7 +26,9 @@ impl Terminal {
         let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
         let line = words.map(quote).collect::<Vec<_>>().join(" ");
         let mut command = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50"]);
-        command.arg(format!("{line}; echo ended with $?; sleep 600")).current_dir(place.home.work());
+        // A key that comes when haft has ended already is not to end what shows how it did.
+        let line = format!("{line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
+        command.arg(line).current_dir(place.home.work());
         command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("LANG", "C.UTF-8");
         assert!(command.status().unwrap().success());
         Some(terminal)
