@@ -242,9 +242,8 @@ const MAX_TABLE: usize = 100_000;
 /// Bytes that wasmtime needs to know about one instance.
 const MAX_METADATA: usize = 4 << 20;
 
-/// Bytes of a used slot that stay resident: all that a small tool touches, and the 2 MiB that an
-/// interpreter (CPython) writes in a call, whose pages would else be copied one fault at a time.
-const WARM: usize = 4 << 20;
+/// Bytes of a used slot that stay resident: all that a small tool touches.
+const WARM: usize = 1 << 20;
 
 /// Used slots that are kept as they are when nobody needs them.
 const WARM_SLOTS: u32 = 16;
