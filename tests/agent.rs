@@ -1,16 +1,17 @@
 //! The loop over OpenAI's chat completions, against a fake that is as strict as the real thing.
 
 mod budget;
-mod chat_format;
+pub(crate) mod chat_format;
 mod failures;
 pub(crate) mod fake;
+mod together;
 mod turns;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use haft::agent::{Agent, AgentSettings, History, Outcome};
+use haft::agent::{Agent, AgentError, AgentSettings, History, Outcome};
 use haft::call::{ToolCall, ToolDef, ToolResult};
 use haft::grant::Grant;
 use haft::limit::Limits;
@@ -70,6 +71,8 @@ fn settings(fake: &Fake) -> ProviderSettings {
     ProviderSettings {
         base_url: Some(fake.base_url()),
         retry,
+        // Whole answers: how streamed ones come is tested for every vendor in `providers`.
+        stream: false,
         ..ProviderSettings::new("openai", "fake-model")
     }
 }
@@ -84,7 +87,10 @@ fn agent(fake: &Fake, toolbox: Toolbox) -> Agent {
 
 /// Runs a prompt in a conversation of its own.
 async fn run(agent: &Agent) -> Result<Outcome, ProviderError> {
-    agent.run(&mut History::default(), "do it", &Session::default()).await
+    agent.run(&mut History::default(), "do it", &Session::default()).await.map_err(|error| match error {
+        AgentError::Provider(error) => error,
+        AgentError::Session(error) => panic!("no session is kept: {error}"),
+    })
 }
 
 /// The tool messages of a request, as id and content.

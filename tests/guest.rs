@@ -100,7 +100,9 @@ impl Guest {
     /// What was heard so far, but for the beginnings and ends of calls.
     pub(crate) fn heard(&self) -> Vec<Event> {
         let heard = self.heard.lock().unwrap();
-        let news = |event: &&Event| !matches!(event, Event::Started(_) | Event::Completed { .. });
+        let news = |event: &&Event| {
+            !matches!(event, Event::Started(_) | Event::Running { .. } | Event::Completed { .. })
+        };
         heard.iter().filter(news).cloned().collect()
     }
 }

@@ -20,7 +20,16 @@ const MAX_FUNCTION: usize = 60;
 const HOMES: &[(&str, &[&str])] = &[
     ("wasmtime::", &["plugin"]),
     ("wasmtime_wasi::", &["plugin"]),
-    ("reqwest::", &["provider/remote.rs", "package/download.rs", "package/oci", "mcp/client/http.rs"]),
+    (
+        "reqwest::",
+        &[
+            "provider/remote.rs",
+            "provider/remote",
+            "package/download.rs",
+            "package/oci",
+            "mcp/client/http.rs",
+        ],
+    ),
     ("wasmtime_wasi_http::", &["plugin"]),
     ("hyper::", &["plugin/http.rs", "plugin/http", "mcp/server"]),
     ("hyper_util::", &["mcp/server"]),
@@ -39,7 +48,8 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rmcp::", &["mcp"]),
     ("zbus::", &["secret/keyring"]),
     ("linux_keyutils::", &["secret/keyring"]),
-    ("jiff::", &["journal", "cli/log"]),
+    ("jiff::", &["journal", "agent/session", "cli/log", "cli/sessions.rs"]),
+    ("rustyline::", &["cli/chat"]),
     ("process::Command", &["backend/confine/helper.rs", "backend/confine/session.rs", "backend/detached.rs"]),
     ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs", "backend/confine/selftest/raw.rs"]),
     ("println!", &["cli/terminal.rs", "main.rs"]),

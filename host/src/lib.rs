@@ -12,6 +12,26 @@
 //!   exactly that grant's preopened directories, a child process its confinement.
 //! - **Tell:** everything observable is one [`event::Event`]; the answer is a
 //!   [`call::ToolResult`], whatever happened.
+//!
+//! # In a program of your own
+//! A [`Toolbox`] holds tools, of your own ([`tool::Tool`]) or of a program.toml
+//! ([`program::Program::load`]); an [`Agent`] asks a [`provider::Provider`] and runs what it calls.
+//! `examples/embed.rs` is a whole program; the shortest agent is this:
+//!
+//! ```no_run
+//! use haft::agent::{AgentSettings, History};
+//! use haft::provider::ProviderSettings;
+//! use haft::tool::Session;
+//! use haft::{Agent, Toolbox};
+//!
+//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+//! let provider = haft::provider::build(ProviderSettings::new("openai", "gpt-5"))?;
+//! let agent = Agent::new(provider, Toolbox::default(), AgentSettings::default());
+//! let outcome = agent.run(&mut History::default(), "Say hello.", &Session::default()).await?;
+//! println!("{}", outcome.text);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod report;
 
@@ -50,3 +70,6 @@ pub mod agent;
 pub mod program;
 
 pub mod cli;
+
+pub use self::agent::Agent;
+pub use self::tool::Toolbox;

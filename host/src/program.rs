@@ -11,6 +11,7 @@ mod live;
 mod packages;
 mod places;
 mod plugins;
+mod provider;
 mod secrets;
 mod servers;
 mod unsupported;
@@ -27,7 +28,9 @@ pub use self::live::{Choice, Live, News, Running};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
 pub use self::places::Places;
+pub use self::provider::ModelChoice;
 pub use self::servers::Servers;
+use crate::agent::{Begun, Sessions};
 use crate::backend::Backend;
 use crate::backend::confine::{Confiner, Layers};
 use crate::event::Events;
@@ -198,6 +201,18 @@ impl Program {
     pub fn session(&self, events: Events) -> Session {
         let (redactor, journal) = (self.redactor.clone(), self.journal.clone());
         Session { events, redactor, journal, ..Session::default() }
+    }
+
+    /// The sessions of this machine; `None` where nothing is to be noted down.
+    pub fn sessions(&self) -> Option<Sessions> {
+        self.journal.is_kept().then(|| Sessions::new(self.places.sessions()))
+    }
+
+    /// How a session of this program begins, in the folder that haft was started in.
+    pub fn begun(&self) -> Begun {
+        let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
+        let path = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+        Begun::new(name, path, std::env::current_dir().ok().as_deref())
     }
 
     /// Reads the secrets of this program.

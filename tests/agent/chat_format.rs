@@ -13,6 +13,7 @@ const KEYS: &[&str] = &[
     "tool_choice",
     "parallel_tool_calls",
     "stream",
+    "stream_options",
     "temperature",
     "top_p",
     "max_tokens",
@@ -34,10 +35,12 @@ const MESSAGE_KEYS: &[(&str, &[&str])] = &[
 type Check = Result<(), String>;
 
 /// What is wrong with `body`, if anything.
-pub(super) fn check(body: &Value) -> Check {
+pub(crate) fn check(body: &Value) -> Check {
     let body = object(body, "the body")?;
     known(body, KEYS, "the body")?;
     non_empty(body, "model")?;
+    let streams = body.get("stream") == Some(&true.into());
+    ensure(streams || !body.contains_key("stream_options"), "`stream_options` without `stream`")?;
     if let Some(tools) = body.get("tools") {
         check_tools(tools)?;
     }
@@ -173,6 +176,7 @@ fn the_format_is_checked() {
         (with(json!([user, { "role": "system", "content": "x" }])), "not the first"),
         (json!({ "model": "m", "messages": [user], "tools": [] }), "`tools` has none"),
         (json!({ "model": "m", "messages": [user], "haft": 1 }), "unknown keys"),
+        (json!({ "model": "m", "messages": [user], "stream_options": {} }), "without `stream`"),
     ] {
         let found = check(&broken).unwrap_err();
         assert!(found.contains(expected), "{found}");

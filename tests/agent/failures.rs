@@ -119,7 +119,7 @@ async fn pl07_what_is_not_a_completion_fails_to_parse() {
 /// PL07.
 #[tokio::test]
 async fn pl07_an_answer_that_breaks_off_says_so() {
-    let error = failure(vec![Answer::Cut]).await;
+    let error = failure((0..4).map(|_| Answer::Cut).collect()).await;
     assert!(matches!(error.failure, Failure::Interrupted(_)), "{error}");
 }
 

@@ -131,7 +131,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
 }
 
 /// Request line, headers (names in lower case) and body; `None` at the end of the connection.
-async fn read_request(
+pub(crate) async fn read_request(
     stream: &mut BufReader<TcpStream>,
 ) -> Option<(String, BTreeMap<String, String>, Vec<u8>)> {
     let mut line = String::new();

@@ -15,7 +15,7 @@ async fn pl01_text_only_answer_has_model_tokens_and_time() {
     let outcome = run(&agent(&fake, Toolbox::default())).await.unwrap();
     assert_eq!((outcome.end, outcome.text.as_str(), outcome.turns), (End::Final, "hello", 1));
     assert_eq!(outcome.model, "fake-model-1");
-    assert_eq!(outcome.usage, Usage { input: 10, output: 5, cached: 0 });
+    assert_eq!(outcome.usage, Usage { input: 10, output: 5, ..Usage::default() });
     assert!(outcome.elapsed > Duration::ZERO);
     fake.assert_done();
 }
@@ -311,6 +311,7 @@ async fn events_tell_what_happens_in_order() {
             Event::Asked { model } => format!("asked {model}"),
             Event::Said(text) => format!("said {text}"),
             Event::Started(call) => format!("started {}", call.id),
+            Event::Running { call } => format!("running {call}"),
             Event::Completed { call, result, .. } => format!("completed {} {}", call.id, result.is_error),
             other => format!("{other:?}"),
         };
@@ -322,6 +323,7 @@ async fn events_tell_what_happens_in_order() {
     let expected = [
         "asked fake-model",
         "started a",
+        "running a",
         "completed a false",
         "started b",
         "completed b true",

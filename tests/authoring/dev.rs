@@ -124,3 +124,32 @@ fn dev_is_left_in_the_middle_of_a_build() {
         assert!(!String::from_utf8_lossy(&processes.stdout).lines().any(|line| line == "sleep 4711"));
     }
 }
+
+/// Output that is kept in the project's own folder is no change of the project.
+#[test]
+fn dev_is_not_woken_by_its_own_words() {
+    let home = Home::new();
+    fs::copy(repository().join("plugins/built/hello.wasm"), home.work().join("source")).unwrap();
+    program(&home, "source", "");
+    let log = home.work().join("dev.log");
+    let file = fs::File::create(&log).unwrap();
+    let mut command = home.command(&["dev"]);
+    let streams = (file.try_clone().unwrap(), file);
+    let mut child = command.stdin(Stdio::piped()).stdout(streams.0).stderr(streams.1).spawn().unwrap();
+    let built = |times: usize| {
+        let started = Instant::now();
+        while fs::read_to_string(&log).unwrap().matches("next: type a call").count() < times {
+            assert!(started.elapsed() < Duration::from_mins(1), "{}", fs::read_to_string(&log).unwrap());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    built(1);
+    // Long enough for ten more.
+    std::thread::sleep(Duration::from_millis(1500));
+    fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("source")).unwrap();
+    built(2);
+    let said = fs::read_to_string(&log).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(said.matches("built `p.wasm`").count(), 2, "{said}");
+}

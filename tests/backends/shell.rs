@@ -69,7 +69,6 @@ async fn rs01_output_is_told_while_the_command_runs() {
             found.unwrap_or_else(|| panic!("{}: {text}", kind.name)).0
         };
         assert!(at("second") - at("first") > std::time::Duration::from_millis(700), "{}", kind.name);
-        assert!(matches!(heard[0].1, Event::Working { .. }), "{}", kind.name);
         bed.backend.close().await;
     }
 }

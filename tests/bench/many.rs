@@ -20,7 +20,7 @@ mod tiny;
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use haft::call::ToolCall;
@@ -35,11 +35,20 @@ use crate::tiny::Tiny;
 const COUNTS: [usize; 2] = [10, 1000];
 const NAMES: [&str; 2] = ["10 plugins", "1,000 plugins"];
 
-fn main() {
-    // Started by itself, where home and cache are the benchmark's own.
-    if let Some(folder) = std::env::var_os("HAFT_BENCH_MANY") {
-        return dispatch(Path::new(&folder));
+fn main() -> ExitCode {
+    // Started by haft, to help to confine.
+    if let Some(code) = haft::backend::confine::entry() {
+        return code;
     }
+    match std::env::var_os("HAFT_BENCH_MANY") {
+        // Started by itself, where home and cache are the benchmark's own.
+        Some(folder) => dispatch(Path::new(&folder)),
+        None => measure(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn measure() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let folder = directory.path();
     for count in COUNTS {

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::provider::Usage;
 
 /// What a run came to.
@@ -25,7 +27,8 @@ pub struct Outcome {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum End {
     /// The model said all it had to say.
     Final,
@@ -39,6 +42,20 @@ pub enum End {
     TurnCap,
     /// The session was cancelled.
     Cancelled,
+}
+
+impl End {
+    /// The words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Final => "done",
+            Self::Length => "cut off",
+            Self::Filtered => "filtered",
+            Self::Refused => "declined",
+            Self::TurnCap => "turn cap",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 impl Outcome {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +47,8 @@ struct Stamp {
 pub struct Watch {
     folder: PathBuf,
     ignored: Vec<PathBuf>,
+    /// Device and number of the files that this program writes to itself.
+    own: Vec<(u64, u64)>,
     watcher: Option<RecommendedWatcher>,
     folders: BTreeSet<PathBuf>,
     woken: Receiver<()>,
@@ -66,7 +69,8 @@ impl Watch {
         });
         let watcher = made.inspect_err(|error| tracing::debug!(%error, "no events of files")).ok();
         let (folders, known) = (BTreeSet::new(), BTreeMap::new());
-        let mut watch = Self { folder: folder.to_owned(), ignored, watcher, folders, woken, known };
+        let (folder, own) = (folder.to_owned(), own_output());
+        let mut watch = Self { folder, ignored, own, watcher, folders, woken, known };
         watch.look();
         watch
     }
@@ -127,6 +131,13 @@ impl Watch {
     }
 }
 
+/// The files behind standard output and standard error: who keeps them in the project's folder would
+/// else be told of a change by every word about the last one.
+fn own_output() -> Vec<(u64, u64)> {
+    let files = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
+    files.into_iter().flatten().map(|stat| (stat.st_dev, stat.st_ino)).collect()
+}
+
 /// What a project's folder holds now.
 struct Found<'a> {
     /// What it held before.
@@ -146,6 +157,9 @@ impl Found<'_> {
         for entry in entries.map_while(Result::ok) {
             let (path, name) = (entry.path(), entry.file_name());
             let Ok(metadata) = entry.metadata() else { continue };
+            if watch.own.contains(&(metadata.dev(), metadata.ino())) {
+                continue;
+            }
             if !watch.is_source(&path, &name.to_string_lossy(), metadata.is_dir()) {
                 continue;
             }

@@ -4,6 +4,7 @@
 mod add;
 mod build;
 mod call;
+mod chat;
 mod check;
 mod consent;
 mod dev;
@@ -23,11 +24,15 @@ mod packages;
 mod person;
 mod publish;
 mod remove;
+mod replay;
 mod run;
 mod schema;
 mod serve;
+mod sessions;
+mod talk;
 mod terminal;
 mod tools;
+mod transcript;
 mod update;
 mod verify;
 
@@ -37,9 +42,10 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
+use crate::agent::{Begun, Saved};
 use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
-use crate::program::{Allow, Ask, Options, Program, Servers, Target};
+use crate::program::{Allow, Ask, FILE_NAME, Options, Program, Servers, Target};
 use crate::report::Report;
 
 /// The handle that an agent's tools are held by.
@@ -58,7 +64,7 @@ pub struct Cli {
 /// Over the options for where commands run.
 const BACKEND: &str = "Where commands run";
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, as a command line has them")]
 struct Common {
     /// The program to run [default: ./program.toml if there is one]
@@ -99,6 +105,12 @@ struct Common {
 enum Verb {
     /// Let a model do something with the program's tools
     Run(run::Run),
+    /// Talk with a model that has the program's tools
+    Chat(chat::Chat),
+    /// List the sessions of `haft run` and `haft chat`
+    Sessions(sessions::List),
+    /// Show a session, or make its calls again and compare the answers
+    Replay(replay::Replay),
     /// Call one tool
     Call(call::Call),
     /// Run a command confined, as `bash` runs it
@@ -157,6 +169,9 @@ impl Cli {
         terminal::log(verbose);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Chat(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Sessions(verb) => verb.execute(&self.common, terminal),
+            Verb::Replay(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,
             Verb::Exec(verb) => verb.execute(&self.common, terminal).await,
             Verb::Tools(verb) => verb.execute(&self.common, terminal).await,
@@ -192,6 +207,19 @@ impl Cli {
 }
 
 impl Common {
+    /// How a session of this program, in this folder, begins.
+    fn begun(&self) -> Begun {
+        let here = || Some(PathBuf::from(FILE_NAME)).filter(|path| path.exists());
+        let path = self.program.clone().or_else(here);
+        Begun::new(None, path.as_deref(), std::env::current_dir().ok().as_deref())
+    }
+
+    /// The same with the program of a session, unless the command line names one.
+    fn of_session(&self, saved: Option<&Saved>) -> Self {
+        let own = || saved.and_then(Saved::begun)?.path.filter(|path| path.exists());
+        Self { program: self.program.clone().or_else(own), ..self.clone() }
+    }
+
     /// Loads the program; what does not keep it from working is said on standard error.
     async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
         self.program_asking(terminal, many_calls, Ask::WhereUnknown).await

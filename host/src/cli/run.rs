@@ -1,34 +1,56 @@
-//! `haft run`: a model, the program's tools and one task.
+//! `haft run`: a model, the program's tools and one task. Standard output is the answer alone.
 
-use std::sync::Arc;
+use std::io::Read;
 
+use anyhow::Context;
 use clap::Args;
-use secrecy::SecretString;
 use serde_json::json;
 
-use super::terminal::Terminal;
+use super::talk::{SessionName, Talk};
+use super::terminal::{Hinted, Screen, Show, Terminal};
 use super::{Common, Exit};
-use crate::agent::{Agent, AgentSettings, End, History, Outcome, with_skills};
-use crate::manifest::{self, TextOrSecret, ToolPattern};
-use crate::program::Program;
-use crate::provider::{self, PROVIDERS, Provider, ProviderSettings};
-use crate::secret::{SecretError, Secrets};
-use crate::tool::{Approvals, Session};
+use crate::agent::{AgentSettings, End, Outcome, with_skills};
+use crate::manifest::ToolPattern;
+use crate::program::{ModelChoice, Program};
+use crate::tool::Toolbox;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Examples:
-  haft run 'What does this folder contain?'
-  haft run --base-url http://localhost:8080/v1 --model local 'Count the lines of README.md'")]
+The session is kept, and goes on after whatever ended it:
+  haft run 'Find out why the build is slow'
+  haft run --resume                        what was left of the last task here
+  haft run --resume last 'And now mend it'
+  haft run --resume 3f9ac801 'What did you find?'
+
+Ctrl-C stops the task and keeps what was done; a second one leaves at once.
+
+More examples:
+  haft run --base-url http://localhost:8080/v1 --model local 'Count the lines of README.md'
+  git diff | haft run -                    the task from standard input
+  haft run --json 'What is here?' | jq -r 'select(.event == \"completed\") | .call.tool'")]
 pub(super) struct Run {
-    /// What to do
-    prompt: String,
+    /// What to do; `-` reads it from standard input. May be left out with `--resume`
+    #[arg(required_unless_present = "resume")]
+    prompt: Option<String>,
+    /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
+    resume: Option<SessionName>,
+    /// Say nothing but the answer
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+    #[command(flatten)]
+    choice: Choice,
+}
+
+/// Which model is asked, and what it may use.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Choice {
     /// The provider, in place of `[provider] name`
     #[arg(long)]
     provider: Option<String>,
-    /// The model, in place of `[provider] model`
+    /// The model, in place of `[provider] model`; `fast`, `complex` and `auto` are the program's own
     #[arg(short, long)]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// Where the provider is, in place of `[provider] base_url`
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
@@ -40,30 +62,44 @@ pub(super) struct Run {
     tools: Vec<ToolPattern>,
 }
 
+/// Bytes of a prompt from standard input: more than any model reads.
+const MAX_PROMPT: u64 = 16 << 20;
+
 impl Run {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let program = common.program(terminal, true).await?;
-        let provider = self.provider(&program).await?;
-        let agent = Agent::new(provider, program.agent_tools(&self.tools), self.settings(&program));
-        let approvals = Approvals::by(terminal.person());
-        let session = Session { approvals, ..program.session(terminal.events()) };
-        let cancel = session.cancel.clone();
-        let mut history = History::default();
-        let mut work = std::pin::pin!(agent.run(&mut history, &self.prompt, &session));
-        let outcome = tokio::select! {
-            outcome = &mut work => outcome,
-            _ = tokio::signal::ctrl_c() => {
-                cancel.cancel();
-                work.await
-            }
+        let show = match (terminal.json, self.quiet) {
+            (true, _) => Show::Json,
+            (false, true) => Show::Quiet,
+            (false, false) => Show::All,
         };
-        program.close().await;
-        let outcome = outcome?;
-        show(&outcome, terminal)?;
+        let prompt = self.prompt.as_deref().map(prompt).transpose()?;
+        let screen = Screen::new(terminal, show);
+        let mut talk = Talk::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
+        let outcome = talk.task(prompt.as_deref()).await;
+        let id = talk.id();
+        talk.close().await;
+        let Some(outcome) = outcome? else { return Ok(Exit::Interrupted) };
+        tell(&outcome, id.as_deref(), &screen, terminal)?;
         Ok(exit(&outcome))
     }
+}
 
-    fn settings(&self, program: &Program) -> AgentSettings {
+/// The prompt, wherever it is.
+fn prompt(text: &str) -> anyhow::Result<String> {
+    let mut prompt = text.to_owned();
+    if text == "-" {
+        prompt.clear();
+        let read = std::io::stdin().lock().take(MAX_PROMPT).read_to_string(&mut prompt);
+        read.context("cannot read the prompt from standard input")?;
+    }
+    if prompt.trim().is_empty() {
+        return Err(Hinted::new("the prompt is empty", "`haft run --resume` goes on without one").into());
+    }
+    Ok(prompt)
+}
+
+impl Choice {
+    pub(super) fn settings(&self, program: &Program) -> AgentSettings {
         let agent = &program.manifest.agent;
         let workspace = program.grant.workspace().map(crate::grant::Root::path);
         let mut settings = AgentSettings::for_workspace(workspace);
@@ -72,76 +108,32 @@ impl Run {
         }
         settings.system = with_skills(settings.system, &program.skills);
         settings.max_repeats = agent.max_repeats;
+        settings.history_budget = Some(agent.history_budget);
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
         settings
     }
 
-    /// The provider of program.toml with what the command line says in its place.
-    async fn provider(&self, program: &Program) -> anyhow::Result<Arc<dyn Provider>> {
-        let mut settings = match &program.manifest.provider {
-            Some(provider) => settings(provider, program.secrets()).await?,
-            None => ProviderSettings::new("openai", String::new()),
-        };
-        if let Some(kind) = &self.provider {
-            settings.kind.clone_from(kind);
+    /// The tools that the agent is offered.
+    pub(super) fn tools(&self, program: &Program) -> Toolbox {
+        program.agent_tools(&self.tools)
+    }
+
+    /// What the command line says about the model.
+    pub(super) fn model(&self) -> ModelChoice {
+        ModelChoice {
+            provider: self.provider.clone(),
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
         }
-        if let Some(model) = &self.model {
-            settings.model.clone_from(model);
-        }
-        if self.base_url.is_some() {
-            settings.base_url.clone_from(&self.base_url);
-        }
-        if settings.model.is_empty() {
-            anyhow::bail!(
-                "no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml"
-            );
-        }
-        if settings.api_key.is_none() {
-            settings.api_key = usual_key(&settings.kind);
-        }
-        Ok(provider::build(settings)?)
     }
 }
 
-/// The key where the vendor's own tools look for it.
-fn usual_key(kind: &str) -> Option<SecretString> {
-    let kind = PROVIDERS.iter().find(|known| known.name == kind)?;
-    std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
-}
-
-async fn settings(
-    provider: &manifest::Provider,
-    secrets: Secrets<'_>,
-) -> Result<ProviderSettings, SecretError> {
-    let model = provider.model_complex.as_ref().or(provider.model.as_ref());
-    let mut settings =
-        ProviderSettings::new(provider.name.value.as_str(), model.cloned().unwrap_or_default());
-    settings.base_url = provider.base_url.as_ref().map(|url| url.value.clone());
-    if let Some(source) = &provider.api_key {
-        settings.api_key = Some(secrets.read(source).await?);
-    }
-    settings.timeouts.connect = provider.connect_timeout;
-    settings.timeouts.total = provider.timeout;
-    settings.retry.attempts = provider.max_retries.saturating_add(1);
-    settings.extra.clone_from(&provider.extra_body);
-    if let Some(most) = provider.max_tokens {
-        // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
-        let key = if settings.base_url.is_some() { "max_tokens" } else { "max_completion_tokens" };
-        settings.extra.entry(key).or_insert(most.into());
-    }
-    for (name, value) in &provider.headers {
-        let value = match value {
-            TextOrSecret::Text(text) => SecretString::from(text.clone()),
-            TextOrSecret::Secret(source) => secrets.read(source).await?,
-        };
-        settings.headers.push((name.clone(), value));
-    }
-    Ok(settings)
-}
-
-fn show(outcome: &Outcome, terminal: Terminal) -> anyhow::Result<()> {
-    if terminal.json {
-        return terminal.json(&json!({
+/// What the task came to: the answer as data, everything else as talk.
+fn tell(outcome: &Outcome, id: Option<&str>, screen: &Screen, terminal: Terminal) -> anyhow::Result<()> {
+    if screen.show() == Show::Json {
+        return Ok(terminal.json_line(&json!({
+            "event": "ended",
+            "end": outcome.end,
             "text": outcome.text,
             "shortfall": outcome.shortfall(),
             "turns": outcome.turns,
@@ -149,11 +141,20 @@ fn show(outcome: &Outcome, terminal: Terminal) -> anyhow::Result<()> {
             "elapsed_ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
             "input_tokens": outcome.usage.input,
             "output_tokens": outcome.usage.output,
-        }));
+            "cached_tokens": outcome.usage.cached,
+            "cost_usd": outcome.usage.cost,
+            "session": id,
+        }))?);
     }
-    terminal.data(&outcome.text)?;
+    if !screen.has_shown() {
+        terminal.data(&outcome.text)?;
+    }
     if let Some(why) = outcome.shortfall() {
         terminal.say(format_args!("[{why}]"));
+        let can_go_on = matches!(outcome.end, End::TurnCap | End::Cancelled);
+        if let Some(id) = id.filter(|_| can_go_on && screen.show() == Show::All) {
+            terminal.hint(&format!("`haft run --resume {id}` goes on with it"));
+        }
     }
     Ok(())
 }

@@ -3,9 +3,10 @@
 //! print a secret, whatever it is asked to print.
 
 mod ask;
+mod markdown;
 mod person;
 mod progress;
-mod working;
+mod screen;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -16,8 +17,9 @@ use indicatif::HumanBytes;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
+pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
-use self::working::Working;
+pub(super) use self::screen::{Screen, Show};
 use crate::event::{Event, Events};
 use crate::provider::ProviderError;
 use crate::report::Report;
@@ -54,9 +56,6 @@ pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const HEAD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
 
-/// Characters of a call's arguments in its line.
-const MAX_ARGUMENTS: usize = 100;
-
 impl Terminal {
     pub(super) fn new(json: bool) -> Self {
         Self { json }
@@ -80,6 +79,17 @@ impl Terminal {
         let person = io::stdout().is_terminal();
         let text = if person { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
         Ok(self.data(&text?)?)
+    }
+
+    /// Prints data as it arrives.
+    pub(super) fn piece(self, text: &str) -> io::Result<()> {
+        let mut out = anstream::stdout().lock();
+        pipe(out.write_all(REDACTOR.redact(text).as_bytes()).and_then(|()| out.flush()))
+    }
+
+    /// Prints data as JSON on one line, whoever looks.
+    pub(super) fn json_line(self, value: &serde_json::Value) -> io::Result<()> {
+        self.data(&value.to_string())
     }
 
     /// Says something.
@@ -140,27 +150,6 @@ impl Terminal {
         }
     }
 
-    /// A line for every call and every message of a tool.
-    pub(super) fn events(self) -> Events {
-        let working = Working::new();
-        Events::to(move |event| match event {
-            Event::Completed { call, result, duration } => {
-                working.hear(event);
-                let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
-                let arguments = shortened(&call.arguments.to_string());
-                let time = duration.as_millis();
-                self.say(format_args!(
-                    "{style}{mark} {}{style:#} {DIM}{arguments} ({time} ms){DIM:#}",
-                    call.tool
-                ));
-            }
-            event => {
-                working.hear(event);
-                self.message(event);
-            }
-        })
-    }
-
     /// What keeps a person waiting before anything else happens. A script is told nothing.
     pub(super) fn loading(self) -> Events {
         if !io::stderr().is_terminal() {
@@ -181,11 +170,7 @@ impl Terminal {
 
     /// What tools tell a person while they work.
     pub(super) fn messages(self) -> Events {
-        let working = Working::new();
-        Events::to(move |event| {
-            working.hear(event);
-            self.message(event);
-        })
+        Events::to(move |event| self.message(event))
     }
 
     /// What is being done, and what programs that run for it write.
@@ -218,13 +203,6 @@ fn pipe(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
-    }
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_ARGUMENTS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Everything observable, once. The terminal, the log and tests read the same stream; whoever
 //! acts emits and does not know who listens.
 
+mod json;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,21 +25,37 @@ pub enum Event {
         /// How long it took.
         duration: Duration,
     },
+    /// The model is not shown all of the conversation any more, which has outgrown its budget.
+    Trimmed {
+        /// How many messages at its beginning are left out.
+        left_out: usize,
+    },
     /// A model was asked for its next turn.
     Asked {
         /// The model's name as sent.
         model: String,
     },
-    /// The model said something.
+    /// A piece of what the model says, as it arrives. The pieces since [`Asked`](Self::Asked) or
+    /// [`Retrying`](Self::Retrying), joined, are the text of its turn.
     Said(String),
+    /// A piece of what the model thinks, or of what its vendor tells of that. To be shown at most: it
+    /// is no part of the answer.
+    Thought(String),
+    /// The model's turn did not come and is asked for again. What was said and thought since
+    /// [`Asked`](Self::Asked) does not count.
+    Retrying {
+        /// Why, in one line.
+        reason: String,
+        /// How long haft waits first.
+        delay: Duration,
+    },
     /// A call went to a tool.
     Started(ToolCall),
-    /// A command was begun that a person may wait for; nobody has to be asked any more.
-    Working {
-        /// The call it runs for.
+    /// Its tool runs from now on: it was found, the arguments are right and, where a person has to
+    /// approve, one has.
+    Running {
+        /// The call.
         call: String,
-        /// The command.
-        what: String,
     },
     /// A child process wrote to its standard output.
     Stdout {

@@ -6,11 +6,29 @@ use super::entry::Entry;
 use super::pattern::ToolPattern;
 use super::section::Section;
 
+/// Which model works on a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// The one for the work itself.
+    #[default]
+    Complex,
+    /// The one for small decisions.
+    Fast,
+    /// The fast one says which.
+    Auto,
+}
+
+/// The routes, as program.toml and `--model` call them.
+pub(crate) const ROUTES: &[(&str, Route)] =
+    &[("complex", Route::Complex), ("fast", Route::Fast), ("auto", Route::Auto)];
+
 /// `[agent]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agent {
     /// What the model is told first; `None`: haft's own.
     pub system_prompt: Option<String>,
+    /// Which model works on a task.
+    pub route: Route,
     /// Questions to the model in one run; at least 1.
     pub max_turns: u32,
     /// Which tools it is offered, by exposed name; `None`: all, empty: none at all.
@@ -18,13 +36,24 @@ pub struct Agent {
     /// Rough tokens (bytes of JSON / 4) that the list of tools may take. What does not fit stays
     /// reachable through a search tool; `None`: no limit.
     pub tool_budget: Option<u32>,
+    /// Rough tokens (bytes / 4) of the conversation that the model is shown. Of a longer one the beginning is left
+    /// out.
+    pub history_budget: u32,
     /// How often the same failing call is carried out again before it is refused.
     pub max_repeats: u32,
 }
 
 impl Default for Agent {
     fn default() -> Self {
-        Self { system_prompt: None, max_turns: 50, tools: None, tool_budget: None, max_repeats: 2 }
+        Self {
+            system_prompt: None,
+            route: Route::Complex,
+            max_turns: 50,
+            tools: None,
+            tool_budget: None,
+            history_budget: 100_000,
+            max_repeats: 2,
+        }
     }
 }
 
@@ -33,6 +62,10 @@ impl Agent {
     pub const MAX_MAX_TURNS: u32 = 10_000;
     /// Tokens; larger than any model's context.
     pub const MAX_TOOL_BUDGET: u32 = 10_000_000;
+    /// Tokens; less has no room for a task and one answer.
+    pub const MIN_HISTORY_BUDGET: u32 = 1000;
+    /// Tokens; larger than any model's context.
+    pub const MAX_HISTORY_BUDGET: u32 = 10_000_000;
     /// A call that failed so often fails again.
     pub const MAX_MAX_REPEATS: u32 = 100;
 
@@ -44,9 +77,12 @@ impl Agent {
         let count = |key, range| section.get(key, |entry| entry.count(range));
         Self {
             system_prompt: section.get("system_prompt", Entry::text),
+            route: section.get("route", |entry| entry.one_of(ROUTES)).unwrap_or_default(),
             max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
             tools: section.get("tools", Entry::tool_patterns),
             tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
+            history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
+                .unwrap_or(default.history_budget),
             max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
         }
     }

@@ -41,6 +41,8 @@ pub(super) enum Kind {
     Flag,
     /// A whole number, both bounds included.
     Count { min: u64, max: u64 },
+    /// An amount of money, no less than nothing.
+    Price,
     /// A text such as `"64MiB"`.
     Size,
     /// A text such as `"30s"`.
@@ -451,11 +453,37 @@ pub(super) static PROVIDER: Table = Table {
         Key::new("headers", Kind::Map(&Kind::TextOrSecret), "sent with every request"),
         Key::new("extra_body", Kind::Json, "merged into every request's JSON, such as `temperature`")
             .also(&["extra", "options", "temperature", "body"]),
+        Key::new("stream", Kind::Flag, "whether answers come in pieces as they are written; default true")
+            .also(&["streaming"]),
         Key::new("max_tokens", COUNT_TOKENS, "of one answer; default the provider's own")
             .also(&["max_output_tokens"]),
-        Key::new("timeout", Kind::Time, "for one answer; default `300s`").also(&["request_timeout"]),
-        Key::new("connect_timeout", Kind::Time, "default `10s`"),
+        Key::new(
+            "context_window",
+            COUNT_TOKENS,
+            "tokens that the model reads at once, for Ollama to make room",
+        )
+        .also(&["num_ctx", "context", "context_length"]),
+        Key::new("timeout", Kind::Time, "for one answer; default `600s`").also(&["request_timeout"]),
+        Key::new("connect_timeout", Kind::Time, "until the connection stands; default `10s`"),
+        Key::new("first_byte_timeout", Kind::Time, "until a streamed answer begins; default `300s`"),
+        Key::new("idle_timeout", Kind::Time, "between two pieces of a streamed answer; default `120s`")
+            .also(&["read_timeout"]),
         Key::new("max_retries", COUNT_RETRIES, "after a failure that may pass; default 3").also(&["retries"]),
+        Key::new("prices", Kind::Map(&Kind::Table(&PRICES)), "what a model's tokens cost, by its name")
+            .also(&["price", "cost", "costs"]),
+    ],
+};
+
+pub(super) static PRICES: Table = Table {
+    header: "",
+    doc: "What a model costs, in US dollars for a million tokens.",
+    keys: &[
+        Key::new("input", Kind::Price, "tokens that it reads").required().also(&["prompt"]),
+        Key::new("output", Kind::Price, "tokens that it writes").required().also(&["completion"]),
+        Key::new("cached", Kind::Price, "tokens read from the prompt cache; default as `input`")
+            .also(&["cache_read"]),
+        Key::new("stored", Kind::Price, "tokens put into the prompt cache; default as `input`")
+            .also(&["cache_write"]),
     ],
 };
 
@@ -469,6 +497,12 @@ pub(super) static AGENT: Table =
         keys: &[
             Key::new("system_prompt", Kind::Text, "what the model is told first; default haft's own")
                 .also(&["system", "prompt", "instructions"]),
+            Key::new(
+                "route",
+                Kind::OneOf(|| super::agent::ROUTES.iter().map(|row| row.0).collect()),
+                "`complex` (default) and `fast` always ask that model, `auto` has the fast one choose",
+            )
+            .also(&["routing", "model"]),
             Key::new("max_turns", COUNT_TURNS, "questions to the model in one run; default 50").also(&[
                 "max_steps",
                 "max_iterations",
@@ -482,12 +516,20 @@ pub(super) static AGENT: Table =
                 "rough tokens that the list of tools may take; default no limit",
             )
             .also(&["budget"]),
+            Key::new(
+                "history_budget",
+                COUNT_HISTORY,
+                "rough tokens of the conversation that the model is shown; default 100000",
+            )
+            .also(&["context", "max_context", "token_budget"]),
             Key::new("max_repeats", COUNT_REPEATS, "how often one failing call is repeated; default 2"),
         ],
     };
 
 const COUNT_TURNS: Kind = Kind::Count { min: 1, max: Agent::MAX_MAX_TURNS as u64 };
 const COUNT_BUDGET: Kind = Kind::Count { min: 1, max: Agent::MAX_TOOL_BUDGET as u64 };
+const COUNT_HISTORY: Kind =
+    Kind::Count { min: Agent::MIN_HISTORY_BUDGET as u64, max: Agent::MAX_HISTORY_BUDGET as u64 };
 const COUNT_REPEATS: Kind = Kind::Count { min: 0, max: Agent::MAX_MAX_REPEATS as u64 };
 
 pub(super) static SANDBOX: Table = Table {
@@ -655,6 +697,8 @@ mod tests {
         assert_eq!(count(&MCP_SERVER, "max_result"), McpServer::DEFAULT_MAX_RESULT);
         assert_eq!(time(&PROVIDER, "timeout"), Provider::DEFAULT_TIMEOUT);
         assert_eq!(time(&PROVIDER, "connect_timeout"), Provider::DEFAULT_CONNECT_TIMEOUT);
+        assert_eq!(time(&PROVIDER, "first_byte_timeout"), Provider::DEFAULT_FIRST_BYTE_TIMEOUT);
+        assert_eq!(time(&PROVIDER, "idle_timeout"), Provider::DEFAULT_IDLE_TIMEOUT);
         assert_eq!(count(&PROVIDER, "max_retries"), Provider::DEFAULT_MAX_RETRIES);
         assert_eq!(count(&AGENT, "max_turns"), Agent::default().max_turns);
         assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);

@@ -104,6 +104,21 @@ impl<'a> Entry<'a> {
         })
     }
 
+    /// An amount of money, with or without a fraction.
+    pub(super) fn price(&self) -> Option<f64> {
+        let raw = self.raw.get_ref();
+        let text = raw.as_integer().map(|integer| (integer.radix(), integer.as_str()));
+        let number = match text {
+            Some((radix, text)) => i32::from_str_radix(text, radix).ok().map(f64::from),
+            None => match raw.as_float() {
+                Some(float) => float.as_str().parse().ok(),
+                None => return self.wrong_type("a number"),
+            },
+        };
+        let is_price = |number: &f64| number.is_finite() && *number >= 0.0;
+        number.filter(is_price).or_else(|| self.reject("expected an amount, no less than 0"))
+    }
+
     /// Any text without a NUL character, which no system call can carry.
     pub(super) fn word(&self) -> Option<String> {
         match self.raw.get_ref().as_str() {

@@ -34,7 +34,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-pub use self::agent::Agent;
+pub(crate) use self::agent::ROUTES;
+pub use self::agent::{Agent, Route};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;
@@ -44,7 +45,7 @@ pub use self::package::Package;
 pub use self::pattern::{ToolPattern, ToolPatternError};
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
 pub use self::program::{HostRequirements, Program};
-pub use self::provider::{Provider, ProviderName};
+pub use self::provider::{Price, Provider, ProviderName};
 pub use self::sandbox::Sandbox;
 pub use self::schema::json_schema;
 pub(crate) use self::secret::is_credential;

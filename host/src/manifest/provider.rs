@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::catalogue::{PROVIDER, SECRET};
+use super::catalogue::{PRICES, PROVIDER, SECRET};
 use super::entry::{Entry, Located};
 use super::json;
 use super::secret::{SecretSource, TextOrSecret, check_header};
@@ -53,16 +53,49 @@ pub struct Provider {
     pub api_key: Option<SecretSource>,
     /// Sent with every request, in the order of the file.
     pub headers: Vec<(String, TextOrSecret)>,
-    /// Merged into the JSON of every request, above what haft itself puts there.
+    /// Laid over the JSON of every request, objects key by key.
     pub extra_body: Map<String, Value>,
+    /// Whether answers come in pieces.
+    pub stream: bool,
     /// Tokens of one answer.
     pub max_tokens: Option<u32>,
+    /// Tokens that the model reads at once.
+    pub context_window: Option<u32>,
     /// For one answer, from request to last byte.
     pub timeout: Duration,
     /// Until the connection stands.
     pub connect_timeout: Duration,
+    /// Until a streamed answer begins.
+    pub first_byte_timeout: Duration,
+    /// Between two pieces of a streamed answer.
+    pub idle_timeout: Duration,
     /// Attempts after the first, where a failure may pass (429, 5xx, no connection).
     pub max_retries: u32,
+    /// What models cost, by their names.
+    pub prices: Vec<(String, Price)>,
+}
+
+/// What a model costs, in US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Price {
+    /// Tokens that it reads.
+    pub input: f64,
+    /// Tokens that it writes.
+    pub output: f64,
+    /// Tokens read from the prompt cache; `None`: as `input`.
+    pub cached: Option<f64>,
+    /// Tokens put into the prompt cache; `None`: as `input`.
+    pub stored: Option<f64>,
+}
+
+impl Price {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let section = entry.section(&PRICES)?;
+        let input = section.require("input", Entry::price);
+        let output = section.require("output", Entry::price);
+        let (cached, stored) = (section.get("cached", Entry::price), section.get("stored", Entry::price));
+        Some(Self { input: input?, output: output?, cached, stored })
+    }
 }
 
 impl ProviderName {
@@ -73,8 +106,12 @@ impl ProviderName {
 }
 
 impl Provider {
-    /// Five minutes: a model on the same machine may think that long.
-    pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
+    /// Ten minutes: what the vendors' own clients wait for one answer.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
+    /// Five minutes: a model on the same machine may read that long.
+    pub const DEFAULT_FIRST_BYTE_TIMEOUT: Duration = Duration::from_mins(5);
+    /// Two minutes: vendors send a sign of life every few seconds.
+    pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_mins(2);
     /// Ten seconds: any host that is up answers sooner.
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
     /// With waits that double, about as long as a short outage.
@@ -99,14 +136,24 @@ impl Provider {
             api_key: section.get("api_key", |entry| entry.secret(&SECRET)),
             headers: headers.unwrap_or_default(),
             extra_body: section.get("extra_body", json::object).unwrap_or_default(),
+            stream: section.get("stream", Entry::flag).unwrap_or(true),
             max_tokens: count("max_tokens", 1..=Self::MAX_MAX_TOKENS),
+            context_window: count("context_window", 1..=Self::MAX_MAX_TOKENS),
             timeout: time("timeout").unwrap_or(Self::DEFAULT_TIMEOUT),
+            first_byte_timeout: time("first_byte_timeout").unwrap_or(Self::DEFAULT_FIRST_BYTE_TIMEOUT),
+            idle_timeout: time("idle_timeout").unwrap_or(Self::DEFAULT_IDLE_TIMEOUT),
+            prices: section.get("prices", prices).unwrap_or_default(),
             connect_timeout: time("connect_timeout").unwrap_or(Self::DEFAULT_CONNECT_TIMEOUT),
             max_retries: count("max_retries", 0..=Self::MAX_MAX_RETRIES).unwrap_or(Self::DEFAULT_MAX_RETRIES),
             name: name?,
         };
         Some(read)
     }
+}
+
+fn prices(entry: &Entry<'_>) -> Option<Vec<(String, Price)>> {
+    let entries = entry.entries()?;
+    Some(entries.iter().filter_map(|(name, entry)| Some((name.value.clone(), Price::read(entry)?))).collect())
 }
 
 fn base_url(entry: &Entry<'_>) -> Option<String> {

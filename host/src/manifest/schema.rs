@@ -47,6 +47,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Word => json!({ "type": "string" }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Count { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Price => json!({ "type": "number", "minimum": 0 }),
         Kind::Size => quantity(units::SIZES),
         Kind::Time => quantity(units::TIMES),
         Kind::OneOf(names) => json!({ "enum": names() }),

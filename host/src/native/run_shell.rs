@@ -15,7 +15,6 @@ use self::wait::Wait;
 use super::deny::Denied;
 use crate::backend::{Backend, BackendError, MAX_COMMAND, Task};
 use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
-use crate::event::Event;
 use crate::limit::Limits;
 use crate::tool::{Context, Tool, ToolError};
 
@@ -128,8 +127,6 @@ impl Tool for RunShell {
             Wait::Usual => self.timeout,
             Wait::For(time) => time,
         };
-        // Only now: whoever is asked before a command runs is not to be kept waiting by a sign that it runs.
-        context.events.emit(|| Event::Working { call: call.id.clone(), what: command.to_owned() });
         self.waited(call, command, timeout, context).await.map_err(|error| failed(&error))
     }
 }

@@ -1,7 +1,7 @@
 //! Packages: finding, checking, installing and keeping other people's plugins. Runs none of their code.
 //!
 //! - [`PackageSource`]: where one comes from, parsed from what a person writes.
-//! - [`fetch`]: brings it to a temporary place, within bounds, with its digest.
+//! - [`fetch()`]: brings it to a temporary place, within bounds, with its digest.
 
 mod archive;
 mod bundle;

@@ -59,6 +59,11 @@ impl Places {
         self.state.join("journal")
     }
 
+    /// Where sessions are: below [`Self::state`].
+    pub fn sessions(&self) -> PathBuf {
+        self.state.join("sessions")
+    }
+
     /// Makes the directories that tools are granted by default, for this user alone.
     pub fn create(&self) -> io::Result<()> {
         create_private(&self.workspace)

@@ -1,6 +1,8 @@
 //! What a model is asked: a conversation whose every call has its answer, by construction.
 //! Knows no vendor's roles or shapes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::call::{ToolDef, ToolResult};
 
 use super::turn::{Reply, Wanted};
@@ -26,7 +28,8 @@ impl Ask<'_> {
 }
 
 /// One step of a conversation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Message {
     /// A person said this.
     User(String),
@@ -45,10 +48,25 @@ impl Message {
 
 /// A turn of the model with the answer to each of its calls. No vendor accepts a call without
 /// its answer, so there is no way to make one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub struct Exchange {
     reply: Reply,
     answers: Vec<ToolResult>,
+}
+
+/// An exchange as it was written down, by whomever.
+#[derive(Deserialize)]
+struct Written {
+    reply: Reply,
+    #[serde(default)]
+    answers: Vec<ToolResult>,
+}
+
+impl From<Written> for Exchange {
+    fn from(written: Written) -> Self {
+        Self::new(written.reply, written.answers)
+    }
 }
 
 impl Exchange {
@@ -89,6 +107,10 @@ mod tests {
                 Exchange::new(reply.clone(), (0..given).map(|n| ToolResult::success(n.to_string())));
             let answers: Vec<_> = exchange.answered().map(|(_, result)| result.is_error).collect();
             assert_eq!(answers, [given < 1, given < 2]);
+            let text = serde_json::to_string(&Message::Turn(exchange.clone())).unwrap();
+            assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), Message::Turn(exchange));
         }
+        let cut: Exchange = serde_json::from_value(serde_json::json!({ "reply": reply })).unwrap();
+        assert_eq!(cut.answered().count(), 2);
     }
 }

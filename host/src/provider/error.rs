@@ -41,6 +41,14 @@ pub enum Failure {
     /// The answer was not complete in time.
     #[error("no complete answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// Nothing came for too long.
+    #[error("{} for {} s", if *.began { "the answer stalled: nothing came" } else { "no answer began" }, .waited.as_secs_f64())]
+    Silent {
+        /// Whether a part of the answer had come.
+        began: bool,
+        /// How long haft waited.
+        waited: Duration,
+    },
     /// The connection broke in the middle of the answer.
     #[error("the answer broke off: {0}")]
     Interrupted(String),
@@ -66,6 +74,12 @@ pub enum Failure {
     /// The body is not what the vendor's format says.
     #[error("failed to parse response: {0}")]
     Malformed(String),
+    /// The model gave something that is no answer, by its vendor's own account.
+    #[error("the model's answer was unusable: {0}")]
+    Botched(String),
+    /// The vendor's filter does not let the conversation through to the model.
+    #[error("the prompt was blocked: {0}")]
+    Blocked(String),
     /// The body is well formed and holds no turn.
     #[error("empty response: {0}")]
     Empty(String),
@@ -75,12 +89,12 @@ impl Failure {
     /// Whether the same request may well succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Connect(_) => true,
+            Self::Connect(_) | Self::Interrupted(_) | Self::Botched(_) => true,
             Self::Status { status: code, body: text }
             | Self::Reported { code: Some(code), message: text } => {
                 // OpenAI's 429 for an account without credit: waiting does not fill it.
                 let lasting = text.contains("insufficient_quota") || *code == 501;
-                !lasting && (*code == 429 || (500..600).contains(code))
+                !lasting && (matches!(code, 408 | 429) || (500..600).contains(code))
             }
             _ => false,
         }
@@ -101,13 +115,33 @@ impl ProviderError {
                 "`SSL_CERT_FILE` names the certificates to trust instead of the system's".into()
             }
             Failure::TimedOut(_) => "`timeout` in `[provider]` gives it more time".into(),
-            Failure::Status { status: 401 | 403, .. } => "check `[provider] api_key`".into(),
-            Failure::Status { status: 404, .. } => {
-                "check `[provider] model` and `[provider] base_url`".into()
+            Failure::Silent { began: false, .. } => {
+                "`first_byte_timeout` in `[provider]` gives it more time".into()
+            }
+            Failure::Silent { began: true, .. } => "`idle_timeout` in `[provider]` gives it more time".into(),
+            Failure::Status { status, body: text }
+            | Failure::Reported { code: Some(status), message: text } => {
+                return self.hint_at(*status, text);
             }
             _ => return None,
         };
         Some(text)
+    }
+
+    /// The way out of what a server answered.
+    fn hint_at(&self, status: u16, text: &str) -> Option<String> {
+        let text = match status {
+            401 | 403 => "check `[provider] api_key`",
+            // Gemini answers so to a wrong key.
+            400 if text.contains("API key") || text.contains("API_KEY") => "check `[provider] api_key`",
+            400 | 422 if text.contains("stream") => "`stream = false` in `[provider]` asks for whole answers",
+            404 if self.provider == "ollama" => {
+                "`ollama pull` fetches a model, `ollama list` shows those there"
+            }
+            404 => "check `[provider] model` and `[provider] base_url`",
+            _ => return None,
+        };
+        Some(text.into())
     }
 }
 
@@ -168,6 +202,7 @@ fn reason(status: u16) -> &'static str {
         402 => " Payment Required",
         403 => " Forbidden",
         404 => " Not Found",
+        408 => " Request Timeout",
         413 => " Content Too Large",
         422 => " Unprocessable Content",
         429 => " Too Many Requests",
@@ -175,6 +210,7 @@ fn reason(status: u16) -> &'static str {
         502 => " Bad Gateway",
         503 => " Service Unavailable",
         504 => " Gateway Timeout",
+        529 => " Overloaded",
         _ => "",
     }
 }
@@ -214,13 +250,15 @@ mod tests {
     #[test]
     fn pl06_only_rate_limits_server_errors_and_connections_are_worth_another_try() {
         let status = |status| Failure::Status { status, body: String::new() };
-        for code in [429, 500, 502, 503, 504, 529] {
+        for code in [408, 429, 500, 502, 503, 504, 529] {
             assert!(status(code).is_transient(), "{code}");
         }
         for code in [302, 400, 401, 403, 404, 413, 422, 501] {
             assert!(!status(code).is_transient(), "{code}");
         }
         assert!(Failure::Connect("refused".into()).is_transient());
+        assert!(Failure::Interrupted("reset".into()).is_transient());
+        assert!(!Failure::Silent { began: true, waited: Duration::from_secs(1) }.is_transient());
         assert!(!Failure::TimedOut(Duration::from_secs(1)).is_transient());
         assert!(!Failure::Status { status: 429, body: "insufficient_quota: …".into() }.is_transient());
     }
@@ -237,5 +275,11 @@ mod tests {
         let missing = error(Failure::MissingKey { variable: "OPENAI_API_KEY" }, 0);
         assert!(missing.hint().unwrap().contains("api_key = { env = \"OPENAI_API_KEY\" }"));
         assert_eq!(error(Failure::Empty("x".into()), 1).hint(), None);
+        let wrong =
+            error(Failure::Status { status: 400, body: "API key not valid (INVALID_ARGUMENT)".into() }, 1);
+        assert_eq!(wrong.hint().unwrap(), "check `[provider] api_key`");
+        let silent = error(Failure::Silent { began: true, waited: Duration::from_secs(2) }, 1);
+        assert!(silent.to_string().ends_with("the answer stalled: nothing came for 2 s"), "{silent}");
+        assert!(silent.hint().unwrap().contains("idle_timeout"));
     }
 }

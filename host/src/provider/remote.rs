@@ -1,32 +1,27 @@
 //! Talks to a provider over HTTP: the only home of the HTTP client. Knows no vendor's format
 //! and never lets a key into an error, a log or a redirect.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+mod answer;
+mod client;
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, Request, Response, Url};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt;
-use secrecy::ExposeSecret;
-use serde_json::Value;
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, Request, Url};
+use serde_json::{Map, Value};
 
+use self::answer::{Answer, Miss};
+pub(crate) use self::client::tls;
+use self::client::{below, client, headers, parse_base};
+use super::dialect::{Dialect, Framing, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
-use super::retry::{Retry, retry_after};
-use super::{Ask, Dialect, Provider, ProviderKind, ProviderSettings, Timeouts, Turn};
+use super::merge::lay_over;
+use super::reading::Reading;
+use super::retry::Retry;
+use super::{Ask, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body};
 use crate::event::{Event, Events};
 use crate::secret::Redactor;
-
-/// 16 MiB: a turn of the longest output that any model has is a tenth of that.
-const MAX_BODY: usize = 16 << 20;
-/// 64 KiB of an error's body are read: its message is at the start.
-const MAX_ERROR_BODY: usize = 64 << 10;
-/// Without a sign of life for a minute a router forgets a connection on which a slow model thinks.
-const KEEPALIVE: Duration = Duration::from_mins(1);
-/// Names haft to the server.
-const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
 /// A provider behind HTTP that speaks `D`.
 pub(super) struct Remote<D> {
@@ -38,21 +33,12 @@ pub(super) struct Remote<D> {
     /// The same values as in the headers, to keep them out of messages.
     redactor: Redactor,
     model: String,
+    model_fast: String,
+    terms: Terms,
     timeouts: Timeouts,
     retry: Retry,
-    extra: serde_json::Map<String, Value>,
-}
-
-/// An attempt that failed, and how long the server wants to be left alone.
-struct Miss {
-    failure: Failure,
-    retry_after: Option<Duration>,
-}
-
-impl From<Failure> for Miss {
-    fn from(failure: Failure) -> Self {
-        Self { failure, retry_after: None }
-    }
+    extra: Map<String, Value>,
+    prices: BTreeMap<String, Prices>,
 }
 
 impl<D: Dialect> Remote<D> {
@@ -62,7 +48,8 @@ impl<D: Dialect> Remote<D> {
         dialect: D,
         settings: ProviderSettings,
     ) -> Result<Self, SettingsError> {
-        if settings.model.trim().is_empty() {
+        let model_fast = settings.model_fast.clone().unwrap_or_else(|| settings.model.clone());
+        if settings.model.trim().is_empty() || model_fast.trim().is_empty() {
             return Err(SettingsError::NoModel);
         }
         if let Some(key) = settings.extra.keys().find(|key| dialect.reserved().contains(&key.as_str())) {
@@ -73,6 +60,12 @@ impl<D: Dialect> Remote<D> {
         let headers = headers(&dialect, &settings)?;
         let redactor = Redactor::default();
         redactor.add(settings.api_key.iter().chain(settings.headers.iter().map(|(_, value)| value)));
+        let terms = Terms {
+            stream: settings.stream,
+            max_tokens: settings.max_tokens,
+            context_window: settings.context_window,
+            is_vendor: is_vendor(kind, &base),
+        };
         Ok(Self {
             kind,
             dialect,
@@ -81,94 +74,81 @@ impl<D: Dialect> Remote<D> {
             headers,
             redactor,
             model: settings.model,
+            model_fast,
+            terms,
             timeouts: settings.timeouts,
             retry: settings.retry,
             extra: settings.extra,
+            prices: settings.prices,
         })
     }
 
-    /// Sends the request that `make` makes until it succeeds or is not worth another try.
-    async fn send<T>(
-        &self,
-        request: Request,
-        read: impl Fn(&[u8]) -> Result<T, Failure> + Sync,
-    ) -> Result<T, ProviderError> {
-        self.require_key()?;
-        let mut attempts = 1;
-        loop {
-            // The body is in memory, so there is always a copy.
-            let Some(request) = request.try_clone() else {
-                return Err(self.error(Failure::Connect("the request cannot be repeated".into()), attempts));
-            };
-            let miss = match self.attempt(request).await.and_then(|body| Ok(read(&body)?)) {
-                Ok(value) => return Ok(value),
-                Err(miss) => miss,
-            };
-            let Some(delay) = self.retry.delay(attempts, &miss.failure, miss.retry_after) else {
-                return Err(self.error(miss.failure, attempts));
-            };
-            tracing::info!("{}; trying again in {delay:.1?}", self.error(miss.failure, attempts));
-            tokio::time::sleep(delay).await;
-            attempts += 1;
+    /// Sends the request for a turn once, and reads the answer.
+    async fn ask_once(&self, request: Option<Request>, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
+        let mut answer = self.send(request).await?;
+        if self.terms.stream && self.is_streamed(&answer) {
+            return self.stream(&mut answer, ask, events).await;
+        }
+        let body = answer.whole().await.map_err(|failure| self.cleaned(failure))?;
+        let turn = self.decode(ask, &body)?;
+        if !turn.reply.text.is_empty() {
+            events.emit(|| Event::Said(turn.reply.text.clone()));
+        }
+        Ok(turn)
+    }
+
+    /// Reads a streamed answer, and tells it as it comes.
+    async fn stream(&self, answer: &mut Answer, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
+        let mut reading = Reading::new(&self.dialect, &self.redactor, events);
+        while !reading.is_over() {
+            match answer.piece().await {
+                Ok(Some(piece)) => reading.take(&piece)?,
+                Ok(None) => break,
+                // The last word was said; that the connection did not end well changes nothing.
+                Err(_) if reading.is_complete() => break,
+                Err(failure) => return Err(self.cleaned(failure).into()),
+            }
+        }
+        let body = reading.finish()?;
+        Ok(self.decode_value(ask, body)?)
+    }
+
+    /// Whether the answer comes in pieces. Servers that cannot send whole bodies of JSON, and say so.
+    fn is_streamed(&self, answer: &Answer) -> bool {
+        let is = |kind| answer.media_type().is_some_and(|media_type| media_type.contains(kind));
+        match self.dialect.framing() {
+            Framing::Lines => true,
+            Framing::Events => !is("json") && !is("html") && answer.media_type().is_some(),
         }
     }
 
-    /// Sends a request once and reads the whole body of a successful answer.
-    async fn attempt(&self, request: Request) -> Result<Vec<u8>, Miss> {
-        let response = self.client.execute(request).await.map_err(|error| self.unanswered(&error))?;
-        if !response.status().is_success() {
-            return Err(self.refused(response).await);
+    /// Sends a request once; what comes back is a success.
+    async fn send(&self, request: Option<Request>) -> Result<Answer, Miss> {
+        // The body is in memory, so there is always a copy.
+        let request = request.ok_or_else(|| Failure::Connect("the request cannot be repeated".into()))?;
+        let answer = Answer::to(&self.client, request, self.timeouts, self.terms.stream).await;
+        let answer = answer.map_err(|failure| self.cleaned(failure))?;
+        match answer.refusal().await {
+            Ok(answer) => Ok(answer),
+            Err(Miss { failure, retry_after }) => Err(Miss { failure: self.cleaned(failure), retry_after }),
         }
-        if response.content_length().is_some_and(|length| length > MAX_BODY as u64) {
-            return Err(Failure::TooLarge(MAX_BODY).into());
-        }
-        let (body, complete) = read(response, MAX_BODY).await.map_err(|error| self.broken(&error))?;
-        if complete { Ok(body) } else { Err(Failure::TooLarge(MAX_BODY).into()) }
     }
 
-    /// What a status that is not success says.
-    async fn refused(&self, response: Response) -> Miss {
-        let status = response.status().as_u16();
-        let header = |name| response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        let retry_after = header("retry-after").and_then(|value| retry_after(value, SystemTime::now()));
-        // Following would hand the key and the conversation to whoever is named.
-        let target =
-            header("location").map(|target| format!("redirected to `{target}`, which haft does not follow"));
-        let text = match target.filter(|_| (300..400).contains(&status)) {
-            Some(text) => text,
-            None => read(response, MAX_ERROR_BODY).await.map(|(body, _)| explain(&body)).unwrap_or_default(),
+    /// Waits after attempt number `attempt`, or says that there is to be no other.
+    async fn wait(&self, attempt: u32, miss: Miss, events: &Events) -> Result<(), ProviderError> {
+        let Some(delay) = self.retry.delay(attempt, &miss.failure, miss.retry_after) else {
+            return Err(self.error(miss.failure, attempt));
         };
-        Miss { failure: Failure::Status { status, body: self.clean(&text) }, retry_after }
-    }
-
-    /// There was no answer.
-    fn unanswered(&self, error: &reqwest::Error) -> Failure {
-        // The limit for connecting reports itself as both; it is the other that means "too slow".
-        if error.is_timeout() && !error.is_connect() {
-            return Failure::TimedOut(self.timeouts.total);
-        }
-        let text = self.clean(&chain(error));
-        // The client hands on what `rustls` says as text only.
-        if text.contains("invalid peer certificate") {
-            Failure::Untrusted(text)
-        } else {
-            Failure::Connect(text)
-        }
-    }
-
-    /// The answer broke off.
-    fn broken(&self, error: &reqwest::Error) -> Failure {
-        if error.is_timeout() {
-            return Failure::TimedOut(self.timeouts.total);
-        }
-        Failure::Interrupted(self.clean(&chain(error)))
+        let error = self.error(miss.failure, attempt);
+        tracing::info!("{error}; trying again in {delay:.1?}");
+        events.emit(|| Event::Retrying { reason: error.to_string(), delay });
+        tokio::time::sleep(delay).await;
+        Ok(())
     }
 
     fn require_key(&self) -> Result<(), ProviderError> {
-        let vendor = Url::parse(self.kind.base_url).ok();
-        let is_vendor = vendor.is_some_and(|vendor| vendor.host_str() == self.base.host_str());
         let (name, _) = self.dialect.key_header("");
-        if is_vendor && !self.headers.contains_key(name) {
+        if self.kind.needs_key && self.terms.is_vendor && !self.headers.contains_key(name) {
             return Err(self.error(Failure::MissingKey { variable: self.kind.key_variable }, 0));
         }
         Ok(())
@@ -183,9 +163,54 @@ impl<D: Dialect> Remote<D> {
         request
     }
 
-    /// A foreign text without secrets, bounded: some servers repeat the key that they refuse.
-    fn clean(&self, text: &str) -> String {
-        excerpt(&self.redactor.redact(text))
+    /// The request for a turn.
+    fn asking(&self, ask: &Ask<'_>) -> Request {
+        let mut body = self.dialect.request(ask, &self.terms);
+        lay_over(&mut body, &self.extra);
+        let path = self.dialect.path(ask.model, self.terms.stream);
+        let mut request = self.request(Method::POST, &path, Some(&Value::Object(body)));
+        if let Some((key, value)) = self.dialect.query(self.terms.stream) {
+            request.url_mut().query_pairs_mut().append_pair(key, value);
+        }
+        request
+    }
+
+    /// A turn with what it cost, where that is known.
+    fn priced(&self, mut turn: Turn, ask: &Ask<'_>) -> Turn {
+        let prices = self.prices.get(ask.model).or_else(|| self.prices.get(&turn.model));
+        let cost = prices.map(|prices| prices.cost(&turn.usage));
+        turn.usage.cost = cost.or(turn.usage.cost);
+        turn
+    }
+
+    /// The dialect's reading, with no secret in what it complains of.
+    fn decode(&self, ask: &Ask<'_>, bytes: &[u8]) -> Result<Turn, Failure> {
+        let read = |bytes: &[u8]| self.dialect.decode(ask, body::parse(bytes)?);
+        read(bytes).or_else(|_| {
+            // Complaints quote the beginning of something: what they leave of a key would no
+            // longer be recognised, so they are made again about a body without keys.
+            read(self.redactor.redact(&String::from_utf8_lossy(bytes)).as_bytes())
+        })
+    }
+
+    /// The same for a body that was put together already.
+    fn decode_value(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        if self.redactor.redact(&body.to_string()) == body.to_string() {
+            return self.dialect.decode(ask, body);
+        }
+        self.decode(ask, body.to_string().as_bytes())
+    }
+
+    /// A failure with a foreign text without secrets, bounded: some servers repeat the key that they refuse.
+    fn cleaned(&self, failure: Failure) -> Failure {
+        let clean = |text: String| excerpt(&self.redactor.redact(&text));
+        match failure {
+            Failure::Connect(text) => Failure::Connect(clean(text)),
+            Failure::Untrusted(text) => Failure::Untrusted(clean(text)),
+            Failure::Interrupted(text) => Failure::Interrupted(clean(text)),
+            Failure::Status { status, body } => Failure::Status { status, body: clean(body) },
+            other => other,
+        }
     }
 
     fn error(&self, failure: Failure, attempts: u32) -> ProviderError {
@@ -193,6 +218,12 @@ impl<D: Dialect> Remote<D> {
         endpoint.set_query(None);
         ProviderError { provider: self.kind.name, endpoint: endpoint.into(), attempts, failure }
     }
+}
+
+/// Whether `base` is where the vendor itself is.
+fn is_vendor(kind: &ProviderKind, base: &Url) -> bool {
+    let vendor = Url::parse(kind.base_url).ok();
+    vendor.is_some_and(|vendor| vendor.host_str() == base.host_str())
 }
 
 #[async_trait]
@@ -205,156 +236,37 @@ impl<D: Dialect> Provider for Remote<D> {
         &self.model
     }
 
+    fn model_fast(&self) -> &str {
+        &self.model_fast
+    }
+
     async fn turn(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
-        let mut body = self.dialect.request(ask);
-        body.extend(self.extra.clone());
-        let request = self.request(Method::POST, self.dialect.path(), Some(&Value::Object(body)));
-        let turn = self.send(request, |body| self.decode(ask, body)).await?;
-        if !turn.reply.text.is_empty() {
-            events.emit(|| Event::Said(turn.reply.text.clone()));
+        self.require_key()?;
+        let request = self.asking(ask);
+        let mut attempt = 1;
+        loop {
+            match self.ask_once(request.try_clone(), ask, events).await {
+                Ok(turn) => return Ok(self.priced(turn, ask)),
+                Err(miss) => self.wait(attempt, miss, events).await?,
+            }
+            attempt += 1;
         }
-        Ok(turn)
     }
 
     async fn check(&self) -> Result<(), ProviderError> {
+        self.require_key()?;
         let request = self.request(Method::GET, self.dialect.models_path(), None);
-        match self.send(request, |_| Ok(())).await {
-            // A server without a list of models is there all the same.
-            Err(ProviderError { failure: Failure::Status { status: 404 | 405, .. }, .. }) => Ok(()),
-            checked => checked,
+        let mut attempt = 1;
+        loop {
+            match self.send(request.try_clone()).await {
+                Ok(_) => return Ok(()),
+                // A server without a list of models is there all the same.
+                Err(miss) if miss.is_without_list() => return Ok(()),
+                Err(miss) => self.wait(attempt, miss, &Events::none()).await?,
+            }
+            attempt += 1;
         }
     }
-}
-
-impl<D: Dialect> Remote<D> {
-    /// The dialect's reading, with no secret in what it complains of.
-    fn decode(&self, ask: &Ask<'_>, body: &[u8]) -> Result<Turn, Failure> {
-        self.dialect.decode(ask, body).or_else(|_| {
-            // Complaints quote the beginning of something: what they leave of a key would no
-            // longer be recognised, so they are made again about a body without keys.
-            self.dialect.decode(ask, self.redactor.redact(&String::from_utf8_lossy(body)).as_bytes())
-        })
-    }
-}
-
-/// Reads a body up to `limit` bytes, and says whether that was all of it.
-async fn read(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        let room = limit - body.len();
-        body.extend(chunk.iter().take(room));
-        if chunk.len() > room {
-            return Ok((body, false));
-        }
-    }
-    Ok((body, true))
-}
-
-/// What an error's body says: the message that vendors put in one of these places, with its
-/// code, or else all of it.
-fn explain(body: &[u8]) -> String {
-    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-    let text = |path: &str| parsed.pointer(path).and_then(Value::as_str);
-    let message = ["/error/message", "/error", "/message", "/detail"].iter().find_map(|path| text(path));
-    match (message, text("/error/code").or_else(|| text("/error/type"))) {
-        (Some(message), Some(code)) => format!("{message} ({code})"),
-        (Some(message), None) => message.to_owned(),
-        (None, _) if body.is_empty() => "(no body)".into(),
-        (None, _) => String::from_utf8_lossy(body).into_owned(),
-    }
-}
-
-/// The causes of an error. The client's own words say only that there was one, and carry the URL.
-fn chain(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    let texts: Vec<_> =
-        causes.map(ToString::to_string).filter(|text| !text.starts_with("client error")).collect();
-    if texts.is_empty() { "no answer".into() } else { texts.join(": ") }
-}
-
-fn parse_base(text: &str) -> Result<Url, SettingsError> {
-    let wrong = |reason: &str| SettingsError::BaseUrl(reason.to_owned());
-    let url = Url::parse(text.trim()).map_err(|error| wrong(&format!("is not a URL: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong(&format!("starts with `{}:`; expected `http://` or `https://`", url.scheme())));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("holds a user name or password; use `api_key` or `headers`"));
-    }
-    Ok(url)
-}
-
-/// `path` below `base`, whose query stays (some gateways want their version there).
-fn below(base: &Url, path: &str) -> Url {
-    let mut url = base.clone();
-    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
-    url
-}
-
-fn headers<D: Dialect>(dialect: &D, settings: &ProviderSettings) -> Result<HeaderMap, SettingsError> {
-    let mut headers = HeaderMap::new();
-    headers.insert("content-type", HeaderValue::from_static("application/json"));
-    headers.insert("accept", HeaderValue::from_static("application/json"));
-    if let Some(key) =
-        settings.api_key.as_ref().map(|key| key.expose_secret().trim()).filter(|key| !key.is_empty())
-    {
-        let (name, value) = dialect.key_header(key);
-        headers.insert(name, sensitive(&value).ok_or(SettingsError::ApiKey)?);
-    }
-    for (name, value) in &settings.headers {
-        let wrong = |reason| SettingsError::Header { name: name.clone(), reason };
-        let header = HeaderName::try_from(name).map_err(|_| wrong("its name is not one"))?;
-        headers
-            .insert(header, sensitive(value.expose_secret()).ok_or_else(|| wrong("its value is not one"))?);
-    }
-    Ok(headers)
-}
-
-/// A header's value that the client keeps out of its own logs.
-fn sensitive(value: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(value).ok()?;
-    value.set_sensitive(true);
-    Some(value)
-}
-
-fn client(base: &Url, timeouts: Timeouts) -> Result<Client, SettingsError> {
-    let failed = |error: rustls::Error| SettingsError::Tls(error.to_string());
-    let mut builder = Client::builder()
-        .user_agent(USER_AGENT)
-        .tls_backend_preconfigured(tls(base.scheme() == "https").map_err(failed)?)
-        .redirect(reqwest::redirect::Policy::none())
-        // `Retry` decides, in one place.
-        .retry(reqwest::retry::never())
-        .connect_timeout(timeouts.connect)
-        .timeout(timeouts.total)
-        .tcp_keepalive(KEEPALIVE);
-    // Proxies of the environment serve for the world outside; this machine is not there.
-    if is_loopback(base) {
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(|error| SettingsError::Tls(chain(&error)))
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
-/// TLS with the system's certificates, or, where only plain HTTP is spoken, with none: a local
-/// server must work on a machine that has none installed.
-pub(crate) fn tls(secure: bool) -> Result<ClientConfig, rustls::Error> {
-    // Handed over, not installed: a process-wide provider is the embedding program's to choose.
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
-    let builder = if secure {
-        builder.with_platform_verifier()?
-    } else {
-        builder.with_root_certificates(RootCertStore::empty())
-    };
-    let mut config = builder.with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
 }
 
 #[cfg(test)]

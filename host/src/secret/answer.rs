@@ -34,7 +34,8 @@ impl Redactor {
         ToolResult { content: self.redact_owned(content), is_error, attachments, structured }
     }
 
-    fn clean(&self, value: &mut Value) {
+    /// Takes the secrets out of every text of `value`.
+    pub fn clean(&self, value: &mut Value) {
         if self.is_empty() {
             return;
         }

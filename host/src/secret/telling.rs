@@ -22,6 +22,7 @@ struct Streams {
     stdout: Stream,
     stderr: Stream,
     said: Stream,
+    thought: Stream,
 }
 
 impl Telling {
@@ -31,7 +32,7 @@ impl Telling {
             return Self { to: to.clone(), events: to.clone(), streams: None };
         }
         let stream = || Stream::new(redactor.clone());
-        let streams = Streams { stdout: stream(), stderr: stream(), said: stream() };
+        let streams = Streams { stdout: stream(), stderr: stream(), said: stream(), thought: stream() };
         let streams = Arc::new(Mutex::new(streams));
         let (redactor, own, next) = (redactor.clone(), streams.clone(), to.clone());
         let events = Events::to(move |event| {
@@ -59,6 +60,7 @@ impl Telling {
         };
         tell(streams.stdout.finish(), |call, chunk| Event::Stdout { call, chunk });
         tell(streams.stderr.finish(), |call, chunk| Event::Stderr { call, chunk });
+        tell(streams.thought.finish(), |_, text| Event::Thought(text));
         tell(streams.said.finish(), |_, text| Event::Said(text));
     }
 }
@@ -70,9 +72,17 @@ impl Streams {
         let text = |text: &str| redactor.redact(text).into_owned();
         Some(match event {
             // What a plugin is called is no secret.
-            Event::Compiling { .. } | Event::Compiled { .. } => event.clone(),
+            Event::Compiling { .. } | Event::Compiled { .. } | Event::Trimmed { .. } => event.clone(),
+            Event::Running { call } => Event::Running { call: text(call) },
             Event::Asked { model } => Event::Asked { model: text(model) },
             Event::Said(piece) => Event::Said(some(self.said.push(piece))?),
+            Event::Thought(piece) => Event::Thought(some(self.thought.push(piece))?),
+            Event::Retrying { reason, delay } => {
+                // What was held back is void with the rest.
+                self.said.finish();
+                self.thought.finish();
+                Event::Retrying { reason: text(reason), delay: *delay }
+            }
             Event::Started(call) => Event::Started(redactor.call(call)),
             Event::Stdout { call, chunk } => {
                 Event::Stdout { call: call.clone(), chunk: some(self.stdout.push(chunk))? }
@@ -80,7 +90,6 @@ impl Streams {
             Event::Stderr { call, chunk } => {
                 Event::Stderr { call: call.clone(), chunk: some(self.stderr.push(chunk))? }
             }
-            Event::Working { call, what } => Event::Working { call: call.clone(), what: text(what) },
             Event::Info { call, message } => Event::Info { call: call.clone(), message: text(message) },
             Event::Progress { call, done, total, message } => {
                 let message = text(message);
@@ -100,6 +109,8 @@ impl Streams {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use secrecy::SecretString;
 
     use super::*;
@@ -118,10 +129,14 @@ mod tests {
         telling.events().emit(|| Event::Info { call: "1".into(), message: "sk-4711-0815!".into() });
         telling.events().emit(|| stdout("11-08"));
         telling.events().emit(|| stdout("15 b sk-"));
+        telling.events().emit(|| Event::Said("sk-4711".into()));
+        telling.events().emit(|| Event::Retrying { reason: "sk-4711-0815?".into(), delay: Duration::ZERO });
+        telling.events().emit(|| Event::Thought("sk-4711-08".into()));
+        telling.events().emit(|| Event::Thought("15 hm".into()));
         telling.finish("1");
         let heard = format!("{:?}", heard.lock().unwrap());
         assert!(!heard.contains("4711"), "{heard}");
-        for part in ["\"a \"", "\"***!\"", "\"*** b \"", "\"sk-\""] {
+        for part in ["\"a \"", "\"***!\"", "\"*** b \"", "\"sk-\"", "\"***?\"", "\"*** hm\""] {
             assert!(heard.contains(part), "{part}: {heard}");
         }
     }

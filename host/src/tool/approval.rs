@@ -1,12 +1,14 @@
 //! Asking a person before a tool runs. A question shows all that would run, made safe to look at;
 //! nothing but a person's yes is taken for one.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::{Keep, clip};
 
@@ -26,6 +28,8 @@ pub struct Question {
 pub enum Decision {
     /// A person said yes.
     Approved,
+    /// A person said yes to this and every further call of the tool in this session.
+    Always,
     /// A person said no, or something that is no yes.
     Denied,
     /// No person answered; why, as the end of a sentence.
@@ -39,9 +43,13 @@ pub trait Approver: Send + Sync {
     async fn ask(&self, question: &Question) -> Decision;
 }
 
-/// Whom a session asks; nobody by default. Clones ask the same person.
+/// Whom a session asks; nobody by default. Clones ask the same person, who says `always` to all of them.
 #[derive(Clone, Default)]
-pub struct Approvals(Option<Arc<dyn Approver>>);
+pub struct Approvals {
+    approver: Option<Arc<dyn Approver>>,
+    /// The tools that a person has allowed for the session, by name.
+    always: Arc<watch::Sender<BTreeSet<String>>>,
+}
 
 /// That a tool needs a person's approval, as program.toml says.
 pub struct Approval {
@@ -65,17 +73,53 @@ const MAX_QUESTION: usize = 20_000;
 impl Approvals {
     /// Asks `approver`.
     pub fn by(approver: impl Approver + 'static) -> Self {
-        Self(Some(Arc::new(approver)))
+        Self { approver: Some(Arc::new(approver)), always: Arc::default() }
+    }
+
+    /// Allows every further call of the tool with the name that models see.
+    pub fn allow(&self, tool: impl Into<String>) {
+        self.always.send_modify(|always| {
+            always.insert(tool.into());
+        });
+    }
+
+    /// Takes that back; whether there was anything to take back.
+    pub fn withdraw(&self, tool: &str) -> bool {
+        self.always.send_if_modified(|always| always.remove(tool))
+    }
+
+    /// The tools that are allowed for the session.
+    pub fn allowed(&self) -> Vec<String> {
+        self.always.borrow().iter().cloned().collect()
+    }
+
+    /// Ends as soon as `tool` is allowed for the session: also while a question about it is waiting its turn.
+    async fn is_allowed(&self, tool: &str) {
+        let mut always = self.always.subscribe();
+        // The sender lives as long as `self`.
+        let _ = always.wait_for(|always| always.contains(tool)).await;
     }
 
     pub(super) async fn ask(&self, question: &Question) -> Decision {
-        let Some(approver) = &self.0 else {
+        tokio::select! {
+            biased;
+            () = self.is_allowed(&question.tool) => Decision::Always,
+            decision = self.question(question) => decision,
+        }
+    }
+
+    async fn question(&self, question: &Question) -> Decision {
+        let Some(approver) = &self.approver else {
             return Decision::Unasked("there is nobody to ask".into());
         };
         let answered = tokio::time::timeout(PATIENCE, approver.ask(question)).await;
-        answered.unwrap_or_else(|_| {
+        let decision = answered.unwrap_or_else(|_| {
             Decision::Unasked(format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60))
-        })
+        });
+        if decision == Decision::Always {
+            self.allow(&question.tool);
+        }
+        decision
     }
 }
 
@@ -117,7 +161,7 @@ fn reorders(c: char) -> bool {
 
 impl std::fmt::Debug for Approvals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Approvals").field(&self.0.is_some()).finish()
+        f.debug_tuple("Approvals").field(&self.approver.is_some()).finish()
     }
 }
 

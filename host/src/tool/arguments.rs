@@ -75,9 +75,36 @@ fn describe(error: &jsonschema::ValidationError<'_>) -> String {
         Kind::Required { property } => {
             format!("`{}` is required", property.as_str().unwrap_or_default())
         }
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => return alternatives(error, context),
         _ => shorten(error.to_string()),
     };
     if place.is_empty() { message } else { format!("at `{place}`: {message}") }
+}
+
+/// What is wrong by the alternatives that were most likely meant: not those of another type, then not
+/// those of another tag.
+fn alternatives(
+    error: &jsonschema::ValidationError<'_>,
+    branches: &[Vec<jsonschema::ValidationError<'_>>],
+) -> String {
+    let distance = |branch: &[jsonschema::ValidationError<'_>]| {
+        branch.iter().map(|inner| misses(error, inner)).max().unwrap_or(2)
+    };
+    let nearest = branches.iter().map(|branch| distance(branch)).min();
+    let meant = branches.iter().filter(|branch| Some(distance(branch)) == nearest).take(MAX_MISTAKES);
+    let texts: Vec<String> =
+        meant.map(|branch| branch.iter().map(describe).collect::<Vec<_>>().join("; ")).collect();
+    shorten(texts.join(", or "))
+}
+
+/// How far a mistake says that its alternative was not meant.
+fn misses(outer: &jsonschema::ValidationError<'_>, inner: &jsonschema::ValidationError<'_>) -> u8 {
+    use jsonschema::error::ValidationErrorKind as Kind;
+    match inner.kind() {
+        Kind::Type { .. } if inner.instance_path() == outer.instance_path() => 2,
+        Kind::Enum { .. } | Kind::Constant { .. } => 1,
+        _ => 0,
+    }
 }
 
 fn shorten(text: String) -> String {
@@ -120,6 +147,22 @@ mod tests {
         assert_eq!(check(&schema, &json!({ "path": 1 })), "at `/path`: 1 is not of type \"string\"");
         assert!(check(&schema, &json!({ "path": "x", "lines": [1, "2"] })).starts_with("at `/lines/1`: "));
         assert!(check(&schema, &json!({ "path": "x", "pth": 1 })).contains("'pth'"));
+    }
+
+    #[test]
+    fn of_alternatives_the_one_meant_is_told() {
+        let tag = |tag: &str, val: Value| json!({ "type": "object", "properties": { "tag": { "enum": [tag] }, "val": val } });
+        let schema = json!({ "type": "object", "properties": {
+            "n": { "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": "^[0-9]+$" }] },
+            "v": { "oneOf": [tag("a", json!({ "type": "string" })), tag("b", json!({ "type": "integer" }))] },
+        } });
+        assert_eq!(check(&schema, &json!({ "n": -1 })), "at `/n`: -1 is less than the minimum of 0");
+        assert!(check(&schema, &json!({ "n": "x" })).starts_with("at `/n`: \"x\" does not match"));
+        assert!(check(&schema, &json!({ "n": null })).contains("\"integer\", or at `/n`"));
+        assert_eq!(
+            check(&schema, &json!({ "v": { "tag": "b", "val": "c" } })),
+            "at `/v/val`: \"c\" is not of type \"integer\""
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::approval::{Approval, Approvals, Decision};
 use super::budget::Offered;
 use super::search;
 use super::watch::Watch;
-use super::{Context, Notes, Schema, SchemaError, Tool, ToolError};
+use super::{Context, Ledger, Notes, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
@@ -58,6 +58,8 @@ pub struct Session {
     pub journal: Journal,
     /// Who is asked where a tool needs a person's approval.
     pub approvals: Approvals,
+    /// Where calls are written down before they run.
+    pub ledger: Ledger,
 }
 
 /// Two tools of one name.
@@ -246,12 +248,19 @@ impl Entry {
             watch.notes().decision(|| format!("refused: {refusal}"));
             return Err(Turned::Away(Box::new(ToolResult::error(refusal.to_string()))));
         }
-        let Some(approval) = &self.approval else { return Ok(()) };
-        tokio::select! {
-            biased;
-            () = session.cancel.cancelled() => Err(Turned::Wrong(self.cancelled())),
-            decision = self.ask(approval, call, session) => self.decided(approval, decision, watch.notes()),
+        if let Some(approval) = &self.approval {
+            tokio::select! {
+                biased;
+                () = session.cancel.cancelled() => return Err(Turned::Wrong(self.cancelled())),
+                decision = self.ask(approval, call, session) => self.decided(approval, decision, watch.notes())?,
+            }
         }
+        session.ledger.enter(call).map_err(|error| {
+            let text = format!("the call was not run: it cannot be written down: {error}");
+            Turned::Away(Box::new(ToolResult::error(text)))
+        })?;
+        watch.runs();
+        Ok(())
     }
 
     async fn ask(&self, approval: &Approval, call: &ToolCall, session: &Session) -> Decision {
@@ -263,6 +272,10 @@ impl Entry {
         match decision {
             Decision::Approved => {
                 notes.decision(|| "approved by a person".into());
+                Ok(())
+            }
+            Decision::Always => {
+                notes.decision(|| "approved by a person, as every call of the tool in this session".into());
                 Ok(())
             }
             Decision::Denied => {

@@ -46,6 +46,11 @@ impl<'a> Watch<'a> {
         Self { session, call, telling: Telling::new(redactor, events), notes, noting, begun }
     }
 
+    /// Tells that the tool runs from now on.
+    pub(super) fn runs(&self) {
+        self.session.events.emit_of_call(|| Event::Running { call: self.call.id.clone() });
+    }
+
     /// Where the tool tells what happens.
     pub(super) fn events(&self) -> &Events {
         self.telling.events()

@@ -6,7 +6,10 @@
 
 def swapped_link():
     os.mkdir("real")
-    stop = time.monotonic() + 0.1
+    # On a busy machine two threads take turns seldom: they are given more turns, and more time until
+    # one of the writes has got out.
+    sys.setswitchinterval(0.00001)
+    stop = time.monotonic() + 0.5
 
     def swap():
         while time.monotonic() < stop:
@@ -16,7 +19,7 @@ def swapped_link():
 
     os.symlink("real", "spot")
     threading.Thread(target=swap, daemon=True).start()
-    while time.monotonic() < stop:
+    while time.monotonic() < stop and not os.path.exists(O + "/new"):
         try:
             write("spot/new")
         except OSError:

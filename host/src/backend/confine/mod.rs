@@ -51,8 +51,9 @@ const MAX_AGE: Duration = Duration::from_mins(5);
 
 /// Runs what this process was started as, if that is a part of the sandbox: the helper, or the one
 /// who tries to get out of it. To be asked first thing in `main`, before there is a second thread;
-/// `None` where it is an ordinary start.
+/// `None` where it is an ordinary start. A program that never asks starts no helper of its own kind.
 pub fn entry() -> Option<ExitCode> {
+    program::is_able();
     helper::entry().or_else(selftest::entry)
 }
 
@@ -228,7 +229,8 @@ impl Confiner {
         }
         if self.state(|state| state.proven) {
             // What failed before the command was started is told in the place of its end.
-            return Session::start(&self.program(&policy), &policy).map_err(ConfineError::Failed);
+            let started = self.program(&policy).and_then(|program| Session::start(&program, &policy));
+            return started.map_err(ConfineError::Failed);
         }
         Ok(self.started(grant).await?.0)
     }
@@ -267,13 +269,13 @@ impl Confiner {
     }
 
     async fn start_one(&self, policy: &Policy) -> Result<Session, Unready> {
-        let mut session = Session::start(&self.program(policy), policy)?;
+        let mut session = Session::start(&self.program(policy)?, policy)?;
         session.ready().await?;
         self.state(|state| state.proven = true);
         Ok(session)
     }
 
-    fn program(&self, policy: &Policy) -> PathBuf {
+    fn program(&self, policy: &Policy) -> io::Result<PathBuf> {
         self.state(|state| state.programs.for_policy(policy))
     }
 

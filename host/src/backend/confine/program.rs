@@ -2,8 +2,10 @@
 //! the time. It refuses a file that was built from other sources, and one that tools may write.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::policy::Policy;
 
@@ -12,10 +14,19 @@ const ITSELF: &str = "/proc/self/exe";
 /// The small program's name.
 const SMALL: &str = "haft-confine";
 
+/// Whether `main` of this program runs what it was started as. One that does not would run as a whole
+/// where a helper is wanted, and start its own helpers, without end.
+static IS_ABLE: AtomicBool = AtomicBool::new(false);
+
+/// Says that this program can be started as a helper.
+pub(super) fn is_able() {
+    IS_ABLE.store(true, Ordering::Relaxed);
+}
+
 /// The programs that can be started as helpers.
 #[derive(Debug)]
 pub(super) struct Programs {
-    itself: PathBuf,
+    itself: Option<PathBuf>,
     small: Option<Small>,
 }
 
@@ -29,7 +40,7 @@ struct Small {
 impl Programs {
     /// `program`, and nothing beside it.
     pub(super) fn only(program: PathBuf) -> Self {
-        Self { itself: program, small: None }
+        Self { itself: Some(program), small: None }
     }
 
     /// This program and, where it was installed whole, the small one.
@@ -38,20 +49,25 @@ impl Programs {
             let path = own.canonicalize().ok()?.with_file_name(SMALL).canonicalize().ok()?;
             Some(Small { file: File::open(&path).ok()?, path })
         });
-        Self { itself: ITSELF.into(), small }
+        Self { itself: IS_ABLE.load(Ordering::Relaxed).then(|| ITSELF.into()), small }
     }
 
     /// The same program, without the small one.
     pub(super) fn again(&self) -> Self {
-        Self::only(self.itself.clone())
+        Self { itself: self.itself.clone(), small: None }
     }
 
     /// What to start for `policy`. A tool that may write the small program's file could make it
     /// another one; that of a running program the kernel keeps from being written.
-    pub(super) fn for_policy(&self, policy: &Policy) -> PathBuf {
+    pub(super) fn for_policy(&self, policy: &Policy) -> io::Result<PathBuf> {
         match &self.small {
-            Some(small) if !policy.may_write(&small.path) => small.running(),
-            _ => self.itself.clone(),
+            Some(small) if !policy.may_write(&small.path) => Ok(small.running()),
+            _ => self.itself.clone().ok_or_else(|| {
+                io::Error::other(
+                    "this program does not call `haft::backend::confine::entry()` first thing in its `main`, \
+                     which is how it would help to confine what it starts",
+                )
+            }),
         }
     }
 
@@ -100,4 +116,21 @@ const fn digest(files: &[&[u8]]) -> u64 {
         rest = others;
     }
     digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Layers;
+    use super::*;
+    use crate::grant::Grant;
+
+    /// The program of these tests has a `main` that is not ours: it would run all of them again.
+    #[test]
+    fn a_program_that_is_no_helper_is_not_started_as_one() {
+        let policy = Policy::new(&Grant::none(), Layers::NONE);
+        let programs = Programs { small: None, ..Programs::of_this_process() };
+        let refused = programs.for_policy(&policy).unwrap_err().to_string();
+        assert!(refused.contains("`haft::backend::confine::entry()`"), "{refused}");
+        assert!(Programs::only("/bin/helper".into()).for_policy(&policy).is_ok());
+    }
 }

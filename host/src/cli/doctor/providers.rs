@@ -10,11 +10,8 @@ use tokio::time::timeout;
 use super::page::{Line, Mark};
 use crate::manifest::{Provider, SecretSource};
 use crate::program::Program;
-use crate::provider::PROVIDERS;
+use crate::provider::{OLLAMA_HOST, PROVIDERS, ollama_host};
 
-/// Where Ollama listens unless `OLLAMA_HOST` says otherwise.
-const OLLAMA: (&str, u16) = ("127.0.0.1", 11434);
-const OLLAMA_VARIABLE: &str = "OLLAMA_HOST";
 /// How long a server of this machine may take to accept a connection.
 const BOUND: Duration = Duration::from_secs(1);
 
@@ -59,13 +56,16 @@ enum Key {
     In(String),
     /// It could be asked for, and might have to be unlocked.
     NotAskedFor(String),
+    /// None is wanted.
+    NotNeeded,
     /// It is not there, and why.
     Missing(String),
 }
 
 impl Providers {
     pub(super) async fn look(program: Option<&Program>) -> Self {
-        let known = PROVIDERS.iter().map(|kind| Known {
+        // Whether a server of this machine answers is found out by asking.
+        let known = PROVIDERS.iter().filter(|kind| kind.needs_key).map(|kind| Known {
             name: kind.name,
             base_url: kind.base_url,
             key_variable: kind.key_variable,
@@ -78,7 +78,7 @@ impl Providers {
         };
         Self {
             known: known.collect(),
-            ollama: Local::look(std::env::var(OLLAMA_VARIABLE).ok().as_deref()).await,
+            ollama: Local::look(std::env::var(OLLAMA_HOST).ok().as_deref()).await,
             program: named,
         }
     }
@@ -107,7 +107,7 @@ impl Known {
 
 impl Local {
     async fn look(told: Option<&str>) -> Self {
-        let (host, port) = address(told.unwrap_or_default());
+        let (_, host, port) = ollama_host(told.unwrap_or_default());
         let connected = timeout(BOUND, TcpStream::connect((host.as_str(), port))).await;
         Self { address: format!("{host}:{port}"), is_reachable: matches!(connected, Ok(Ok(_))) }
     }
@@ -115,32 +115,13 @@ impl Local {
     fn line(&self) -> Line {
         let address = &self.address;
         if self.is_reachable {
-            return Line::new(Mark::Good, "ollama", format!("something listens on {address}"))
-                .more([format!("`haft run --base-url http://{address}/v1 --model NAME …` asks it")]);
+            return Line::new(Mark::Good, "ollama", format!("something listens on {address}")).more([
+                "`haft run --provider ollama --model NAME …` asks it; `ollama list` names its models"
+                    .to_owned(),
+            ]);
         }
         Line::new(Mark::Absent, "ollama", format!("nothing listens on {address}"))
     }
-}
-
-/// Where `OLLAMA_HOST` leads: a host, a port or a URL, each with what is missing filled in. A server
-/// that listens everywhere is reached on this machine.
-fn address(told: &str) -> (String, u16) {
-    let (host, port) = OLLAMA;
-    let told = told.trim();
-    let told = told.split_once("://").map_or(told, |(_, rest)| rest);
-    let told = told.split(['/', '?', '#']).next().unwrap_or_default();
-    // No user and no password.
-    let told = told.rsplit('@').next().unwrap_or_default();
-    let (told, given) = match told.rsplit_once(':') {
-        // More colons are part of an address (`::1`), unless it stands in brackets.
-        Some((before, after)) if !before.contains(':') || before.ends_with(']') => {
-            (before, after.parse().ok())
-        }
-        _ => (told, None),
-    };
-    let told = told.trim_matches(['[', ']']);
-    let told = if matches!(told, "" | "0.0.0.0" | "::") { host } else { told };
-    (told.to_owned(), given.unwrap_or(port))
 }
 
 impl Named {
@@ -159,6 +140,7 @@ impl Named {
         let (mark, key) = match &self.key {
             Key::In(place) => (Mark::Good, format!("key in {place}")),
             Key::NotAskedFor(place) => (Mark::Good, format!("key in {place}, which was not asked")),
+            Key::NotNeeded => (Mark::Good, "which needs no key".to_owned()),
             // A server of one's own may want none.
             Key::Missing(why) if self.base_url.is_some() => (Mark::Good, format!("no key: {why}")),
             Key::Missing(why) => (Mark::Warning, format!("no key: {why}")),
@@ -183,31 +165,11 @@ impl Key {
 
     /// Where the vendor's own tools look for it.
     fn usual(provider: &str) -> Self {
-        match PROVIDERS.iter().find(|kind| kind.name == provider).map(|kind| kind.key_variable) {
-            Some(variable) if is_set(variable) => Self::In(format!("`{variable}`")),
-            Some(variable) => Self::Missing(format!("`{variable}` is not set")),
+        match PROVIDERS.iter().find(|kind| kind.name == provider) {
+            Some(kind) if is_set(kind.key_variable) => Self::In(format!("`{}`", kind.key_variable)),
+            Some(kind) if !kind.needs_key => Self::NotNeeded,
+            Some(kind) => Self::Missing(format!("`{}` is not set", kind.key_variable)),
             None => Self::Missing("this version does not know this provider".to_owned()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ollama_is_where_its_own_variable_says() {
-        let at = |told: &str| {
-            let (host, port) = address(told);
-            format!("{host} {port}")
-        };
-        assert_eq!(at(""), "127.0.0.1 11434");
-        assert_eq!(at("0.0.0.0"), "127.0.0.1 11434");
-        assert_eq!(at(":8080"), "127.0.0.1 8080");
-        assert_eq!(at("box"), "box 11434");
-        assert_eq!(at("https://ada:pw@box:1/v1?x"), "box 1");
-        assert_eq!(at("[::1]:2"), "::1 2");
-        assert_eq!(at("::1"), "::1 11434");
-        assert_eq!(at("[::]"), "127.0.0.1 11434");
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     #[tokio::test]
     async fn waiting_ends_with_the_last_call() {
         let calls = Calls::default();
-        calls.over(Duration::from_mins(1)).await;
+        calls.over(Duration::from_millis(50)).await;
         let (first, second) = (calls.begin(), calls.begin());
         drop(first);
         let waiting = tokio::spawn({
@@ -87,21 +87,20 @@ mod tests {
         waiting.await.unwrap();
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_last_call_is_the_youngest() {
         let calls = Calls::default();
         assert_eq!(calls.age(), None);
         let _first = calls.begin();
-        tokio::time::advance(Duration::from_secs(5)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let _second = calls.begin();
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(calls.age(), Some(Duration::from_secs(1)));
+        assert!(calls.age().unwrap() < Duration::from_secs(1));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn waiting_has_an_end() {
         let calls = Calls::default();
         let _call = calls.begin();
-        calls.over(Duration::from_mins(1)).await;
+        calls.over(Duration::from_millis(50)).await;
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! - [`Reference`]: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Only this machine is spoken to
 //!   without TLS.
-//! - [`pull`], [`describe`], [`resolve`]: a manifest, its one layer ([`Content`]), who signed it.
-//! - [`push`]: a component or an archive, so that other clients can read it.
+//! - [`pull()`], [`describe`], [`resolve`]: a manifest, its one layer ([`Content`]), who signed it.
+//! - [`push()`]: a component or an archive, so that other clients can read it.
 //!
 //! The protocol is the distribution specification's, a handful of requests, spoken here and not by
 //! another's client: every answer has a bound, redirects and places for tokens are judged before

@@ -3,12 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::call::ToolCall;
-use crate::provider::error::excerpt;
+use crate::provider::calls::{self, echo_arguments, echo_name, unique_id};
 use crate::provider::{Reply, Wanted};
-
-/// What OpenAI takes for a function's name, at most.
-const NAME_CHARS: usize = 64;
 
 /// Reads `message`. `cut` says that the limit of output tokens ended it; `earlier` is how many
 /// calls the conversation holds already, from which missing ids are made.
@@ -17,18 +13,16 @@ pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) ->
     let mut calls: Vec<Wanted> = Vec::new();
     let mut echoes = Vec::new();
     for entry in sent.iter().filter_map(Value::as_object) {
-        let id = unique_id(entry, &calls, earlier);
+        let id = unique_id(entry.get("id").and_then(Value::as_str), &calls, earlier);
         let wanted = wanted(entry, id);
         echoes.push(echo_call(entry, &wanted));
         calls.push(wanted);
     }
-    // A server that mends what it cut off makes complete JSON of half a call.
-    if let Some(last) = calls.last_mut().filter(|_| cut) {
-        let problem = "the call was not run: the output limit cut it off; make it shorter";
-        last.problem = Some(problem.into());
+    if cut {
+        calls::cut_off(&mut calls);
     }
     let text = text(message);
-    Reply { raw: echo(message, &text, echoes), text, calls }
+    Reply { raw: echo(message, &text, echoes), text, calls, ..Reply::default() }
 }
 
 /// Why the model declined, where it did.
@@ -50,7 +44,7 @@ fn text(message: &Map<String, Value>) -> String {
     if text.is_empty() { refusal(message).unwrap_or_default().to_owned() } else { text }
 }
 
-fn part_text(part: &Value) -> Option<&str> {
+pub(super) fn part_text(part: &Value) -> Option<&str> {
     part.as_str().or_else(|| part.get("text")?.as_str())
 }
 
@@ -83,19 +77,10 @@ fn echo_call(entry: &Map<String, Value>, wanted: &Wanted) -> Value {
     // Servers that put the arguments into a template parse them again and answer 500 to what
     // they cannot parse, for the rest of the conversation. The model reads of it in the answer.
     if wanted.problem.is_some() || !function.get("arguments").is_some_and(is_object_text) {
-        let arguments =
-            if wanted.call.arguments.is_object() { wanted.call.arguments.to_string() } else { "{}".into() };
-        function.insert("arguments".into(), arguments.into());
+        function.insert("arguments".into(), echo_arguments(wanted).to_string().into());
     }
     echo.insert("function".into(), function.into());
     Value::Object(echo)
-}
-
-/// A name that the API takes back: models invent `functions.read` and worse.
-fn echo_name(name: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name: String = name.chars().take(NAME_CHARS).map(|c| if fits(c) { c } else { '_' }).collect();
-    if name.is_empty() { "unnamed".into() } else { name }
 }
 
 fn is_object_text(arguments: &Value) -> bool {
@@ -107,53 +92,24 @@ fn function(entry: &Map<String, Value>) -> Option<&Map<String, Value>> {
 }
 
 fn wanted(entry: &Map<String, Value>, id: String) -> Wanted {
-    let function = function(entry);
-    let tool = function.and_then(|f| f.get("name")).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let sent = function.and_then(|f| f.get("arguments")).unwrap_or(&Value::Null);
-    let (arguments, problem) = match arguments(sent) {
-        Ok(arguments) => (arguments, None),
-        Err(problem) => (sent.clone(), Some(format!("invalid arguments: {problem}"))),
-    };
-    let problem = if tool.is_empty() { Some("the call names no tool".into()) } else { problem };
-    Wanted { call: ToolCall { id, tool, arguments }, problem }
+    let part = |name| function(entry).and_then(|function| function.get(name)).unwrap_or(&Value::Null);
+    calls::wanted(id, part("name").as_str().unwrap_or_default(), part("arguments"))
 }
 
-/// The arguments as an object. The API says they are a string of JSON; models and servers also
-/// send nothing, the object itself, and a string of a string.
-fn arguments(sent: &Value) -> Result<Value, String> {
-    match sent {
-        Value::Null => Ok(json!({})),
-        Value::Object(_) => Ok(sent.clone()),
-        Value::String(text) => parse(text, true),
-        other => Err(format!("expected a JSON object, got `{}`", excerpt(&other.to_string()))),
+/// The message of a reply that another vendor gave.
+pub(super) fn rebuilt(reply: &Reply) -> Value {
+    let calls: Vec<_> = reply
+        .calls
+        .iter()
+        .map(|wanted| {
+            let arguments = echo_arguments(wanted).to_string();
+            let function = json!({ "name": echo_name(&wanted.call.tool), "arguments": arguments });
+            json!({ "id": wanted.call.id, "type": "function", "function": function })
+        })
+        .collect();
+    if calls.is_empty() {
+        return json!({ "role": "assistant", "content": reply.text });
     }
-}
-
-fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
-    if text.trim().is_empty() {
-        return Ok(json!({}));
-    }
-    match serde_json::from_str(text) {
-        Ok(Value::Null) => Ok(json!({})),
-        Ok(object @ Value::Object(_)) => Ok(object),
-        Ok(Value::String(inner)) if may_nest => parse(&inner, false),
-        Ok(_) => Err(format!("expected a JSON object, got `{}`", excerpt(text))),
-        Err(error) => Err(format!("expected a JSON object: {error}, in `{}`", excerpt(text))),
-    }
-}
-
-/// The call's own id, or one made for it where it has none or shares it with another of the turn.
-fn unique_id(entry: &Map<String, Value>, before: &[Wanted], earlier: usize) -> String {
-    let taken = |id: &str| before.iter().any(|wanted| wanted.call.id == id);
-    let own = entry.get("id").and_then(Value::as_str).filter(|id| !id.is_empty() && !taken(id));
-    if let Some(own) = own {
-        return own.to_owned();
-    }
-    // Nine letters and digits: the one form that every server known to be choosy takes.
-    let made = |number: usize| format!("haft{number:05}");
-    let mut number = earlier + before.len();
-    while taken(&made(number)) {
-        number += 1;
-    }
-    made(number)
+    let content = if reply.text.is_empty() { Value::Null } else { reply.text.as_str().into() };
+    json!({ "role": "assistant", "content": content, "tool_calls": calls })
 }

@@ -5,8 +5,10 @@ fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
     Ask { model: "asked-model", system: "be brief", messages, tools }
 }
 
+const OPENAI: OpenAi = OpenAi { vendor: NAME };
+
 fn decode(body: &Value) -> Result<Turn, Failure> {
-    OpenAi.decode(&ask(&[], &[]), body.to_string().as_bytes())
+    OPENAI.decode(&ask(&[], &[]), body.clone())
 }
 
 /// The turn of a response whose only choice has `message`.
@@ -38,14 +40,15 @@ fn pl01_text_model_and_tokens_are_read() {
         (turn.reply.text.as_str(), turn.model.as_str(), &turn.stop),
         ("hello", "exact-model", &Stop::Done)
     );
-    assert_eq!(turn.usage, Usage { input: 7, output: 2, cached: 3 });
+    assert_eq!(turn.usage, Usage { input: 7, output: 2, cached: 3, ..Usage::default() });
 }
 
 /// PL04.
 #[test]
 fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
-    let body = OpenAi.request(&Ask { model: "m", system: "", messages: &messages, tools: &[] });
+    let body =
+        OPENAI.request(&Ask { model: "m", system: "", messages: &messages, tools: &[] }, &Terms::default());
     assert_eq!(Value::from(body), json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] }));
 }
 
@@ -58,10 +61,10 @@ fn pl04_tools_have_the_published_shape() {
         parameters: json!({ "type": "object" }),
         ..ToolDef::default()
     };
-    let body = OpenAi.request(&ask(&[], &[&def]));
+    let body = OPENAI.request(&ask(&[], &[&def]), &Terms::default());
     assert_eq!(
         body["tools"],
-        json!([{ "type": "function", "function": { "name": "read", "description": "d", "parameters": { "type": "object" } } }])
+        json!([{ "type": "function", "function": { "name": "read", "description": "d", "parameters": { "type": "object", "properties": {} } } }])
     );
     assert_eq!(body["messages"], json!([{ "role": "system", "content": "be brief" }]));
 }
@@ -69,7 +72,7 @@ fn pl04_tools_have_the_published_shape() {
 /// PL07.
 #[test]
 fn pl07_what_is_not_json_fails_to_parse() {
-    let error = OpenAi.decode(&ask(&[], &[]), b"<html>\n oops").unwrap_err();
+    let error = crate::provider::body::parse(b"<html>\n oops").unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("failed to parse response: "), "{text}");
     assert!(text.ends_with("it begins with `<html> oops`"), "{text}");
@@ -122,8 +125,8 @@ fn pl10_made_up_ids_go_on_where_the_conversation_left_off() {
     let message = json!({ "tool_calls": [{ "function": { "name": "t", "arguments": "" } }] });
     let first = turn(&message, "tool_calls");
     let history = [Message::Turn(Exchange::new(first.reply, []))];
-    let body = json!({ "choices": [{ "message": message }] }).to_string();
-    let second = OpenAi.decode(&ask(&history, &[]), body.as_bytes()).unwrap();
+    let body = json!({ "choices": [{ "message": message }] });
+    let second = OPENAI.decode(&ask(&history, &[]), body).unwrap();
     assert_eq!(second.reply.calls[0].call.id, "haft00001");
 }
 
@@ -200,7 +203,7 @@ fn pl18_nothing_said_is_an_empty_response() {
         let error = decode(&body).unwrap_err();
         assert!(error.to_string().starts_with("empty response: "), "{error}");
     }
-    assert!(matches!(OpenAi.decode(&ask(&[], &[]), b" \n"), Err(Failure::Empty(_))));
+    assert!(matches!(crate::provider::body::parse(b" \n"), Err(Failure::Empty(_))));
 }
 
 #[test]

@@ -1,4 +1,6 @@
 use super::super::build;
+use super::answer::explain;
+use super::client::is_loopback;
 use super::*;
 
 fn settings(base_url: &str) -> ProviderSettings {
@@ -48,9 +50,12 @@ fn settings_that_would_break_a_request_are_refused() {
 fn secrets_are_not_shown() {
     let settings = ProviderSettings { api_key: Some("sk-secret".into()), ..settings("http://h/v1") };
     assert!(!format!("{settings:?}").contains("sk-secret"));
-    let remote = Remote::new(&super::super::PROVIDERS[0], super::super::openai::OpenAi, settings).unwrap();
+    let remote =
+        Remote::new(&super::super::PROVIDERS[0], super::super::openai::OpenAi { vendor: "openai" }, settings)
+            .unwrap();
     assert!(!format!("{:?}", remote.headers).contains("sk-secret"));
-    assert_eq!(remote.clean("bad key sk-secret"), "bad key ***");
+    let failure = remote.cleaned(Failure::Status { status: 401, body: "bad key sk-secret".into() });
+    assert_eq!(failure, Failure::Status { status: 401, body: "bad key ***".into() });
 }
 
 #[test]

@@ -128,15 +128,15 @@ async fn a_selection_only_narrows() {
     assert!(answer(&narrowed, "read", "grant").await.content.contains("/nowhere/in"));
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_call_ends_at_its_deadline() {
     let mut toolbox = Toolbox::default();
-    let limits = Limits { time: Duration::from_secs(5), ..Limits::default() };
+    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
     toolbox.insert(echo("read"), Grant::none(), limits, "the test").unwrap();
-    assert_eq!(answer(&toolbox, "read", "wait").await.content, "Tool error: `read` timed out after 5s");
+    assert_eq!(answer(&toolbox, "read", "wait").await.content, "Tool error: `read` timed out after 1s");
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_cancelled_tool_may_answer_and_is_dropped_if_it_does_not() {
     let toolbox = toolbox(&["read"]);
     let session = Session::default();
@@ -155,11 +155,12 @@ async fn a_call_is_told_from_start_to_end() {
     let events = Events::to(move |event| {
         sink.lock().unwrap().push(match event {
             Event::Started(call) => format!("started {}", call.tool),
+            Event::Running { call } => format!("running {call}"),
             Event::Completed { result, .. } => format!("completed {}", result.content),
             other => format!("{other:?}"),
         });
     });
     let session = Session { events, ..Session::default() };
     toolbox(&["read"]).dispatch(call("read", "hi"), &session).await;
-    assert_eq!(*seen.lock().unwrap(), ["started read", "completed hi"]);
+    assert_eq!(*seen.lock().unwrap(), ["started read", "running 1", "completed hi"]);
 }

@@ -24,7 +24,7 @@ const AT_ONCE: usize = 4096;
 
 /// Where messages go.
 pub trait Output: Write + Send + 'static {
-    /// Whether [`AT_ONCE`] bytes can be written now without waiting.
+    /// Whether a page (4096 bytes) can be written now without waiting.
     fn is_ready(&self) -> bool {
         false
     }

@@ -1,0 +1,23 @@
+//! Sessions that survive: everything said, called and answered, one JSON line each, in a file that is only ever added
+//! to. Refuses to guess: a call that was begun and whose end is not on file is told to the model as just that.
+//!
+//! - **Before and after:** a turn is on file before any of its calls is made, a call before its tool runs, its answer
+//!   before the model sees it. Each of those lines is synced to the disk before haft goes on, so that neither the end
+//!   of the process nor that of the machine loses one.
+//! - **Torn lines:** a line without its end was never acted upon. It is cut off when the session is opened again.
+//! - **One writer:** whoever goes on with a session holds a lock on its file.
+//! - **No secrets:** lines go through the redactor like answers and events.
+
+mod error;
+mod file;
+mod line;
+mod log;
+mod restore;
+mod store;
+
+pub use self::error::SessionError;
+pub use self::line::{Begun, Ended, Entry, Line, Turned};
+pub use self::log::SessionLog;
+pub use self::restore::{Known, Restored, UNKNOWN, Unanswered};
+pub(super) use self::restore::{record, say};
+pub use self::store::{Saved, Sessions};

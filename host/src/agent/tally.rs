@@ -1,0 +1,47 @@
+//! What a run has come to so far. Judges nothing: how it ended is told to it.
+
+use std::time::Instant;
+
+use super::{End, Outcome};
+use crate::provider::{Turn, Usage};
+
+/// What a run has come to so far.
+pub(super) struct Tally {
+    started: Instant,
+    said: Vec<String>,
+    turns: u32,
+    usage: Usage,
+    model: String,
+}
+
+impl Tally {
+    pub(super) fn new(model: &str) -> Self {
+        Self {
+            started: Instant::now(),
+            said: Vec::new(),
+            turns: 0,
+            usage: Usage::default(),
+            model: model.to_owned(),
+        }
+    }
+
+    pub(super) fn count(&mut self, turn: &Turn) {
+        self.turns += 1;
+        self.usage += turn.usage;
+        self.model.clone_from(&turn.model);
+        self.said.push(turn.reply.text.clone());
+    }
+
+    /// The last words where the model came to an end by itself, else all that it said on the way.
+    pub(super) fn close(self, end: End) -> Outcome {
+        let text = match end {
+            End::TurnCap | End::Cancelled => {
+                let said: Vec<_> = self.said.into_iter().filter(|text| !text.trim().is_empty()).collect();
+                said.join("\n\n")
+            }
+            _ => self.said.into_iter().next_back().unwrap_or_default(),
+        };
+        let elapsed = self.started.elapsed();
+        Outcome { end, text, turns: self.turns, usage: self.usage, model: self.model, elapsed }
+    }
+}

@@ -1,0 +1,67 @@
+//! Events as JSON, for programs that follow a run. Refuses to change what is there: later versions add kinds and keys.
+
+use serde_json::{Value, json};
+
+use super::Event;
+
+impl Event {
+    /// The event as an object, whose `event` says what happened.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Compiling { plugin, bytes } => {
+                json!({ "event": "compiling", "plugin": plugin, "bytes": bytes })
+            }
+            Self::Compiled { plugin, duration } => {
+                json!({ "event": "compiled", "plugin": plugin, "duration_ms": milliseconds(*duration) })
+            }
+            Self::Trimmed { left_out } => json!({ "event": "trimmed", "left_out": left_out }),
+            Self::Asked { model } => json!({ "event": "asked", "model": model }),
+            Self::Said(text) => json!({ "event": "said", "text": text }),
+            Self::Thought(text) => json!({ "event": "thought", "text": text }),
+            Self::Retrying { reason, delay } => {
+                json!({ "event": "retrying", "reason": reason, "delay_ms": milliseconds(*delay) })
+            }
+            Self::Started(call) => json!({ "event": "started", "call": call }),
+            Self::Running { call } => json!({ "event": "running", "id": call }),
+            Self::Stdout { call, chunk } => json!({ "event": "stdout", "id": call, "text": chunk }),
+            Self::Stderr { call, chunk } => json!({ "event": "stderr", "id": call, "text": chunk }),
+            Self::Info { call, message } => json!({ "event": "info", "id": call, "message": message }),
+            Self::Progress { call, done, total, message } => json!({
+                "event": "progress", "id": call, "done": done, "total": total, "message": message,
+            }),
+            Self::Decided { call, decision } => {
+                json!({ "event": "decided", "id": call, "decision": decision })
+            }
+            Self::Completed { call, result, duration } => json!({
+                "event": "completed", "call": call, "result": result, "duration_ms": milliseconds(*duration),
+            }),
+        }
+    }
+}
+
+fn milliseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::call::{ToolCall, ToolResult};
+
+    #[test]
+    fn an_event_says_what_happened() {
+        let call = ToolCall { id: "c1".into(), tool: "bash".into(), arguments: json!({ "command": "ls" }) };
+        let result = ToolResult::error("no");
+        let event = Event::Completed { call, result, duration: Duration::from_millis(7) };
+        let expected = json!({
+            "event": "completed",
+            "call": { "id": "c1", "tool": "bash", "arguments": { "command": "ls" } },
+            "result": { "content": "no", "is_error": true },
+            "duration_ms": 7,
+        });
+        assert_eq!(event.json(), expected);
+        assert_eq!(Event::Said("a\n".into()).json(), json!({ "event": "said", "text": "a\n" }));
+    }
+}

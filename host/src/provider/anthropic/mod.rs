@@ -1,0 +1,86 @@
+//! Anthropic's messages: what to send and what an answer means. Pure. What it does not understand of
+//! an answer it keeps and sends back as it came: thinking is signed, and the API wants it unmodified.
+
+mod reply;
+mod request;
+mod stream;
+
+use serde_json::{Map, Value};
+
+use super::body::reported_error;
+use super::dialect::{Dialect, Fold, Terms};
+use super::error::{Failure, excerpt};
+use super::{Ask, Stop, Turn, Usage};
+
+/// The name in [`PROVIDERS`](super::PROVIDERS).
+pub(super) const NAME: &str = "anthropic";
+
+/// The messages API.
+pub(super) struct Anthropic;
+
+impl Dialect for Anthropic {
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "messages".into()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "models"
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        ("x-api-key", key.to_owned())
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("anthropic-version", "2023-06-01")]
+    }
+
+    fn reserved(&self) -> &'static [&'static str] {
+        &["messages", "model", "stream", "system", "tools"]
+    }
+
+    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        request::body(ask, terms)
+    }
+
+    fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        reported_error(&body)?;
+        let reason = body.get("stop_reason").and_then(Value::as_str).unwrap_or_default();
+        let stop = stop(reason);
+        let blocks = body.get("content").and_then(Value::as_array);
+        let blocks = blocks.ok_or_else(|| Failure::Malformed("there is no list `content`".into()))?;
+        let mut reply = reply::decode(blocks, stop == Stop::Length, ask.calls());
+        reply.unfinished = stop == Stop::Paused;
+        if reply.is_empty() && stop == Stop::Done {
+            let detail = format!("neither text nor a call (stop reason `{}`)", excerpt(reason));
+            return Err(Failure::Empty(detail));
+        }
+        let model = body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
+        Ok(Turn { reply, stop, usage: usage(&body), model: model.unwrap_or(ask.model).to_owned() })
+    }
+
+    fn fold(&self) -> Box<dyn Fold> {
+        Box::<stream::Message>::default()
+    }
+}
+
+fn stop(reason: &str) -> Stop {
+    match reason {
+        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "refusal" => Stop::Refused,
+        "pause_turn" => Stop::Paused,
+        // `end_turn`, `stop_sequence`, `tool_use`, and what will be added: the calls are what counts.
+        _ => Stop::Done,
+    }
+}
+
+/// What was read from the cache or put into it is not part of the vendor's `input_tokens`.
+fn usage(body: &Value) -> Usage {
+    let count = |key: &str| body.get("usage").and_then(|usage| usage.get(key)?.as_u64()).unwrap_or(0);
+    let (cached, stored) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let input = count("input_tokens").saturating_add(cached).saturating_add(stored);
+    Usage { input, output: count("output_tokens"), cached, stored, cost: None }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! A vendor's format: what to send and what an answer means. Everything here is pure; `remote`
+//! does the I/O. A streamed answer is folded into the body that the same API sends at once, so that
+//! there is one reading of it, however it came.
+
+use serde_json::{Map, Value};
+
+use super::error::Failure;
+use super::{Ask, Turn};
+
+/// How an answer is asked for, beside what is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// In pieces as the model writes it, or whole.
+    pub(super) stream: bool,
+    /// Tokens of the answer at most; `None`: what the vendor thinks right.
+    pub(super) max_tokens: Option<u32>,
+    /// Tokens that the model reads at once, for servers that want to be told.
+    pub(super) context_window: Option<u32>,
+    /// It goes to the vendor itself, not to something that speaks its format.
+    pub(super) is_vendor: bool,
+}
+
+/// How the pieces of a streamed answer are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// Server-sent events.
+    Events,
+    /// A line each.
+    Lines,
+}
+
+/// What a piece of a streamed answer tells a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// The next words of the text.
+    Text(String),
+    /// The next words of what the model thinks.
+    Thought(String),
+}
+
+/// A vendor's format.
+pub(super) trait Dialect: Send + Sync {
+    /// Where `model` is asked, below the base URL.
+    fn path(&self, model: &str, stream: bool) -> String;
+
+    /// A part of the query that goes with [`Self::path`].
+    fn query(&self, _stream: bool) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// What lists the models, below the base URL: free of charge, so fit for a check.
+    fn models_path(&self) -> &'static str;
+
+    /// The header that carries the API key.
+    fn key_header(&self, key: &str) -> (&'static str, String);
+
+    /// Further headers of every request.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// Keys of the body that are not for settings to write.
+    fn reserved(&self) -> &'static [&'static str];
+
+    /// How a streamed answer comes.
+    fn framing(&self) -> Framing {
+        Framing::Events
+    }
+
+    /// The body that asks for `ask`'s next turn.
+    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value>;
+
+    /// What the body of a successful answer to `ask` says.
+    fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure>;
+
+    /// Puts the body of a streamed answer together.
+    fn fold(&self) -> Box<dyn Fold>;
+}
+
+/// A streamed answer on its way to becoming a body.
+pub(super) trait Fold: Send {
+    /// Adds the next frame; what it tells a person is added to `told`.
+    fn take(&mut self, frame: Value, told: &mut Vec<Piece>) -> Result<(), Failure>;
+
+    /// Whether the vendor has said that this is all.
+    fn is_complete(&self) -> bool;
+
+    /// The body.
+    fn body(self: Box<Self>) -> Value;
+}

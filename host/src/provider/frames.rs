@@ -1,0 +1,143 @@
+//! Cuts a streamed body into frames: server-sent events (HTML Living Standard, section 9.2.6) or
+//! lines of JSON. It never keeps more than one frame, and gives up on one that has no end.
+
+use super::dialect::Framing;
+
+/// 8 MiB: some vendors send a picture, or a whole turn, as one frame.
+pub(super) const MAX_FRAME: usize = 8 << 20;
+
+/// A frame was longer than [`MAX_FRAME`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooLong;
+
+/// A body on its way to becoming frames.
+pub(super) struct Frames {
+    framing: Framing,
+    line: Vec<u8>,
+    /// The data of an event that is not over; `None` before its first.
+    data: Option<Vec<u8>>,
+    /// The last byte was a carriage return: a line feed after it ends no line of its own.
+    after_return: bool,
+    is_first_line: bool,
+}
+
+impl Frames {
+    pub(super) fn new(framing: Framing) -> Self {
+        Self { framing, line: Vec::new(), data: None, after_return: false, is_first_line: true }
+    }
+
+    /// Adds a piece of the body; frames that it ends are added to `frames`.
+    pub(super) fn push(&mut self, piece: &[u8], frames: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+        for line in piece.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            let after_return = std::mem::replace(&mut self.after_return, line.ends_with(b"\r"));
+            let (text, ends) = match line.split_last() {
+                Some((b'\n' | b'\r', text)) => (text, true),
+                _ => (line, false),
+            };
+            if self.line.len() + self.data.as_ref().map_or(0, Vec::len) + text.len() > MAX_FRAME {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(text);
+            if ends && !(after_return && line == b"\n") {
+                self.end_line(frames);
+            }
+        }
+        Ok(())
+    }
+
+    /// The body is over. Some servers leave out the empty line after the last event, or the end of
+    /// the last line.
+    pub(super) fn finish(&mut self, frames: &mut Vec<Vec<u8>>) {
+        self.end_line(frames);
+        frames.extend(self.data.take());
+    }
+
+    fn end_line(&mut self, frames: &mut Vec<Vec<u8>>) {
+        let mut line = std::mem::take(&mut self.line);
+        if std::mem::replace(&mut self.is_first_line, false) && line.starts_with(b"\xEF\xBB\xBF") {
+            line.drain(..3);
+        }
+        match self.framing {
+            Framing::Lines if line.iter().all(u8::is_ascii_whitespace) => {}
+            Framing::Lines => frames.push(line),
+            Framing::Events if line.is_empty() => frames.extend(self.data.take()),
+            Framing::Events => self.field(&line),
+        }
+    }
+
+    /// A line of an event. Nothing but its data matters: every vendor repeats the event's name there.
+    fn field(&mut self, line: &[u8]) {
+        let Some(value) = line.strip_prefix(b"data") else { return };
+        let value = match value.split_first() {
+            None => value,
+            Some((b':', value)) => value.strip_prefix(b" ").unwrap_or(value),
+            Some(_) => return,
+        };
+        if let Some(data) = &mut self.data {
+            data.push(b'\n');
+            data.extend_from_slice(value);
+        } else {
+            self.data = Some(value.to_vec());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut(framing: Framing, pieces: &[&[u8]]) -> Vec<String> {
+        let (mut cutter, mut frames) = (Frames::new(framing), Vec::new());
+        for piece in pieces {
+            cutter.push(piece, &mut frames).unwrap();
+        }
+        cutter.finish(&mut frames);
+        frames.into_iter().map(|frame| String::from_utf8(frame).unwrap()).collect()
+    }
+
+    #[test]
+    fn events_are_cut_as_the_standard_says() {
+        let body = b"\xEF\xBB\xBFevent: x\ndata: one\n\n: comment\r\n\r\ndata:two\ndata: more\r\rdatax: 1\ndata\n\nid: 7\nretry: 1\n\ndata:  last";
+        let expected = ["one", "two\nmore", "", " last"];
+        assert_eq!(cut(Framing::Events, &[body]), expected);
+    }
+
+    #[test]
+    fn lines_are_cut_where_they_end() {
+        assert_eq!(cut(Framing::Lines, &[b"{}\n\n  \r\n{\"a\":", b"1}\r\n{}"]), ["{}", "{\"a\":1}", "{}"]);
+    }
+
+    /// A frame without end is given up, in whatever form.
+    #[test]
+    fn a_frame_is_bounded() {
+        let long = vec![b'x'; MAX_FRAME + 1];
+        for framing in [Framing::Events, Framing::Lines] {
+            assert_eq!(Frames::new(framing).push(&long, &mut Vec::new()), Err(TooLong));
+        }
+        let mut many = Frames::new(Framing::Events);
+        let line = [b"data: ".as_slice(), &vec![b'x'; 1 << 20], b"\n"].concat();
+        let given_up = (0..16).any(|_| many.push(&line, &mut Vec::new()).is_err());
+        assert!(given_up);
+    }
+
+    proptest! {
+        /// Wherever the network cuts a body, the frames are the same.
+        #[test]
+        fn frames_do_not_depend_on_the_pieces(
+            body in "(data: ?[a-z{}\":é]{0,6}|:x|event: y|)(\r\n|\n|\r|\n\n){1,2}(data: [a-z]{0,3}\n\n){0,3}",
+            cuts in prop::collection::vec(0_usize..60, 0..4),
+        ) {
+            let bytes = body.as_bytes();
+            let mut cuts: Vec<_> = cuts.into_iter().map(|at| at.min(bytes.len())).collect();
+            cuts.sort_unstable();
+            let ends = cuts.iter().copied().chain([bytes.len()]);
+            let starts = std::iter::once(0).chain(cuts.iter().copied());
+            let pieces: Vec<_> = starts.zip(ends).map(|(from, to)| &bytes[from..to]).collect();
+            for framing in [Framing::Events, Framing::Lines] {
+                prop_assert_eq!(cut(framing, &pieces), cut(framing, &[bytes]));
+            }
+        }
+    }
+}

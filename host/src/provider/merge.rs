@@ -1,0 +1,32 @@
+//! Lays one JSON object over another. Never joins arrays: which of their items are the same, nobody
+//! knows.
+
+use serde_json::{Map, Value};
+
+/// Lays `over` over `under`: objects key by key, all else in place of what was there. No deeper than
+/// the values themselves, which have their own bound.
+pub(super) fn lay_over(under: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => lay_over(below, above),
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_are_joined_and_everything_else_is_replaced() {
+        let mut under = json!({ "a": { "b": 1, "c": [1] }, "d": 1 }).as_object().unwrap().clone();
+        let over = json!({ "a": { "c": [2], "e": null }, "d": { "f": 1 } }).as_object().unwrap().clone();
+        lay_over(&mut under, &over);
+        assert_eq!(Value::from(under), json!({ "a": { "b": 1, "c": [2], "e": null }, "d": { "f": 1 } }));
+    }
+}

@@ -1,0 +1,71 @@
+//! OpenRouter: OpenAI's format with the models of everybody, errors in successes, and prices. Pure;
+//! what both have in common is `openai`'s.
+
+use serde_json::{Map, Value, json};
+
+use super::dialect::{Dialect, Fold, Terms};
+use super::error::Failure;
+use super::openai::OpenAi;
+use super::{Ask, Cost, Turn};
+
+/// The name in [`PROVIDERS`](super::PROVIDERS).
+pub(super) const NAME: &str = "openrouter";
+
+/// Whose models cache a prompt only where they are told to.
+const ASKS_FOR_CACHE: &str = "anthropic/";
+
+const OPENAI: OpenAi = OpenAi { vendor: NAME };
+
+/// The chat completions API of OpenRouter.
+pub(super) struct OpenRouter;
+
+impl Dialect for OpenRouter {
+    fn path(&self, model: &str, stream: bool) -> String {
+        OPENAI.path(model, stream)
+    }
+
+    /// Not its list of models, which everybody may read.
+    fn models_path(&self) -> &'static str {
+        "key"
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        OPENAI.key_header(key)
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("x-title", "haft")]
+    }
+
+    fn reserved(&self) -> &'static [&'static str] {
+        OPENAI.reserved()
+    }
+
+    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        let mut body = OPENAI.request(ask, terms);
+        // What it cost is told with the usage then, streamed or not.
+        body.shift_remove("stream_options");
+        body.insert("usage".into(), json!({ "include": true }));
+        if ask.model.starts_with(ASKS_FOR_CACHE) && !ask.system.is_empty() {
+            let text =
+                json!([{ "type": "text", "text": ask.system, "cache_control": { "type": "ephemeral" } }]);
+            if let Some(content) =
+                body.get_mut("messages").and_then(|messages| messages.pointer_mut("/0/content"))
+            {
+                *content = text;
+            }
+        }
+        body
+    }
+
+    fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        let cost = body.pointer("/usage/cost").and_then(Value::as_f64);
+        let mut turn = OPENAI.decode(ask, body)?;
+        turn.usage.cost = cost.map(Cost::of_dollars);
+        Ok(turn)
+    }
+
+    fn fold(&self) -> Box<dyn Fold> {
+        OPENAI.fold()
+    }
+}

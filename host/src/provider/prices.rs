@@ -1,0 +1,127 @@
+//! What turns cost, where somebody said what tokens cost. Guesses no price.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::Add;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::turn::Usage;
+
+/// Parts of a dollar that are counted: a price of $0.000001 per million tokens is one part a token.
+const PARTS: f64 = 1e12;
+
+/// An amount of US dollars, in which all vendors' prices are. Counted in millionths of a millionth, so
+/// that sums are exact; in JSON it is a number of dollars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// `dollars`, or nothing where that is no amount.
+    pub fn of_dollars(dollars: f64) -> Self {
+        // Saturates: negative and NaN are 0, the largest is 18 million dollars.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates as wanted")]
+        let parts = (dollars * PARTS).round() as u64;
+        Self(parts)
+    }
+
+    /// The amount in dollars.
+    pub fn dollars(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "an amount to be shown")]
+        let parts = self.0 as f64;
+        parts / PARTS
+    }
+}
+
+impl Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sum for Cost {
+    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
+        costs.fold(Self::default(), Add::add)
+    }
+}
+
+impl fmt::Display for Cost {
+    /// `$0.0123`: four places, which is a hundredth of a cent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "${:.4}", self.dollars())
+    }
+}
+
+impl Serialize for Cost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.dollars())
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        f64::deserialize(deserializer).map(Self::of_dollars)
+    }
+}
+
+/// What a model's tokens cost, in US dollars for a million of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    /// Tokens read.
+    pub input: f64,
+    /// Tokens written.
+    pub output: f64,
+    /// Tokens read from the prompt cache; `None`: as those read.
+    pub cached: Option<f64>,
+    /// Tokens put into the prompt cache; `None`: as those read.
+    pub stored: Option<f64>,
+}
+
+impl Prices {
+    /// What `usage` costs.
+    pub fn cost(&self, usage: &Usage) -> Cost {
+        let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.stored);
+        let priced = [
+            (plain, self.input),
+            (usage.output, self.output),
+            (usage.cached, self.cached.unwrap_or(self.input)),
+            (usage.stored, self.stored.unwrap_or(self.input)),
+        ];
+        priced.into_iter().map(|(tokens, price)| times(tokens, price)).sum()
+    }
+}
+
+/// What `tokens` cost at `price` for a million.
+fn times(tokens: u64, price: f64) -> Cost {
+    #[expect(clippy::cast_precision_loss, reason = "no turn has 2^53 tokens")]
+    let tokens = tokens as f64;
+    Cost::of_dollars(tokens * price / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PL01: tokens of each kind have their own price.
+    #[test]
+    fn pl01_a_turn_costs_what_its_tokens_cost() {
+        let usage = Usage { input: 1_000_000, output: 100_000, cached: 600_000, stored: 100_000, cost: None };
+        let plain = Prices { input: 3.0, output: 15.0, cached: None, stored: None };
+        assert_eq!(plain.cost(&usage), Cost::of_dollars(4.5));
+        let cached = Prices { cached: Some(0.3), stored: Some(3.75), ..plain };
+        assert_eq!(cached.cost(&usage), Cost::of_dollars(0.9 + 1.5 + 0.18 + 0.375));
+    }
+
+    #[test]
+    fn amounts_are_sums_of_small_parts_and_never_negative() {
+        let tiny: Cost = (0..1000).map(|_| times(1, 0.075)).sum();
+        assert_eq!(tiny, Cost::of_dollars(0.000_075));
+        assert_eq!(Cost::of_dollars(0.012_345).to_string(), "$0.0123");
+        assert_eq!(Cost::of_dollars(-1.0), Cost::default());
+        assert_eq!(Cost::of_dollars(f64::NAN), Cost::default());
+        let json = serde_json::to_string(&Cost::of_dollars(0.25)).unwrap();
+        assert_eq!((json.as_str(), serde_json::from_str::<Cost>(&json).unwrap().dollars()), ("0.25", 0.25));
+    }
+}

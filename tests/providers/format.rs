@@ -1,0 +1,50 @@
+//! What the checks of all formats are made of.
+
+use serde_json::{Map, Value};
+
+pub(super) type Check = Result<(), String>;
+
+pub(super) fn ensure(holds: bool, otherwise: impl Into<String>) -> Check {
+    if holds { Ok(()) } else { Err(otherwise.into()) }
+}
+
+pub(super) fn object<'a>(value: &'a Value, what: &str) -> Result<&'a Map<String, Value>, String> {
+    value.as_object().ok_or_else(|| format!("{what} is not an object: {value}"))
+}
+
+/// An array with something in it.
+pub(super) fn list<'a>(value: Option<&'a Value>, what: &str) -> Result<&'a [Value], String> {
+    let list = value.and_then(Value::as_array).ok_or_else(|| format!("{what} is not an array"))?;
+    ensure(!list.is_empty(), format!("{what} is empty"))?;
+    Ok(list)
+}
+
+/// A text with something in it.
+pub(super) fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a str, String> {
+    let text = object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    text.ok_or_else(|| format!("`{key}` is not a text with something in it"))
+}
+
+pub(super) fn known(object: &Map<String, Value>, keys: &[&str], what: &str) -> Check {
+    let unknown: Vec<_> = object.keys().filter(|key| !keys.contains(&key.as_str())).collect();
+    ensure(unknown.is_empty(), format!("{what} has unknown keys: {unknown:?}"))
+}
+
+/// A name that every vendor takes.
+pub(super) fn name<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a str, String> {
+    let name = text(object, key)?;
+    let fits = name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    ensure(fits, format!("`{name}` is not a name"))?;
+    Ok(name)
+}
+
+/// Every turn that was given is there again, in order and unmodified.
+pub(super) fn echoed(sent: &[&Value], given: &[Value]) -> Check {
+    let sent: Vec<Value> = sent.iter().map(|message| (*message).clone()).collect();
+    ensure(sent == given, format!("turns came back changed:\nsent  {sent:?}\ngiven {given:?}"))
+}
+
+/// A server-sent event.
+pub(super) fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}

@@ -1,0 +1,298 @@
+//! What comes of a vendor that misbehaves: one clear message, in bounded time and memory.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use haft::event::{Event, Events};
+use haft::provider::{
+    Ask, Failure, Message, Provider, ProviderError, ProviderSettings, Retry, Timeouts, Turn, build,
+};
+use secrecy::SecretString;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::server::{Answer, Said, Server, Vendor};
+use super::{KEY, VENDORS, provider, settings};
+
+/// Longer than any of these takes, on a machine with other things to do.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn hello() -> Said {
+    Said { text: "hello there, everyone", ..Said::default() }
+}
+
+/// What a person hears of a turn: what was said, and a word for every time it was asked for again.
+async fn heard(provider: &dyn Provider) -> (Result<Turn, ProviderError>, Vec<String>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let sink = heard.clone();
+    let events = Events::to(move |event| match event {
+        Event::Said(text) => sink.lock().unwrap().push(text.clone()),
+        Event::Retrying { .. } => sink.lock().unwrap().push("AGAIN".to_owned()),
+        _ => {}
+    });
+    let messages = [Message::User("hi".into())];
+    let ask = Ask { model: "fake-model", system: "be brief", messages: &messages, tools: &[] };
+    let turn = tokio::time::timeout(PATIENCE, provider.turn(&ask, &events)).await.expect("in bounded time");
+    let heard = heard.lock().unwrap().clone();
+    (turn, heard)
+}
+
+async fn failure(settings: ProviderSettings) -> ProviderError {
+    heard(provider(settings).as_ref()).await.0.unwrap_err()
+}
+
+/// The failure of a single attempt that is answered so.
+async fn of(vendor: &'static dyn Vendor, answer: Answer) -> ProviderError {
+    let server = Server::start(vendor, [answer]).await;
+    let retry = Retry { attempts: 1, ..Retry::default() };
+    failure(ProviderSettings { retry, ..settings(&server, true) }).await
+}
+
+/// PL06: nobody there.
+#[tokio::test]
+async fn pl06_a_dead_endpoint_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for vendor in VENDORS {
+        let dead = ProviderSettings {
+            base_url: Some(format!("http://{address}")),
+            retry: Retry { first_delay: Duration::from_millis(1), ..Retry::default() },
+            ..ProviderSettings::new(vendor.name(), "m")
+        };
+        let error = failure(dead).await;
+        let expected =
+            format!("{} at `http://{address}/`: request failed: tcp connect error: ", vendor.name());
+        let text = error.to_string();
+        assert!(text.starts_with(&expected) && text.contains("refused"), "{text}");
+        assert!(text.ends_with("(tried 4 times)"), "{text}");
+        assert!(error.hint().unwrap().starts_with("is a server listening at "));
+    }
+}
+
+/// PL06: the wrong key is told, once, and not repeated by haft even where the server repeats it.
+#[tokio::test]
+async fn pl06_a_wrong_key_is_told_and_not_shown() {
+    for vendor in VENDORS {
+        let server = Server::start(vendor, []).await;
+        let wrong = "sk-the-wrong-key-0815";
+        let error =
+            failure(ProviderSettings { api_key: Some(wrong.into()), ..settings(&server, true) }).await;
+        assert_eq!(error.attempts, 1);
+        let text = error.to_string();
+        assert!(text.contains("returned 401 Unauthorized: bad key ") && text.contains("***"), "{text}");
+        assert!(!text.contains("0815"), "{text}");
+        assert_eq!(error.hint().unwrap(), "check `[provider] api_key`");
+    }
+}
+
+/// PL06: a wait that the server asks for is kept, and told.
+#[tokio::test]
+async fn pl06_a_rate_limit_is_waited_for() {
+    for vendor in VENDORS {
+        let limited = || Answer::Status(429, vec![("retry-after", "1")], "slow down");
+        let server = Server::start(vendor, [limited(), Answer::Turn(hello())]).await;
+        let started = Instant::now();
+        let (turn, heard) = heard(provider(settings(&server, true)).as_ref()).await;
+        assert_eq!(turn.unwrap().reply.text, "hello there, everyone");
+        assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
+        assert_eq!(heard[0], "AGAIN");
+        assert_eq!(heard[1..].concat(), "hello there, everyone");
+        server.assert_done();
+        let error = of(vendor, limited()).await.to_string();
+        assert!(error.contains("returned 429 Too Many Requests: slow down"), "{error}");
+        let never = of(vendor, Answer::Status(429, vec![("retry-after", "86400")], "tomorrow")).await;
+        assert_eq!(never.attempts, 1);
+    }
+}
+
+/// PL06: Gemini says how long to wait in the body.
+#[tokio::test]
+async fn pl06_gemini_s_own_way_to_ask_for_a_wait_is_understood() {
+    let body = json!({ "error": { "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
+        "details": [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "86400s" }] } });
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr().unwrap();
+    let task = tokio::spawn(async move {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (mut stream, _) = server.accept().await.unwrap();
+        let mut some = [0; 16];
+        stream.read_exact(&mut some).await.unwrap();
+        let body = body.to_string();
+        let head = format!("HTTP/1.1 429 X\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        stream.write_all(head.as_bytes()).await.unwrap();
+    });
+    let settings = ProviderSettings {
+        base_url: Some(format!("http://{address}/v1beta")),
+        ..ProviderSettings::new("gemini", "m")
+    };
+    let error = failure(settings).await;
+    assert_eq!(error.attempts, 1, "a day is not waited for");
+    assert!(error.to_string().contains("quota (RESOURCE_EXHAUSTED)"), "{error}");
+    task.await.unwrap();
+}
+
+/// PL06: a stream that is cut in the middle is asked for again; what was said before does not count.
+#[tokio::test]
+async fn pl06_a_stream_that_is_cut_is_asked_for_again() {
+    for vendor in VENDORS {
+        for ends in [false, true] {
+            let count = vendor.write(&hello(), true).frames.len() - 3;
+            let cut = || Answer::Cut(hello(), count, ends);
+            let server = Server::start(vendor, [cut(), Answer::Turn(hello())]).await;
+            let (turn, heard) = heard(provider(settings(&server, true)).as_ref()).await;
+            assert_eq!(turn.unwrap().reply.text, "hello there, everyone", "{}", vendor.name());
+            let again = heard.iter().position(|piece| piece == "AGAIN").unwrap();
+            assert_eq!(heard[again + 1..].concat(), "hello there, everyone");
+            server.assert_done();
+            let error = of(vendor, cut()).await;
+            assert!(matches!(error.failure, Failure::Interrupted(_)), "{error}");
+            assert!(error.to_string().contains("the answer broke off: "), "{error}");
+        }
+    }
+}
+
+/// What was said whole counts, however the connection ends.
+#[tokio::test]
+async fn a_stream_that_is_cut_after_its_end_is_whole() {
+    for vendor in VENDORS {
+        let count = vendor.write(&hello(), true).frames.len();
+        let server = Server::start(vendor, [Answer::Cut(hello(), count, false)]).await;
+        let (turn, _) = heard(provider(settings(&server, true)).as_ref()).await;
+        assert_eq!(turn.unwrap().reply.text, "hello there, everyone", "{}", vendor.name());
+    }
+}
+
+/// PL12: an error in the middle of a stream is that error.
+#[tokio::test]
+async fn pl12_an_error_in_a_stream_is_told() {
+    for vendor in VENDORS {
+        let error = of(vendor, Answer::ErrorAfter(hello(), "out of order")).await.to_string();
+        assert!(error.ends_with("reported an error: out of order"), "{}: {error}", vendor.name());
+    }
+}
+
+/// PL18: a success that says nothing is no turn, and no turn cap either.
+#[tokio::test]
+async fn pl18_an_empty_success_is_an_empty_response() {
+    for vendor in VENDORS {
+        let empty = vendor.empty().to_string().into_bytes();
+        let error = of(vendor, Answer::Body("application/json", empty)).await.to_string();
+        assert!(error.contains(": empty response: "), "{}: {error}", vendor.name());
+    }
+}
+
+/// PL07: 10 MB of whatever: one message, a moment, and no more memory than the bounds say.
+#[tokio::test]
+async fn pl07_ten_megabytes_of_garbage_are_one_message() {
+    let noise = |seed: u8| -> Vec<u8> {
+        let mut state = u32::from(seed) + 1;
+        let byte = |state: &mut u32| {
+            *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        };
+        (0..10 << 20).map(|_| byte(&mut state)).collect()
+    };
+    let lines = |line: &str| line.repeat((10 << 20) / line.len()).into_bytes();
+    let bodies = [
+        ("noise", noise(1)),
+        ("one line", lines("x")),
+        ("empty lines", lines("\n")),
+        ("html", lines("<p>welcome</p>\n")),
+        ("brackets", lines("[],")),
+        ("deep", lines("[")),
+        ("events of noise", lines("data: x\n\n")),
+        ("empty events", lines("data: {}\n\n")),
+        ("one event", [b"data: ".to_vec(), lines("x")].concat()),
+    ];
+    for vendor in VENDORS {
+        let own = vendor.write(&hello(), true).media_type;
+        let streamed = bodies.iter().map(|(what, body)| (own, *what, body));
+        let whole = bodies.iter().filter(|(what, _)| matches!(*what, "noise" | "html" | "brackets"));
+        for (media_type, what, body) in
+            streamed.chain(whole.map(|(what, body)| ("application/json", *what, body)))
+        {
+            let started = Instant::now();
+            let error = of(vendor, Answer::Body(media_type, body.clone())).await;
+            let (text, name) = (error.to_string(), vendor.name());
+            assert!(text.len() < 1500 && !text.contains('\n'), "{name}, {what}: {text}");
+            assert!(started.elapsed() < PATIENCE / 2, "{name}, {what}: {:?}", started.elapsed());
+            let is_clear = matches!(
+                error.failure,
+                Failure::Malformed(_) | Failure::TooLarge(_) | Failure::Empty(_) | Failure::Interrupted(_)
+            );
+            assert!(is_clear, "{name}, {what}: {text}");
+        }
+    }
+}
+
+/// Time-outs: until the answer begins, between its pieces, and for all of it.
+#[tokio::test]
+async fn silence_is_waited_for_no_longer_than_said() {
+    let short = Duration::from_millis(200);
+    for vendor in VENDORS {
+        let of = async |answer: Answer, timeouts: Timeouts| {
+            let server = Server::start(vendor, [answer]).await;
+            failure(ProviderSettings { timeouts, ..settings(&server, true) }).await
+        };
+        let first = Timeouts { first_byte: short, ..Timeouts::default() };
+        let error = of(Answer::Silence, first).await;
+        assert!(error.to_string().ends_with("no answer began for 0.2 s"), "{error}");
+        let error = of(Answer::Stall(hello(), 0), first).await;
+        assert_eq!(error.failure, Failure::Silent { began: false, waited: short });
+        let error = of(Answer::Stall(hello(), 1), Timeouts { idle: short, ..Timeouts::default() }).await;
+        assert!(error.to_string().ends_with("the answer stalled: nothing came for 0.2 s"), "{error}");
+        assert_eq!((error.attempts, error.hint().is_some()), (1, true));
+        let total = Timeouts { total: short, ..Timeouts::default() };
+        let error = of(Answer::Stall(hello(), 1), total).await;
+        assert_eq!(error.failure, Failure::TimedOut(short));
+    }
+}
+
+/// PL19: each of the five says whether it is there, and that nothing is asked without a key.
+#[tokio::test]
+async fn pl19_availability_is_known_of_each_vendor() {
+    for vendor in VENDORS {
+        let server = Server::start(vendor, []).await;
+        assert!(provider(settings(&server, true)).is_available().await, "{}", vendor.name());
+        let wrong = ProviderSettings { api_key: Some("sk-wrong".into()), ..settings(&server, true) };
+        assert!(!provider(wrong).is_available().await, "{}", vendor.name());
+        if vendor.name() != "ollama" {
+            let keyless = provider(ProviderSettings::new(vendor.name(), "m"));
+            assert!(!keyless.is_available().await);
+            let error = keyless.check().await.unwrap_err();
+            assert_eq!(error.failure.to_string(), "no API key is set");
+            assert!(error.hint().unwrap().contains("_API_KEY"));
+        }
+    }
+}
+
+/// The key is in its header and nowhere else; `headers` and `extra_body` reach the wire.
+#[tokio::test]
+async fn settings_reach_the_wire_and_nothing_else_does() {
+    for vendor in VENDORS {
+        let server = Server::start(vendor, [Answer::Turn(hello())]).await;
+        let extra = match vendor.name() {
+            "gemini" => json!({ "generationConfig": { "temperature": 0 } }),
+            "ollama" => json!({ "options": { "temperature": 0 } }),
+            _ => json!({ "temperature": 0 }),
+        };
+        let provider = provider(ProviderSettings {
+            max_tokens: Some(77),
+            extra: extra.as_object().unwrap().clone(),
+            headers: vec![("x-extra".into(), SecretString::from("v"))],
+            ..settings(&server, true)
+        });
+        heard(provider.as_ref()).await.0.unwrap();
+        server.assert_done();
+        let body = server.bodies().remove(0);
+        let text = body.to_string();
+        assert!(text.contains("\"temperature\":0") && text.contains(":77"), "{text}");
+        assert!(!text.contains(KEY), "{text}");
+        let reserved = build(ProviderSettings {
+            extra: json!({ "tools": [] }).as_object().unwrap().clone(),
+            ..settings(&server, true)
+        });
+        assert_eq!(reserved.err().unwrap().to_string(), "`extra_body` must not set `tools`: haft writes it");
+    }
+}

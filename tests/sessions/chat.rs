@@ -1,0 +1,207 @@
+//! `haft chat` at a real terminal: a person types, reads, approves, denies, stops, leaves and comes back.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Place;
+use super::model::{Model, Says, answers, asked};
+use super::terminal::Terminal;
+
+/// What no other process sleeps.
+const NAP: &str = "61.4711";
+
+/// Does what it is told; to what a tool answered it says what that was.
+fn script(messages: &[Value]) -> Says {
+    if messages.last().is_some_and(|message| message["role"] == "tool") {
+        let (_, _, answer) = answers(messages).pop().unwrap();
+        return Says::text(format!("The tool said: **{}**.", answer.trim()));
+    }
+    let bash = |command: String| Says::call("bash", json!({ "command": command }));
+    let asked = asked(messages);
+    match asked.rsplit("\n\n").next().unwrap_or_default() {
+        "count" => Says {
+            text: "# Counting\none two three four five six seven eight nine ten".into(),
+            pause: Duration::from_millis(150),
+            ..Says::default()
+        },
+        "nap" => bash(format!("sleep {NAP}; echo slept")),
+        "first" => {
+            let first = messages.iter().find(|message| message["role"] == "user").unwrap();
+            Says::text(format!("You began with `{}`.", first["content"].as_str().unwrap()))
+        }
+        other => bash(format!("echo {other}-$((4700 + 11))")),
+    }
+}
+
+/// Whether some process sleeps [`NAP`].
+fn somebody_naps() -> bool {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let nap = format!("sleep\0{NAP}\0");
+    lines.into_iter().any(|line| String::from_utf8_lossy(&line) == nap)
+}
+
+fn waits_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{what}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// RS06, RS09, PL20: stream, approve, deny, always, stop, leave, come back.
+#[test]
+fn rs06_rs09_pl20_a_conversation_at_a_terminal() {
+    let place = Place::new(Model::start(script), "shell_confirm = true\n");
+    let Some(terminal) = Terminal::start(&place, "chat", &["chat"]) else { return };
+    terminal.sees("with 4 tools", 1);
+    streams(&terminal);
+    approves_and_denies(&terminal);
+    stops(&terminal);
+    allows(&terminal);
+    terminal.enter("/save said.md");
+    terminal.sees("written to `said.md`", 1);
+    assert!(place.read("said.md").contains("**bash** `{\"command\":\"echo yes-$((4700 + 11))\"}`"));
+    terminal.key("C-d");
+    terminal.sees("ended with 0", 1);
+    let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
+    assert!(terminal.screen().contains(&format!("haft chat --resume {id}")));
+    drop(terminal);
+    let Some(terminal) = Terminal::start(&place, "back", &["chat", "--resume"]) else { return };
+    comes_back(&terminal, &id);
+    place.model.assert_content();
+    assert_eq!(place.listed().len(), 1);
+}
+
+/// Words are seen as they arrive, as Markdown.
+fn streams(terminal: &Terminal) {
+    terminal.enter("count");
+    let early = terminal.sees("one two", 1);
+    assert!(!early.contains("nine ten"), "{early}");
+    let screen = terminal.sees("nine ten", 1);
+    assert!(screen.contains("\nCounting\n"), "the mark of a heading is not shown:\n{screen}");
+    terminal.sees("tokens read", 1);
+}
+
+/// A call is shown exactly, runs after a yes and not after a no, and its line is told.
+fn approves_and_denies(terminal: &Terminal) {
+    terminal.enter("yes");
+    let asked = terminal.sees("[y/N/always]", 1);
+    assert!(asked.contains("  Run: echo yes-$((4700 + 11)) [y/N/always]"), "{asked}");
+    assert!(!asked.contains("yes-4711"), "{asked}");
+    terminal.enter("y");
+    let screen = terminal.sees("The tool said: yes-4711.", 1);
+    assert!(screen.contains("✓ bash {\"command\":\"echo yes-$((4700 + 11))\"} ("), "{screen}");
+    terminal.sees("tokens read", 2);
+    terminal.enter("no");
+    terminal.sees("[y/N/always]", 2);
+    terminal.enter("n");
+    let screen = terminal.sees("Command execution denied by user.", 2);
+    assert!(screen.contains("✗ bash") && !screen.contains("no-4711"), "{screen}");
+    terminal.sees("tokens read", 3);
+}
+
+/// Ctrl-C stops while the person is asked, and while the tool works: nothing is left behind.
+fn stops(terminal: &Terminal) {
+    terminal.enter("hm");
+    terminal.sees("[y/N/always]", 3);
+    terminal.key("C-c");
+    terminal.sees("[cancelled]", 1);
+    terminal.sees("tokens read", 4);
+    terminal.enter("nap");
+    terminal.sees("[y/N/always]", 4);
+    terminal.enter("y");
+    waits_until("the tool never ran", somebody_naps);
+    terminal.key("C-c");
+    terminal.sees("[cancelled]", 2);
+    waits_until("the tool goes on", || !somebody_naps());
+    terminal.sees("tokens read", 5);
+}
+
+/// `always` holds for the session, and can be taken back.
+fn allows(terminal: &Terminal) {
+    terminal.enter("again");
+    terminal.sees("[y/N/always]", 5);
+    terminal.enter("always");
+    terminal.sees("The tool said: again-4711.", 1);
+    terminal.sees("tokens read", 6);
+    terminal.enter("more");
+    terminal.sees("The tool said: more-4711.", 1);
+    terminal.sees("tokens read", 7);
+    terminal.enter("/allow");
+    terminal.sees("allowed in this session: bash", 1);
+    terminal.enter("/deny bash");
+    terminal.sees("`bash` is to be approved again", 1);
+}
+
+/// Everything that was said is there, and nothing that was allowed.
+fn comes_back(terminal: &Terminal, id: &str) {
+    terminal.sees(&format!("going on with session {id}"), 1);
+    terminal.enter("first");
+    terminal.sees("You began with count.", 1);
+    terminal.sees("tokens read", 1);
+    terminal.enter("later");
+    terminal.sees("[y/N/always]", 1);
+    terminal.enter("");
+    terminal.sees("Command execution denied by user.", 1);
+    terminal.sees("tokens read", 2);
+    terminal.enter("/quit");
+    terminal.sees("ended with 0", 1);
+}
+
+/// Entries of several lines, history and completion.
+#[test]
+fn a_line_is_edited_completed_and_found_again() {
+    let echo = |messages: &[Value]| {
+        Says::text(format!("You said {:?}.", asked(messages).rsplit("\n\n").next().unwrap()))
+    };
+    let place = Place::new(Model::start(echo), "");
+    let Some(terminal) = Terminal::start(&place, "edit", &["chat"]) else { return };
+    terminal.sees("with 4 tools", 1);
+    terminal.enter("one\\");
+    terminal.enter("two");
+    terminal.sees("You said \"one\\ntwo\".", 1);
+    terminal.enter("three");
+    terminal.sees("You said \"three\".", 1);
+    terminal.key("Up");
+    terminal.key("Up");
+    terminal.enter("!");
+    terminal.sees("You said \"one\\ntwo!\".", 1);
+    terminal.enter("/to\t");
+    terminal.sees("bash", 1);
+    terminal.enter("/nonsense");
+    terminal.sees("unknown command `/nonsense`", 1);
+    terminal.key("C-c");
+    terminal.key("C-d");
+    terminal.sees("ended with 0", 1);
+    let history = fs::read_to_string(place.state().join("haft/history")).unwrap();
+    assert!(history.contains("\"one\\ntwo\"\n"), "{history}");
+}
+
+/// Ctrl-C twice leaves at once, whatever goes on.
+#[test]
+fn pl20_two_interrupts_leave() {
+    let place = Place::new(Model::start(script), "");
+    // A tool that hears no signal but the last.
+    let Some(terminal) = Terminal::start(&place, "twice", &["run", "nap"]) else { return };
+    waits_until("the tool never ran", || !place.files().is_empty() && somebody_naps());
+    terminal.key("C-c");
+    terminal.key("C-c");
+    terminal.sees("ended with 130", 1);
+    waits_until("the tool goes on", || !somebody_naps());
+    assert_eq!(place.listed()[0]["turns"], 1);
+}
+
+#[test]
+fn a_pipe_is_not_talked_to() {
+    let place = Place::new(Model::start(script), "");
+    let answer = place.haft(&["chat"]);
+    assert_eq!(answer.code, 5);
+    assert!(
+        answer.stderr.contains("needs a terminal") && answer.stderr.contains("hint: `haft run -`"),
+        "{}",
+        answer.stderr
+    );
+}

@@ -1,0 +1,169 @@
+//! What is kept of a session, and what can be done with it from the command line.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::Place;
+use super::model::{Model, Says, answers, asked};
+use crate::cli::Answer;
+
+/// Reads two files at once, writes a third, and says what it read.
+fn script(messages: &[Value]) -> Says {
+    let read = |name: &str| ("read", json!({ "file_path": name }));
+    let done: Vec<_> = answers(messages);
+    match done.len() {
+        0 => Says { text: "I look.".into(), calls: vec![read("a.txt"), read("b.txt")], ..Says::default() },
+        2 => Says::call("bash", json!({ "command": "echo written > c.txt; echo ok" })),
+        _ if asked(messages).ends_with("what next?") => Says::text("Nothing."),
+        _ => Says::text(format!("I read {} and {}.", done[0].2.trim(), done[1].2.trim())),
+    }
+}
+
+fn place() -> Place {
+    let place = Place::new(Model::start(script), "");
+    place.home.write("a.txt", "alpha\n");
+    place.home.write("b.txt", "beta\n");
+    place
+}
+
+/// PL03: a task with two tools at once; standard output is the answer alone, and a line tells of every call.
+#[test]
+fn pl03_a_task_with_two_tools_at_once_is_done_and_kept() {
+    let place = place();
+    let answer = place.haft(&["run", "read both"]);
+    assert_eq!((answer.stdout.as_str(), answer.code), ("I read alpha and beta.\n", 0), "{}", answer.stderr);
+    let told: Vec<_> = answer.stderr.lines().map(|line| line.split(" {").next().unwrap()).collect();
+    assert_eq!(told.len(), 3, "{}", answer.stderr);
+    assert!(told[0] == "✓ read" && told[1] == "✓ read" && told[2] == "✓ bash", "{}", answer.stderr);
+    let [file] = place.files().try_into().unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let listed = place.listed();
+    assert_eq!(
+        (&listed[0]["state"], &listed[0]["turns"], &listed[0]["title"]),
+        (&json!("done"), &json!(3), &json!("read both"))
+    );
+    let quiet = place.haft(&["run", "--quiet", "read both"]);
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("I read alpha and beta.\n", ""));
+    let table = place.haft(&["sessions", "-n", "1"]);
+    assert!(table.stdout.contains("done") && table.stdout.contains("read both"), "{}", table.stdout);
+    assert_eq!(place.haft(&["sessions", "--here", "--json"]).stdout.lines().count(), 2);
+}
+
+/// Events are JSON lines, and the last is the end.
+#[test]
+fn events_are_json_lines() {
+    let place = place();
+    let answer = place.haft(&["run", "--json", "read both"]);
+    let events: Vec<Value> = answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+    assert_eq!((of("asked"), of("started"), of("running"), of("completed"), of("ended")), (3, 3, 3, 3, 1));
+    let end = events.last().unwrap();
+    assert_eq!((&end["event"], &end["text"]), (&json!("ended"), &json!("I read alpha and beta.")));
+    assert_eq!(end["session"], place.listed()[0]["id"]);
+    let said: String = events
+        .iter()
+        .filter(|event| event["event"] == "said")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(said, "I look.I read alpha and beta.");
+    assert_eq!(answer.stderr, "");
+}
+
+#[test]
+fn a_session_goes_on_with_another_prompt_and_only_with_one() {
+    let place = place();
+    place.haft(&["run", "read both"]);
+    let finished = place.haft(&["run", "--resume"]);
+    assert_eq!(finished.code, 5);
+    assert!(finished.stderr.contains("nothing is left to do"), "{}", finished.stderr);
+    let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
+    let next = place.haft(&["run", "--resume", &id[..5], "what next?"]);
+    assert_eq!((next.stdout.as_str(), next.code), ("Nothing.\n", 0), "{}", next.stderr);
+    assert!(next.stderr.contains(&format!("going on with session {id} (3 turns so far)")), "{}", next.stderr);
+    assert_eq!(place.listed().len(), 1);
+    let wrong = place.haft(&["run", "--resume", "go on"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("--resume last 'PROMPT'"), "{}", wrong.stderr);
+    let unknown = place.haft(&["run", "--resume", "00000000", "x"]);
+    assert!(unknown.stderr.contains("no session begins with `00000000`\nhint: "), "{}", unknown.stderr);
+    place.model.assert_content();
+    let removed = place.haft(&["sessions", "--remove", &id]);
+    assert_eq!((removed.code, place.files().len()), (0, 0), "{}", removed.stderr);
+}
+
+/// A prompt may come from standard input, and nothing is kept where nobody wants that.
+#[test]
+fn a_prompt_from_a_pipe_and_a_session_that_is_not_kept() {
+    let place = place();
+    let mut command = place.command(&["run", "-", "--no-journal", "--quiet"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"read both\n").unwrap();
+    let answer = Answer::from(child.wait_with_output().unwrap());
+    assert_eq!((answer.stdout.as_str(), answer.code), ("I read alpha and beta.\n", 0), "{}", answer.stderr);
+    assert_eq!(place.files(), Vec::<std::path::PathBuf>::new());
+    assert!(place.haft(&["run", " "]).stderr.contains("the prompt is empty"));
+}
+
+/// A session is shown, and its calls are made again.
+#[test]
+fn a_session_is_replayed() {
+    let place = place();
+    place.haft(&["run", "read both"]);
+    let shown = place.haft(&["replay"]);
+    for part in [
+        "## You\n\nread both\n",
+        "I look.",
+        "✓ **read** `{\"file_path\":\"a.txt\"}`",
+        "```\nalpha\n```",
+        "I read alpha",
+    ] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    let kinds: Vec<Value> = place
+        .haft(&["replay", "--json"])
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["kind"].clone())
+        .collect();
+    assert_eq!(kinds.first().unwrap(), "begun");
+    assert_eq!(kinds.last().unwrap(), "ended");
+    fs::remove_file(place.home.work().join("c.txt")).unwrap();
+    let same = place.haft(&["replay", "--rerun"]);
+    assert_eq!(same.code, 0, "{}", same.stderr);
+    assert!(
+        same.stderr.contains("2 answers are the same, 0 differ, 1 calls were not made"),
+        "{}",
+        same.stderr
+    );
+    assert_eq!(place.read("c.txt"), "", "what changes something is not made again unasked");
+    place.home.write("b.txt", "gamma\n");
+    let other = place.haft(&["replay", "--rerun=all"]);
+    assert_eq!(other.code, 1, "{}", other.stderr);
+    assert!(
+        other.stdout.contains("≠ read {\"file_path\":\"b.txt\"}\n  - beta\n  + gamma\n"),
+        "{}",
+        other.stdout
+    );
+    assert_eq!(place.read("c.txt"), "written\n");
+    // Nothing of it is in the session.
+    assert_eq!(place.haft(&["replay"]).stdout, shown.stdout);
+}
+
+/// Two processes do not go on with one session.
+#[test]
+fn a_session_in_use_is_left_alone() {
+    let place = place();
+    place.haft(&["run", "read both"]);
+    let [file] = place.files().try_into().unwrap();
+    let held = fs::File::open(&file).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let second = place.haft(&["run", "--resume", "last", "what next?"]);
+    assert_eq!(second.code, 5);
+    assert!(second.stderr.contains("is in use by another haft\nhint: "), "{}", second.stderr);
+    assert_eq!(place.listed()[0]["state"], "in use");
+}

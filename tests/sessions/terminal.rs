@@ -1,0 +1,79 @@
+//! A terminal of tmux's, in which a person types and reads. Ends with everything in it when dropped.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::Place;
+
+/// How long something may take to be seen.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+pub(super) struct Terminal {
+    tmux: std::path::PathBuf,
+    socket: String,
+}
+
+impl Terminal {
+    /// A terminal in which haft runs; `None` where there is no tmux, which is said.
+    pub(super) fn start(place: &Place, name: &str, arguments: &[&str]) -> Option<Self> {
+        let Some(tmux) = haft::backend::lookup::find_on_path("tmux") else {
+            eprintln!("SKIPPED: no terminal to talk at: tmux is not installed");
+            return None;
+        };
+        let terminal = Self { tmux, socket: format!("haft-test-{name}-{}", std::process::id()) };
+        let own = place.command(&[]);
+        let quote = |word: &str| format!("'{}'", word.replace('\'', "'\\''"));
+        let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
+        let line = words.map(quote).collect::<Vec<_>>().join(" ");
+        let mut command = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50"]);
+        // A key that comes when haft has ended already is not to end what shows how it did.
+        let line = format!("{line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
+        command.arg(line).current_dir(place.home.work());
+        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("LANG", "C.UTF-8");
+        assert!(command.status().unwrap().success());
+        Some(terminal)
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.tmux);
+        command.args(["-L", &self.socket]).args(arguments);
+        command
+    }
+
+    /// What is on the screen, and what has left it at the top.
+    pub(super) fn screen(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p", "-J", "-S", "-500"]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Types a line.
+    pub(super) fn enter(&self, text: &str) {
+        assert!(self.tmux(&["send-keys", "-l", "--", text]).status().unwrap().success());
+        self.key("Enter");
+    }
+
+    /// Presses a key.
+    pub(super) fn key(&self, key: &str) {
+        assert!(self.tmux(&["send-keys", key]).status().unwrap().success());
+    }
+
+    /// Waits until `text` is to be seen `times` times.
+    pub(super) fn sees(&self, text: &str, times: usize) -> String {
+        let begun = Instant::now();
+        loop {
+            let screen = self.screen();
+            if screen.matches(text).count() >= times {
+                return screen;
+            }
+            assert!(begun.elapsed() < PATIENCE, "`{text}` was not seen {times} times:\n{screen}");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Where the test failed there may be none any more.
+        let _ = self.tmux(&["kill-server"]).output();
+    }
+}
