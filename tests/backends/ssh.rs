@@ -131,10 +131,13 @@ async fn be04_two_hundred_commands_share_one_connection() {
     let config = super::ground::ssh_config().unwrap();
     let words = ["ssh", "-F", config.to_str().unwrap(), "-S", &socket, "box", "true"].map(str::to_owned);
     let (mut plain, mut ours) = (Vec::new(), Vec::new());
-    for _ in 0..200 {
-        let begun = Instant::now();
-        run(&words);
-        plain.push(begun.elapsed());
+    for round in 0..200 {
+        // A part of them is enough to compare with.
+        if round % 4 == 0 {
+            let begun = Instant::now();
+            run(&words);
+            plain.push(begun.elapsed());
+        }
         let begun = Instant::now();
         let done = bed.run("true").await;
         ours.push(begun.elapsed());
