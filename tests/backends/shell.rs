@@ -114,6 +114,10 @@ fn rs06_rs07_rs08_a_command_is_denied_asked_for_and_then_run() {
     let denied = home.call("run_shell", &json!({ "command": "sudo git push --force" }));
     assert!(denied.stderr.contains("command blocked by shell_deny pattern `git push*`"), "{}", denied.stderr);
     assert!(!denied.stderr.contains("approval"), "{}", denied.stderr);
+    let here = Home::new();
+    here.write("program.toml", "[builtins]\nshell_deny = [\"git push*\"]\n");
+    let denied = here.call("bash", &json!({ "command": "cd . && git push" }));
+    assert!(denied.stderr.contains("command blocked by shell_deny pattern `git push*`"), "{}", denied.stderr);
     let unasked = home.call("run_shell", &json!({ "command": "echo ran" }));
     assert_eq!(unasked.code, 1);
     assert!(

@@ -622,7 +622,7 @@ pub(super) static BUILTINS: Table = Table {
         Key::new(
             "shell_deny",
             TEXTS,
-            "commands that `run_shell` refuses whoever asks, such as `git push*`; default those that end a machine",
+            "commands that are refused whoever asks, such as `git push*`; default those that end a machine",
         )
         .also(&["shell_denylist", "deny", "denylist"]),
         Key::new("fetch_confirm", Kind::Flag, "ask a person before every `fetch_url`; default false"),

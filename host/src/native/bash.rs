@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::answer::{self, answer, character_limit};
+use super::deny::Denied;
+use super::line::{self, command};
 use crate::backend::confine::Confiner;
 use crate::backend::lookup::find_on_path;
 use crate::backend::process::{self, Job, MAX_ARGUMENT, Output};
@@ -39,6 +41,7 @@ pub struct Bash {
     def: ToolDef,
     confiner: Confiner,
     timeout: Duration,
+    denied: Denied,
 }
 
 impl Bash {
@@ -47,7 +50,12 @@ impl Bash {
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
         let (name, description) = (NAME.into(), DESCRIPTION.into());
         let def = ToolDef { name, description, parameters: parameters(timeout), hints, output: None };
-        Self { def, confiner, timeout }
+        Self { def, confiner, timeout, denied: Denied::default() }
+    }
+
+    /// The same, without the commands that are `denied`.
+    pub fn denying(self, denied: Denied) -> Self {
+        Self { denied, ..self }
     }
 
     fn timeout(&self, arguments: &Value) -> Result<Duration, ToolError> {
@@ -97,31 +105,18 @@ impl Tool for Bash {
         &self.def
     }
 
+    fn refusal(&self, arguments: &Value) -> Option<ToolError> {
+        line::refusal(arguments, &self.denied)
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let command = command(&call.arguments)?;
+        let command = command(&call.arguments, MAX_COMMAND, "write data to a file first")?;
         let timeout = self.timeout(&call.arguments)?;
         let job = job(command, timeout, character_limit(context.limits))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
         Ok(answer(finished, timeout, job.limit))
     }
-}
-
-fn command(arguments: &Value) -> Result<&str, ToolError> {
-    let command = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
-    let problem = if command.trim().is_empty() {
-        "`command` is required: the command line to run".to_owned()
-    } else if command.contains('\0') {
-        "`command` holds a NUL character, which no command line can".to_owned()
-    } else if command.len() > MAX_COMMAND {
-        format!(
-            "`command` has {} bytes, at most {MAX_COMMAND} can be run: write data to a file first",
-            command.len()
-        )
-    } else {
-        return Ok(command);
-    };
-    Err(ToolError::InvalidArguments(problem))
 }
 
 fn job(command: &str, timeout: Duration, limit: usize) -> Result<Job, ToolError> {

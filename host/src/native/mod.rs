@@ -9,6 +9,7 @@ pub mod run_shell;
 pub mod screen;
 
 mod answer;
+mod line;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,7 @@ pub struct Settings {
     pub confiner: Confiner,
     /// How long a shell command may take where the call does not say.
     pub bash_timeout: Duration,
-    /// Commands that `run_shell` does not run.
+    /// Commands that no shell runs.
     pub denied: Denied,
     /// Where the tools for a target act.
     pub backend: Option<Arc<dyn Backend>>,
@@ -77,7 +78,10 @@ pub const NATIVE: &[Native] = &[
     Native {
         name: bash::NAME,
         family: Family::Workspace,
-        build: |settings| Some(Arc::new(bash::Bash::new(settings.confiner.clone(), settings.bash_timeout))),
+        build: |settings| {
+            let bash = bash::Bash::new(settings.confiner.clone(), settings.bash_timeout);
+            Some(Arc::new(bash.denying(settings.denied.clone())))
+        },
         limits: |settings| bash::limits(settings.bash_timeout),
     },
     Native {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use self::answer::{Streams, ended};
 use self::wait::Wait;
 use super::deny::Denied;
+use super::line::{self, command};
 use crate::backend::{Backend, BackendError, MAX_COMMAND, Task};
 use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
 use crate::limit::Limits;
@@ -111,12 +112,11 @@ impl Tool for RunShell {
     }
 
     fn refusal(&self, arguments: &Value) -> Option<ToolError> {
-        let command = arguments.get("command").and_then(Value::as_str)?;
-        self.denied.refusal(command).map(ToolError::ExecutionFailed)
+        line::refusal(arguments, &self.denied)
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let command = command(&call.arguments)?;
+        let command = command(&call.arguments, MAX_COMMAND, "write data to a file first with `write_file`")?;
         let wait = Wait::parse(call.arguments.get("wait")).map_err(ToolError::InvalidArguments)?;
         context.notes.decision(|| format!("on {}, {}", self.backend.summary(), self.backend.confinement()));
         let timeout = match wait {
@@ -133,21 +133,4 @@ impl Tool for RunShell {
 
 pub(super) fn failed(error: &BackendError) -> ToolError {
     ToolError::ExecutionFailed(error.to_string())
-}
-
-fn command(arguments: &Value) -> Result<&str, ToolError> {
-    let command = arguments.get("command").and_then(Value::as_str).unwrap_or_default();
-    let problem = if command.trim().is_empty() {
-        "`command` is required: the command line to run".to_owned()
-    } else if command.contains('\0') {
-        "`command` holds a NUL character, which no command line can".to_owned()
-    } else if command.len() > MAX_COMMAND {
-        format!(
-            "`command` has {} bytes, at most {MAX_COMMAND} can be run: write data to a file first with `write_file`",
-            command.len()
-        )
-    } else {
-        return Ok(command);
-    };
-    Err(ToolError::InvalidArguments(problem))
 }

@@ -91,8 +91,10 @@ fn tm01_capture_and_send_are_there_where_a_pane_is() {
 #[test]
 fn rs08_a_denied_command_is_refused_by_its_arguments_alone() {
     let settings = settings(Some(Still(false)));
-    let tool = (NATIVE[1].build)(&settings).unwrap();
-    let refusal = tool.refusal(&json!({"command": "sudo reboot"})).unwrap().to_string();
-    assert!(refusal.contains("blocked by shell_deny pattern `reboot`"), "{refusal}");
-    assert!(tool.refusal(&json!({"command": "ls"})).is_none());
+    for shell in [NATIVE[0], NATIVE[1]] {
+        let tool = (shell.build)(&settings).unwrap();
+        let refusal = tool.refusal(&json!({"command": "sudo reboot"})).unwrap().to_string();
+        assert!(refusal.contains("blocked by shell_deny pattern `reboot`"), "{refusal}");
+        assert!(tool.refusal(&json!({"command": "ls"})).is_none());
+    }
 }
