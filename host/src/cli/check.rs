@@ -47,6 +47,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         }
         None => Vec::new(),
     };
+    program.close().await;
     let report = program.report();
     let is_good = report.is_none() && components.iter().all(|one| one.findings.errors.is_empty());
     if terminal.json {
@@ -117,9 +118,14 @@ fn summary(program: &Program, is_all: bool) -> String {
     let mode = crate::program::mode_name(program.manifest.sandbox.mode);
     let write: Vec<_> =
         program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
+    let commands = program
+        .backend
+        .as_ref()
+        .map(|backend| format!("\ncommands run on {}: {}", backend.summary(), backend.confinement()));
     let verdict = if is_all { "\nno problems found" } else { "" };
     format!(
-        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{verdict}",
-        write.join(", ")
+        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
+        write.join(", "),
+        commands.unwrap_or_default()
     )
 }
