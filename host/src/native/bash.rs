@@ -54,6 +54,7 @@ impl Bash {
     }
 
     /// The same, without the commands that are `denied`.
+    #[must_use]
     pub fn denying(self, denied: Denied) -> Self {
         Self { denied, ..self }
     }
