@@ -237,7 +237,7 @@ impl Entry {
     }
 
     /// SHA-256 of what is run, where the tool is a component.
-    pub(super) fn digest(&self) -> Option<&str> {
+    pub(crate) fn digest(&self) -> Option<&str> {
         self.tool.digest()
     }
 
