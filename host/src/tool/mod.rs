@@ -42,6 +42,12 @@ pub trait Tool: Send + Sync {
     /// that exits with 1). Dropping the future must stop whatever was started.
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
 
+    /// Whether a call with the rights `grant` will be over in a moment, as far as can be told: its
+    /// future then computes and does no more. It opens no file and starts no thread or process.
+    fn is_brief(&self, _grant: &Grant) -> bool {
+        false
+    }
+
     /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
     fn digest(&self) -> Option<&str> {
         None
