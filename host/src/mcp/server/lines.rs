@@ -1,6 +1,7 @@
 //! Messages as lines, as MCP has them on standard input and output. Two threads do the reading and
-//! the writing, since both may wait for a client for ever. What is no message is answered or
-//! dropped, and never ends the conversation; nothing but messages is written.
+//! the writing, since both may wait for a client for ever; the one that reads makes calls that are over in
+//! a moment (`brief`). What is no message is answered or dropped, and never ends the conversation; nothing
+//! but messages is written.
 
 mod brief;
 mod inbox;
