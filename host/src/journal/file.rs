@@ -32,6 +32,8 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 pub(super) struct File {
     directory: PathBuf,
     open: Option<Open>,
+    /// Whether the open file is the one to write to, and stays that.
+    is_settled: bool,
 }
 
 #[derive(Debug)]
@@ -45,31 +47,44 @@ struct Open {
 
 impl File {
     pub(super) fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), open: None }
+        Self { directory: directory.to_owned(), open: None, is_settled: false }
     }
 
-    /// Adds a line, which brings its own end.
+    /// Whether the next lines will go to the file that is open.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// Adds a line, which brings its own end. Where the file to write to cannot be opened it goes to the
+    /// one before, if there was one.
     pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        let size = self.is_current().unwrap_or_default();
-        if size > 0 && size + line.len() as u64 > MAX_FILE {
+        let size = self.current_size();
+        self.is_settled = size.is_some_and(|size| size + (line.len() as u64) <= MAX_FILE);
+        if !self.is_settled {
+            let renewed = self.renew(size);
+            self.is_settled = renewed.is_ok();
+            if self.open.is_none() {
+                renewed?;
+            }
+        }
+        self.open.as_mut().map_or(Ok(()), |open| open.write(line))
+    }
+
+    /// Opens the file to write to, after putting aside one that is full.
+    fn renew(&mut self, size: Option<u64>) -> io::Result<()> {
+        if size.is_some_and(|size| size > 0) {
             self.put_aside()?;
         }
-        let open = match &mut self.open {
-            Some(open) => open,
-            None => self.open.insert(Open::at(&self.directory)?),
-        };
-        open.write(line)
+        self.open = Some(Open::at(&self.directory)?);
+        Ok(())
     }
 
     /// How large the open file is, if it is still the one that is to be written to: another process
     /// may have put it aside, or a person removed it.
-    fn is_current(&mut self) -> Option<u64> {
-        let open = self.open.take()?;
+    fn current_size(&self) -> Option<u64> {
+        let open = self.open.as_ref()?;
         let metadata = fs::metadata(self.directory.join(CURRENT)).ok()?;
-        if (metadata.dev(), metadata.ino()) == (open.device, open.inode) {
-            self.open = Some(open);
-        }
-        Some(metadata.len())
+        ((metadata.dev(), metadata.ino()) == (open.device, open.inode)).then_some(metadata.len())
     }
 
     /// Puts the file aside and removes the oldest of those, unless another process is doing that:
@@ -86,7 +101,6 @@ impl File {
             let aside = self.directory.join(format!("{ASIDE}{time}-{}{ENDING}", std::process::id()));
             fs::rename(&current, aside)?;
         }
-        self.open = None;
         let aside = aside(&self.directory)?;
         for oldest in aside.iter().rev().skip(MAX_ASIDE) {
             fs::remove_file(oldest)?;

@@ -59,6 +59,13 @@ impl Journal {
         self.0.as_ref().map(|inner| inner.program.clone()).unwrap_or_default()
     }
 
+    /// Whether the next lines can be written without opening or moving a file.
+    pub fn is_settled(&self) -> bool {
+        let is_settled =
+            |inner: &Arc<Inner>| inner.file.lock().unwrap_or_else(PoisonError::into_inner).is_settled();
+        self.0.as_ref().is_none_or(is_settled)
+    }
+
     /// Notes `record` down.
     pub fn note(&self, record: &Record) {
         let Some(inner) = &self.0 else { return };

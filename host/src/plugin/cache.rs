@@ -82,7 +82,7 @@ impl Cache {
     /// The digest of a source; reads it only if it has changed since it was last seen.
     pub(super) fn digest(&self, source: &Source) -> io::Result<Digest> {
         let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
-            return Ok(Digest::of(&source.read()?));
+            return source.digest();
         };
         let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());
         if let Some(seen) = self.read::<Seen>(&record)
@@ -90,7 +90,7 @@ impl Cache {
         {
             return Ok(seen.digest);
         }
-        let digest = Digest::of(&source.read()?);
+        let digest = source.digest()?;
         self.write_record(&record, &Seen { stamp, digest: digest.clone() });
         Ok(digest)
     }

@@ -139,7 +139,7 @@ impl Engine {
     pub(super) fn digest(&self, source: &Source) -> std::io::Result<Digest> {
         match self.cache() {
             Some(cache) => cache.digest(source),
-            None => Ok(Digest::of(&source.read()?)),
+            None => source.digest(),
         }
     }
 

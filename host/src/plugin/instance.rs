@@ -70,7 +70,11 @@ impl Instance {
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut context| {
             let run = &mut context.data_mut().run;
-            run.stop().map_or(Ok(UpdateDeadline::Continue(1)), |stop| Err(stop.into()))
+            match run.stop() {
+                Some(stop) => Err(stop.into()),
+                None if std::mem::take(&mut run.gives_way) => Ok(UpdateDeadline::Yield(1)),
+                None => Ok(UpdateDeadline::Continue(1)),
+            }
         });
         let bound = Bound::of(&store.data().run);
         match bound.hold(component.instantiate(&mut store)).await {

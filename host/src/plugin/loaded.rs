@@ -2,12 +2,13 @@
 //! that at its first use, and makes no call itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::contract::{Contract, Linked};
 use super::engine::Engine;
 use super::failure::LoadError;
 use super::http::{Injection, Injections};
+use super::instance::Instance;
 use super::listing::{Listing, Uncallable};
 use super::meet;
 use super::reuse::Reuse;
@@ -33,6 +34,11 @@ pub(super) struct Inner {
     pub(super) stock: Stock,
     pub(super) calls: AtomicU64,
     pub(super) restocking: AtomicBool,
+    /// Whether somebody sees to it that no instance waits for ever.
+    pub(super) expiring: AtomicBool,
+    /// Used instances that somebody clears away.
+    pub(super) left: Mutex<Vec<Instance>>,
+    pub(super) clearing: AtomicBool,
 }
 
 /// What has been found out about a component.
@@ -85,8 +91,22 @@ impl Plugin {
     fn new(engine: &Engine, name: &str, met: Met, linked: OnceLock<Result<Linked, String>>) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        let (injections, restocking) = (Injections::default(), AtomicBool::new(false));
-        Self(Arc::new(Inner { name, engine, met, linked, injections, reuse: None, stock, calls, restocking }))
+        let (injections, reuse) = (Injections::default(), None);
+        let (restocking, expiring, clearing) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
+        Self(Arc::new(Inner {
+            name,
+            engine,
+            met,
+            linked,
+            injections,
+            reuse,
+            stock,
+            calls,
+            restocking,
+            expiring,
+            left: Mutex::default(),
+            clearing,
+        }))
     }
 
     /// The same plugin, with headers that haft adds to its requests and the plugin never sees.

@@ -87,7 +87,8 @@ fn docs(bytes: &[u8], words: Option<&str>) -> typed::Docs {
 async fn ask(engine: &Engine, name: &str, linked: &Linked, limits: &Limits) -> Result<Listing, LoadError> {
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
-    let listed = engine.threads().run(wall::nowhere(), move |handle, sender| {
+    let place = engine.threads().place().await.map_err(lost)?;
+    let listed = engine.threads().run(place, wall::nowhere(), move |handle, sender| {
         let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
         // Whoever has the answer and lets go of the plugin has nothing of it mapped any more.
         drop((own, own_linked));

@@ -28,6 +28,7 @@ mod http;
 pub mod inspect;
 mod instance;
 mod leftover;
+pub mod lent;
 mod listing;
 mod loaded;
 mod meet;

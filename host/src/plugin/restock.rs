@@ -1,17 +1,23 @@
 //! Making instances ahead of a plugin's next calls, while nobody calls it. Makes none for a plugin
 //! that is called once in a process.
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use super::instance::Instance;
+use super::lent::Whose;
 use super::loaded::Inner;
 use super::state::Run;
 use super::stock::IDLE;
 use super::wall;
 use crate::grant::Grant;
 use crate::limit::Limits;
+
+/// Used instances that wait to be cleared away: what eight calls at once leave.
+const MAX_LEFT: usize = 8;
 
 /// How long a plugin is not called before instances are made for its next calls.
 const QUIET: Duration = Duration::from_millis(1);
@@ -28,14 +34,22 @@ async fn quiet(plugin: &Weak<Inner>) -> Option<Arc<Inner>> {
     }
 }
 
+/// Drops instances of a plugin that have waited too long, until none is left.
+async fn expire(plugin: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(IDLE).await;
+        let Some(plugin) = plugin.upgrade() else { return };
+        if !plugin.stock.expire() {
+            return plugin.expiring.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Inner {
     /// Makes instances for the next calls as soon as the plugin is quiet, if it is in use: one
     /// that is called once in a process, as by `haft call`, is not.
     pub(super) fn restock_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
-        let in_use = plugin.engine.ahead() > 0 && plugin.calls.load(Ordering::Relaxed) > 1;
-        if !in_use
-            // What is kept is as good as what would be made.
-            || plugin.reuse.is_some()
+        if !plugin.is_in_use()
             || !plugin.stock.has_room(&grant, &limits)
             || plugin.restocking.swap(true, Ordering::Relaxed)
         {
@@ -55,6 +69,80 @@ impl Inner {
                 plugin.stock.expire();
             }
         });
+    }
+
+    /// Has an instance cleared away that is of no more use, and others made in its place, by a thread that does
+    /// so until nothing is left; it comes back where that is behind.
+    pub(super) fn clear_later(
+        plugin: &Arc<Self>,
+        instance: Instance,
+        grant: &Arc<Grant>,
+        limits: Limits,
+    ) -> Option<Instance> {
+        let mut left = plugin.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if left.len() >= MAX_LEFT {
+            return Some(instance);
+        }
+        left.push(instance);
+        drop(left);
+        if !plugin.clearing.swap(true, Ordering::SeqCst) {
+            let (own, grant) = (plugin.clone(), grant.clone());
+            plugin.engine.threads().start(&wall::nowhere(), move |handle| {
+                while own.clear_left() || own.is_left_again() {
+                    if own.is_in_use() {
+                        handle.block_on(own.restock(&grant, &limits));
+                    }
+                }
+                Self::expire_later(&own);
+            });
+        }
+        None
+    }
+
+    /// Clears away what is left; whether anything was.
+    fn clear_left(&self) -> bool {
+        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        !left.is_empty()
+    }
+
+    /// Gives clearing up; whether it is to go on, since something was left in between.
+    fn is_left_again(&self) -> bool {
+        self.clearing.store(false, Ordering::SeqCst);
+        let is_empty = self.left.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        !is_empty && !self.clearing.swap(true, Ordering::SeqCst)
+    }
+
+    /// Sees to it that no instance waits for ever.
+    fn expire_later(plugin: &Arc<Self>) {
+        if !plugin.expiring.swap(true, Ordering::Relaxed) {
+            plugin.engine.threads().spawn(expire(Arc::downgrade(plugin)));
+        }
+    }
+
+    /// Makes one for the next call if none waits, on the calling thread, which is lent to guests, where that
+    /// has nothing else to do.
+    pub(super) fn restock_here(plugin: &Arc<Self>, grant: &Arc<Grant>, limits: &Limits, whose: Whose) {
+        let Ok(linked) = plugin.linked() else { return };
+        let is_wanted = whose == Whose::Nobodys && plugin.is_in_use() && !plugin.stock.has(grant, limits);
+        if !is_wanted || !plugin.stock.has_room(grant, limits) {
+            return;
+        }
+        let _ticking = plugin.engine.clock().run();
+        let run = Run { gives_way: true, ..Run::idle(&plugin.name, limits) };
+        let (grant, injections) = (grant.clone(), plugin.injections.clone());
+        let making = Instance::make(&plugin.engine, linked, grant, injections, limits, (run, None));
+        match plugin.engine.threads().begin(&wall::nowhere(), pin!(making)) {
+            Ok(Poll::Ready(Ok(instance))) if !instance.has_reached_out() => plugin.stock.put(instance),
+            // One that waits or takes long is made by its call.
+            _ => return,
+        }
+        Self::expire_later(plugin);
+    }
+
+    /// Whether instances are to be made for calls to come. One that is called once in a process, as by
+    /// `haft call`, is not in use; and what is kept for several calls is as good as what would be made.
+    fn is_in_use(&self) -> bool {
+        self.engine.ahead() > 0 && self.calls.load(Ordering::Relaxed) > 1 && self.reuse.is_none()
     }
 
     async fn restock(&self, grant: &Arc<Grant>, limits: &Limits) {

@@ -66,6 +66,8 @@ pub(super) struct Run {
     pub(super) told: Arc<AtomicBool>,
     /// When a running guest was first seen to be cancelled.
     pub(super) cancelled: Option<Instant>,
+    /// Whether the guest stops at the next tick, to go on elsewhere.
+    pub(super) gives_way: bool,
     pub(super) logged: usize,
 }
 
@@ -97,7 +99,8 @@ impl Run {
         limits: &Limits,
     ) -> Self {
         let deadline = Instant::now() + limits.time;
-        Self { plugin, call, events, cancel, deadline, told: Arc::default(), cancelled: None, logged: 0 }
+        let (told, cancelled, gives_way, logged) = (Arc::default(), None, false, 0);
+        Self { plugin, call, events, cancel, deadline, told, cancelled, gives_way, logged }
     }
 
     /// No call: what an instance of `plugin` is told before there is one.

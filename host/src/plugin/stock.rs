@@ -2,7 +2,8 @@
 //! once, for a call with exactly the rights it was made with, and thrown away when none comes.
 //!
 //! They are made when the plugin has been quiet for a moment: making them takes as long as it
-//! does during a call, so in the middle of many calls it would only be in their way.
+//! does during a call, so in the middle of many calls it would only be in their way. A thread that is lent to
+//! guests makes one right after a call, when it has nothing else to do.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -34,8 +35,8 @@ impl Stock {
     /// Takes an instance with exactly these rights and limits.
     pub(super) fn take(&self, grant: &Grant, limits: &Limits) -> Option<Instance> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |instance: &Instance| instance.is_for(grant, limits) && instance.made.elapsed() < IDLE;
-        waiting.iter().position(fits).map(|index| waiting.swap_remove(index))
+        let found = waiting.iter().position(|instance| fits(instance, grant, limits));
+        found.map(|index| waiting.swap_remove(index))
     }
 
     /// Whether one more instance with these rights and limits would be kept.
@@ -45,17 +46,29 @@ impl Stock {
         alike < self.limit && waiting.len() < MAX_KINDS * self.limit
     }
 
+    /// Whether an instance with these rights and limits waits for a call.
+    pub(super) fn has(&self, grant: &Grant, limits: &Limits) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.iter().any(|instance| fits(instance, grant, limits))
+    }
+
     /// Keeps an instance.
     pub(super) fn put(&self, instance: Instance) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(instance);
     }
 
-    /// Drops what has waited too long.
-    pub(super) fn expire(&self) {
+    /// Drops what has waited too long; whether anything waits on.
+    pub(super) fn expire(&self) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let old: Vec<Instance> = waiting.extract_if(.., |instance| instance.made.elapsed() >= IDLE).collect();
+        let has_any = !waiting.is_empty();
         drop(waiting);
         // Unmapping memory takes a while; nobody should wait for the lock meanwhile.
         drop(old);
+        has_any
     }
+}
+
+fn fits(instance: &Instance, grant: &Grant, limits: &Limits) -> bool {
+    instance.is_for(grant, limits) && instance.made.elapsed() < IDLE
 }

@@ -1,14 +1,19 @@
 //! Where guests run: on threads of their own, one for each call under way, so that the kernel
 //! shares the processors fairly between guests that spin and everything else, and each inside a
-//! wall (`walls`). No guest ever runs on haft's own runtime, and haft writes nothing on a guest's thread.
+//! wall (`walls`). A guest that will be over in a moment may begin on a thread that was lent to it
+//! (`lent`). No guest ever runs on haft's own runtime, and on a guest's thread haft opens no file and starts
+//! no process.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::lent;
 use super::wall::WallState;
 use super::walls::Walls;
 use super::writable::Writable;
@@ -34,6 +39,9 @@ pub(super) struct Threads {
     walls: Walls,
     permits: Arc<Semaphore>,
 }
+
+/// One guest's right to be at work, until it is dropped.
+pub(super) struct Place(#[expect(dead_code, reason = "held, not looked at")] OwnedSemaphorePermit);
 
 /// Why work gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -65,14 +73,32 @@ impl Threads {
         Ok(Self { own: Some(own), walls, permits: Arc::new(Semaphore::new(MAX_GUESTS)) })
     }
 
+    /// Waits until one more guest may be at work.
+    pub(super) async fn place(&self) -> Result<Place, Lost> {
+        self.permits.clone().acquire_owned().await.map(Place).map_err(|_| Lost::Panicked)
+    }
+
+    /// Begins `work` on the calling thread, if that is lent to guests and they may write nowhere else than
+    /// `writable` says. What it came to, unless it waits or has yet to begin.
+    pub(super) fn begin<W: Future + ?Sized>(
+        &self,
+        writable: &Writable,
+        work: Pin<&mut W>,
+    ) -> Result<Poll<W::Output>, Lost> {
+        if !lent::is_lent() || !writable.is_nowhere() {
+            return Ok(Poll::Pending);
+        }
+        self.walls.pool(writable)?.begin(work).map_err(Lost::Unconfined)
+    }
+
     /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
     /// sends. The work may go on after that.
     pub(super) async fn run<T: Send + 'static>(
         &self,
+        place: Place,
         writable: Writable,
         work: impl FnOnce(&Handle, oneshot::Sender<T>) + Send + 'static,
     ) -> Result<T, Lost> {
-        let permit = self.permits.clone().acquire_owned().await.map_err(|_| Lost::Panicked)?;
         let trouble = Arc::new(OnceLock::new());
         let noted = trouble.clone();
         let (sender, receiver) = oneshot::channel();
@@ -82,7 +108,7 @@ impl Threads {
                 // Noted before the sender is dropped, which is when the caller looks.
                 Err(reason) => drop((noted.set(reason), sender)),
             }
-            drop(permit);
+            drop(place);
         });
         receiver.await.map_err(|_| trouble.get().cloned().map_or(Lost::Panicked, Lost::Unconfined))
     }

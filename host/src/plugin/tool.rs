@@ -3,22 +3,27 @@
 //! an answer.
 
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::answer;
+use super::clock::Ticking;
 use super::contract::Request;
 use super::failure::End;
 use super::hints::Refused;
 use super::instance::{Instance, Used};
+use super::lent::{self, Whose};
 use super::loaded::{Inner, Plugin};
 use super::noted;
 use super::reuse::{Ground, NoTurn, Reuse, Turn};
 use super::state::{Run, State};
-use super::threads::Lost;
+use super::threads::{Lost, Place};
 use super::writable::Writable;
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
@@ -50,7 +55,14 @@ pub struct PluginTool {
     place: GrantPlace,
     /// What its data must fit; compiled at the first call.
     output: OnceLock<Option<Arc<Schema>>>,
+    /// Whether the last call was over in a moment.
+    was_brief: Arc<AtomicBool>,
 }
+
+/// How long a call takes at most that is over in a moment: many times what it computes, since others may have
+/// the processor in between, and still nothing that whoever waits for it meanwhile would notice.
+/// Unoptimised, haft's own part of it takes many times as long.
+const BRIEF: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
 /// One call on its way to a guest.
 struct Job {
@@ -66,13 +78,27 @@ struct Job {
     only_reads: bool,
     /// Where the plugin's instances serve several calls.
     turn: Option<Turn>,
+    /// Whether the guest begins on a thread that was lent to it.
+    is_brief: bool,
+}
+
+/// A call at work.
+type Work = Pin<Box<dyn Future<Output = (Result<ToolResult, ToolError>, Remains)> + Send>>;
+
+/// What is to be cleared away when the caller has its answer.
+struct Remains {
+    plugin: Arc<Inner>,
+    job: Job,
+    instance: Option<Instance>,
+    _ticking: Ticking,
 }
 
 impl PluginTool {
     /// The tool that `plugin` lists as `own`, under another name.
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
-        Self { plugin: plugin.clone(), def, own_name: own.name.clone(), place, output: OnceLock::new() }
+        let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
+        Self { plugin, def, own_name, place, output, was_brief: Arc::default() }
     }
 
     /// Waits until the plugin may serve one more call.
@@ -83,6 +109,33 @@ impl PluginTool {
                 context.notes.timed_out();
             }
             ToolError::ExecutionFailed(format!("`{}` {none}", self.def.name))
+        })
+    }
+
+    /// Does a job: here and now where that is lent, and over in a moment; else on a thread of the guests.
+    async fn run(&self, job: Job) -> Result<Result<ToolResult, ToolError>, Lost> {
+        let (is_brief, writable) = (job.is_brief, job.writable.clone());
+        let mut work = self.work(job);
+        let threads = self.plugin.0.engine.threads();
+        let place = threads.place().await?;
+        if is_brief && let Poll::Ready((answer, remains)) = threads.begin(&writable, work.as_mut())? {
+            lent::leave(move |whose| remains.clear_here(place, whose));
+            return Ok(answer);
+        }
+        let answered = threads.run(place, writable, move |handle, sender| {
+            let (answer, remains) = handle.block_on(work);
+            remains.clear(sender.send(answer).is_ok());
+        });
+        answered.await
+    }
+
+    fn work(&self, job: Job) -> Work {
+        let (plugin, was_brief) = (self.plugin.0.clone(), self.was_brief.clone());
+        Box::pin(async move {
+            let (begun, ticking) = (Instant::now(), plugin.engine.clock().run());
+            let (answer, instance) = plugin.answer(&job).await;
+            was_brief.store(begun.elapsed() < BRIEF, Ordering::Relaxed);
+            (answer, Remains { plugin, job, instance, _ticking: ticking })
         })
     }
 
@@ -98,6 +151,16 @@ impl PluginTool {
 impl Tool for PluginTool {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn is_brief(&self, grant: &Grant) -> bool {
+        let plugin = &self.plugin.0;
+        // With a directory a guest can make whoever waits for it wait for a disk or a pipe.
+        self.was_brief.load(Ordering::Relaxed)
+            && plugin.reuse.is_none()
+            && plugin.linked.get().is_some()
+            && !Writable::needs_opening(grant)
+            && grant.preopens().is_empty()
     }
 
     fn digest(&self) -> Option<&str> {
@@ -136,20 +199,34 @@ impl Tool for PluginTool {
             place: self.place.clone(),
             only_reads,
             turn,
+            is_brief: self.is_brief(context.grant),
         };
-        let own = self.plugin.0.clone();
-        let answered = own.engine.threads().run(job.writable.clone(), move |handle, sender| {
-            let _ticking = plugin.engine.clock().run();
-            let (answer, remains) = handle.block_on(plugin.answer(&job));
-            if sender.send(answer).is_ok() {
-                Inner::restock_later(&plugin, job.grant, job.limits);
-            }
-            drop(remains);
-            // Now the next call may have an instance.
-            drop(job.turn);
-        });
-        let answer = answered.await.unwrap_or_else(|lost| Err(lost_error(&lost)));
+        let answer = self.run(job).await.unwrap_or_else(|lost| Err(lost_error(&lost)));
         answer.map_err(|error| named(&self.def.name, error))
+    }
+}
+
+impl Remains {
+    /// Clears it away, and makes ready for the next call where somebody heard of this one.
+    fn clear(self, is_heard: bool) {
+        let Self { plugin, job, instance, _ticking } = self;
+        if is_heard {
+            Inner::restock_later(&plugin, job.grant, job.limits);
+        }
+        drop(instance);
+        // Now the next call may have an instance.
+        drop(job.turn);
+    }
+
+    /// The same of a guest on a thread that is lent: there, or elsewhere if the next call waits already.
+    fn clear_here(self, place: Place, whose: Whose) {
+        let Self { plugin, job, instance, _ticking } = self;
+        let left = instance.into_iter().filter_map(|instance| match whose {
+            Whose::Nobodys => Some(instance),
+            Whose::Callers => Inner::clear_later(&plugin, instance, &job.grant, job.limits),
+        });
+        drop((left.last(), place));
+        Inner::restock_here(&plugin, &job.grant, &job.limits, whose);
     }
 }
 
@@ -230,13 +307,9 @@ impl Inner {
     }
 
     fn run(&self, job: &Job) -> Run {
-        Run::new(
-            self.name.clone(),
-            job.request.id.clone(),
-            job.events.clone(),
-            job.cancel.clone(),
-            &job.limits,
-        )
+        let (name, call) = (self.name.clone(), job.request.id.clone());
+        let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
+        Run { gives_way: job.is_brief, ..run }
     }
 
     fn log_output(&self, state: &State) {

@@ -4,7 +4,9 @@
 
 use std::cell::Cell;
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -123,6 +125,15 @@ impl Pool {
         // Whoever gives up walls sees by it that somebody is in this one.
         let (pool, handle) = (self.clone(), runtime.handle().clone());
         runtime.spawn_blocking(move || work(pool.gate.enter().map(|()| &handle)));
+    }
+
+    /// Polls `work` once on the calling thread, which is inside the wall from then on, or says why it
+    /// cannot be.
+    pub(super) fn begin<W: Future + ?Sized>(&self, work: Pin<&mut W>) -> Result<Poll<W::Output>, String> {
+        let Some(runtime) = &self.runtime else { return Ok(Poll::Pending) };
+        self.gate.enter()?;
+        let _inside = runtime.enter();
+        Ok(work.poll(&mut Context::from_waker(Waker::noop())))
     }
 }
 

@@ -76,6 +76,11 @@ impl Writable {
         Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
     }
 
+    /// Whether it is nowhere at all.
+    pub(super) fn is_nowhere(&self) -> bool {
+        !self.0.everywhere && self.0.roots.is_empty()
+    }
+
     /// What the directories of `grant`, whose writable ones these are, are at this moment; none for one
     /// that cannot be opened.
     pub(super) fn identities(&self, grant: &Grant) -> Vec<Option<Identity>> {

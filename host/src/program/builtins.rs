@@ -16,6 +16,19 @@ struct Builtin {
 
 const BUILTINS: &[Builtin] = include!("../../../plugins/builtins.rs");
 
+/// The digests of what was built, as `sha256sum` writes them.
+const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/SHA256SUMS"));
+
+impl Builtin {
+    fn source(&self) -> Source {
+        let is_own = |file: &str| {
+            file.strip_suffix(".wasm").and_then(|file| file.strip_prefix("plugins/built/")) == Some(self.name)
+        };
+        let own = SUMS.lines().filter_map(|line| line.split_once("  ")).find(|(_, file)| is_own(file));
+        own.map_or(Source::Embedded(self.component), |(sum, _)| Source::Known(self.component, sum))
+    }
+}
+
 /// The component of this name that comes with haft, and the name.
 pub fn builtin(name: &str) -> Option<(&'static str, &'static [u8])> {
     let found = BUILTINS.iter().find(|builtin| builtin.name == name);
@@ -51,7 +64,7 @@ fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wan
     };
     Some(Wanted {
         name: builtin.name.to_owned(),
-        source: Source::Embedded(builtin.component),
+        source: builtin.source(),
         grant: grant?,
         place,
         limits: Limits::default(),
@@ -72,4 +85,21 @@ fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
 fn search(switches: &Builtins) -> Grant {
     let grant = switches.search_host().into_iter().fold(Grant::none(), Grant::with_host);
     grant.with_value(SEARCH_URL, &switches.search_url)
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    /// Compiled code is looked up by them.
+    #[test]
+    fn the_digests_are_those_of_what_haft_carries() {
+        for builtin in BUILTINS {
+            let Source::Known(bytes, sum) = builtin.source() else { panic!("{} has none", builtin.name) };
+            let own: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(own, sum, "{}", builtin.name);
+        }
+    }
 }

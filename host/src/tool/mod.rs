@@ -48,6 +48,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Whether a call with the rights `grant` will be over in a moment, as far as can be told: its
+    /// future then computes and does no more. It opens no file and starts no thread or process.
+    fn is_brief(&self, _grant: &Grant) -> bool {
+        false
+    }
+
     /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
     fn digest(&self) -> Option<&str> {
         None

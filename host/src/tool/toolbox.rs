@@ -226,6 +226,11 @@ impl Entry {
         self.approval.is_some()
     }
 
+    /// Whether a call will be over in a moment, as far as can be told; see [`Tool::is_brief`].
+    pub fn is_brief(&self) -> bool {
+        self.approval.is_none() && self.tool.is_brief(&self.grant)
+    }
+
     /// Where the tool comes from, for people.
     pub fn origin(&self) -> &str {
         &self.origin
@@ -237,7 +242,7 @@ impl Entry {
     }
 
     /// SHA-256 of what is run, where the tool is a component.
-    pub(super) fn digest(&self) -> Option<&str> {
+    pub(crate) fn digest(&self) -> Option<&str> {
         self.tool.digest()
     }
 

@@ -8,14 +8,14 @@
 )]
 
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
     ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
     InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
     ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    LoggingLevel, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+    LoggingLevel, PaginatedRequestParams, ProtocolVersion, RequestId, ServerCapabilities, ServerConfig,
     SetLevelRequestMethod, SetLevelRequestParams, SubscriptionFilter, Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
@@ -52,6 +52,8 @@ pub(super) struct Handler {
     shared: Shared,
     /// What of the log the client wants. Clients that never say see what is meant for people.
     level: Mutex<LoggingLevel>,
+    /// The client, once it has called a tool.
+    peer: OnceLock<Peer<RoleServer>>,
     /// Cancelled when the client is gone.
     life: CancellationToken,
     _ends_with_this: DropGuard,
@@ -65,12 +67,28 @@ impl Shared {
     /// The side of haft that a new client talks to.
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
-        let guard = life.clone().drop_guard();
-        Handler { shared: self.clone(), level: Mutex::new(LoggingLevel::Info), life, _ends_with_this: guard }
+        let (level, guard) = (Mutex::new(LoggingLevel::Info), life.clone().drop_guard());
+        Handler { shared: self.clone(), level, peer: OnceLock::new(), life, _ends_with_this: guard }
     }
 }
 
 impl Handler {
+    /// Whether a call will be over in a moment, as far as can be told.
+    pub(super) fn is_brief(&self, request: &CallToolRequestParams) -> bool {
+        let offer = self.shared.offers.now();
+        let entry = offer.toolbox().find(&offer.own_name(&request.name));
+        request.request_state.is_none()
+            && entry.is_some_and(Entry::is_brief)
+            && offer.session().journal.is_settled()
+    }
+
+    /// What a request of the client comes with, once it has made one through rmcp.
+    pub(super) fn context(&self, id: &RequestId) -> Option<RequestContext<RoleServer>> {
+        let mut context = RequestContext::new(id.clone(), self.peer.get()?.clone());
+        context.ct = self.life.child_token();
+        Some(context)
+    }
+
     /// What the client wants to hear of a call. Clients of later revisions say it with each.
     fn wanted(&self, context: &RequestContext<RoleServer>) -> Wanted {
         let own = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,6 +232,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _under_way = self.shared.calls.begin();
+        self.peer.get_or_init(|| context.peer.clone());
         tokio::select! {
             biased;
             () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending", None)),

@@ -1,13 +1,16 @@
 //! Messages as lines, as MCP has them on standard input and output. Two threads do the reading and
-//! the writing, since both may wait for a client for ever. What is no message is answered or
-//! dropped, and never ends the conversation; nothing but messages is written.
+//! the writing, since both may wait for a client for ever; the one that reads makes calls that are over in
+//! a moment (`brief`). What is no message is answered or dropped, and never ends the conversation; nothing
+//! but messages is written.
 
+mod brief;
 mod inbox;
 mod outbox;
+mod under_way;
 
-use std::collections::HashSet;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -18,13 +21,17 @@ use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::brief::Brief;
 use self::inbox::Incoming;
 use self::outbox::Outbox;
 pub use self::outbox::Output;
+use self::under_way::{MAX_UNDER_WAY, UnderWay};
+use super::calls::Calls;
+use super::handler::Handler;
 
-/// Requests of a client that are not answered yet. Guests take turns at a quarter of it; a client
-/// with more has lost count, and every one holds memory.
-const MAX_UNDER_WAY: usize = 256;
+/// How long closing waits for calls that were read here: as long as rmcp waits for its own. Whoever has less
+/// patience ends them.
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// The code of an error that the protocol has no name for: "server error" of JSON-RPC 2.0.
 const BUSY: ErrorCode = ErrorCode(-32_000);
@@ -33,24 +40,27 @@ const BUSY: ErrorCode = ErrorCode(-32_000);
 pub(super) struct Lines {
     incoming: mpsc::Receiver<Incoming>,
     outbox: Outbox,
-    under_way: Arc<Mutex<HashSet<RequestId>>>,
+    under_way: Arc<UnderWay>,
+    going_on: Calls,
     /// Whether the client has chosen an era: until then whatever is no request means nothing yet.
     has_begun: bool,
     stop: CancellationToken,
 }
 
 impl Lines {
-    /// Reads `input` and writes `output`. `ended` is cancelled when the client hangs up; once
-    /// `stop` is, nothing more is read.
+    /// Reads `input` and writes `output`; `handler` makes the calls that are over in a moment. `ended` is
+    /// cancelled when the client hangs up; once `stop` is, nothing more is read.
     pub(super) fn new(
         input: impl Read + Send + 'static,
         output: impl Output,
-        ended: &CancellationToken,
-        stop: CancellationToken,
+        handler: Weak<Handler>,
+        (ended, stop): (&CancellationToken, CancellationToken),
     ) -> io::Result<Self> {
-        let incoming = inbox::start(input, ended.clone())?;
+        let (under_way, going_on) = <(Arc<UnderWay>, Calls)>::default();
         let outbox = Outbox::start(output, ended.clone())?;
-        Ok(Self { incoming, outbox, under_way: Arc::default(), has_begun: false, stop })
+        let brief = Brief::new(handler, outbox.downgrade(), under_way.clone(), going_on.clone());
+        let incoming = inbox::start(input, brief, ended.clone())?;
+        Ok(Self { incoming, outbox, under_way, going_on, has_begun: false, stop })
     }
 
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -71,7 +81,7 @@ impl Lines {
         match &message {
             JsonRpcMessage::Request(request) => {
                 self.has_begun |= begins(&request.request);
-                if !self.note(&request.id) {
+                if !self.under_way.begin(&request.id, None) {
                     let error = format!("more than {MAX_UNDER_WAY} requests under way: wait for answers");
                     self.refuse(Some(request.id.clone()), ErrorData::new(BUSY, error, None)).await;
                     return None;
@@ -82,23 +92,13 @@ impl Lines {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+                    self.under_way.cancel(id);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
         let is_request = matches!(message, JsonRpcMessage::Request(_));
         (self.has_begun || is_request).then_some(message)
-    }
-
-    /// Notes a request; `false` where there are too many.
-    fn note(&self, id: &RequestId) -> bool {
-        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = under_way.len() < MAX_UNDER_WAY;
-        if has_room {
-            under_way.insert(id.clone());
-        }
-        has_room
     }
 
     async fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
@@ -130,7 +130,7 @@ impl Transport<RoleServer> for Lines {
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         if let Some(id) = answered {
-            self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+            self.under_way.end(id);
         }
         let outbox = self.outbox.clone();
         async move { outbox.post(&message).await }
@@ -146,6 +146,7 @@ impl Transport<RoleServer> for Lines {
     }
 
     async fn close(&mut self) -> io::Result<()> {
+        self.going_on.over(DRAIN).await;
         self.outbox.close().await;
         Ok(())
     }

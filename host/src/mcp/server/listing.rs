@@ -12,7 +12,8 @@ use crate::tool::{Schema, Toolbox};
 /// The tools of `toolbox` that clients are told of, in order, without `prefix` where their names begin
 /// with it.
 pub(super) fn of(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
-    let tools = toolbox.entries().filter_map(|entry| told(entry.def()));
+    // What a component says of its tools was checked when it was listed, which compiles every schema.
+    let tools = toolbox.entries().filter_map(|entry| told(entry.def(), entry.digest().is_some()));
     let shortened = |mut tool: Tool| {
         if let Some(short) = tool.name.strip_prefix(prefix) {
             tool.name = short.to_owned().into();
@@ -22,22 +23,22 @@ pub(super) fn of(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
     tools.map(shortened).collect()
 }
 
-/// A tool, or nothing where it could not be called either.
-fn told(def: &ToolDef) -> Option<Tool> {
+/// A tool, or nothing where it could not be called either. `is_checked` says that its schemas can be compiled.
+fn told(def: &ToolDef, is_checked: bool) -> Option<Tool> {
     let Some(parameters) = object_schema(&def.parameters) else {
         tracing::warn!(tool = def.name, "tool left out: its parameters are no schema of an object");
         return None;
     };
     let mut tool = Tool::new(def.name.clone(), def.description.clone(), Arc::new(parameters));
     tool.annotations = Some(annotations(def.hints));
-    tool.output_schema = def.output.as_ref().and_then(output).map(Arc::new);
+    tool.output_schema = def.output.as_ref().and_then(|schema| output(schema, is_checked)).map(Arc::new);
     Some(tool)
 }
 
 /// The schema of a tool's data, where clients can check with it: they want that of an object, and
 /// some know no other dialect than their own, whatever the schema says of itself.
-fn output(schema: &Value) -> Option<JsonObject> {
-    let mut schema = object_schema(schema).filter(|_| Schema::compile(schema).is_ok())?;
+fn output(schema: &Value, is_checked: bool) -> Option<JsonObject> {
+    let mut schema = object_schema(schema).filter(|_| is_checked || Schema::compile(schema).is_ok())?;
     schema.remove("$schema");
     Some(schema)
 }
@@ -69,8 +70,8 @@ mod tests {
     #[test]
     fn a_definition_that_clients_refuse_is_mended_or_left_out() {
         for bad in [json!(true), json!({}), json!({"type": "string"}), json!({"type": ["object", "null"]})] {
-            assert!(told(&def(bad.clone(), None)).is_none(), "{bad}");
-            let tool = told(&def(json!({"type": "object"}), Some(bad))).unwrap();
+            assert!(told(&def(bad.clone(), None), false).is_none(), "{bad}");
+            let tool = told(&def(json!({"type": "object"}), Some(bad)), false).unwrap();
             assert_eq!(tool.output_schema, None);
         }
     }
@@ -85,7 +86,7 @@ mod tests {
             "properties": {"a": {"$ref": "#/$defs/a"}},
             "additionalProperties": false,
         });
-        let tool = told(&def(parameters.clone(), Some(parameters.clone()))).unwrap();
+        let tool = told(&def(parameters.clone(), Some(parameters.clone())), false).unwrap();
         assert_eq!(Value::Object((*tool.input_schema).clone()), parameters);
         let output = tool.output_schema.unwrap();
         assert_eq!((output.get("$schema"), output.get("$defs")), (None, parameters.get("$defs")));
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn hints_are_annotations() {
         let hints = Hints { read_only: true, ..Hints::default() };
-        let told = told(&ToolDef { hints, ..def(json!({"type": "object"}), None) }).unwrap();
+        let told = told(&ToolDef { hints, ..def(json!({"type": "object"}), None) }, false).unwrap();
         assert_eq!(
             serde_json::to_value(told.annotations).unwrap(),
             json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false})

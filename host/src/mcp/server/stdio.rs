@@ -2,13 +2,14 @@
 //! running then: what nobody waits for is stopped, not finished.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::Shared;
+use super::handler::{Handler, Shared};
 use super::lines::Lines;
 pub use super::lines::Output;
 use super::offer::Offers;
@@ -35,9 +36,9 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> io::Result<()> {
     let (shared, ended) = (Shared::new(offers), CancellationToken::new());
-    let lines = Lines::new(input, output, &ended, stop.clone())?;
-    let calls = shared.calls.clone();
-    let serving = tokio::spawn(converse(shared.handler(), lines));
+    let (calls, handler) = (shared.calls.clone(), Arc::new(shared.handler()));
+    let lines = Lines::new(input, output, Arc::downgrade(&handler), (&ended, stop.clone()))?;
+    let serving = tokio::spawn(converse(handler, lines));
     let mut serving = std::pin::pin!(serving);
     let patience = tokio::select! {
         served = &mut serving => return served.map_err(io::Error::other)?,
@@ -56,7 +57,7 @@ fn last_words(age: Option<Duration>) -> Duration {
     LAST_WORDS.saturating_sub(age.unwrap_or_default()).max(LEAST)
 }
 
-async fn converse(handler: super::handler::Handler, lines: Lines) -> io::Result<()> {
+async fn converse(handler: Arc<Handler>, lines: Lines) -> io::Result<()> {
     match handler.serve(lines).await {
         Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
         // Whoever only looked what is here is no failure.

@@ -61,7 +61,11 @@ impl Mistake {
             let Ok(instance) = made else { panic!("no instance") };
             matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
         };
-        let done = self.threads().run(own, |handle, sender| sender.send(handle.block_on(guest)).unwrap());
+        let threads = self.threads();
+        let done = async move {
+            let place = threads.place().await?;
+            threads.run(place, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
+        };
         self.runtime.block_on(done).unwrap()
     }
 }

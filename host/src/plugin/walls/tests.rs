@@ -15,6 +15,7 @@ use std::sync::{Barrier, mpsc};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 
+use super::super::lent;
 use super::super::threads::{Lost, Threads};
 use super::*;
 use crate::grant::{Grant, Root, SandboxMode};
@@ -71,7 +72,11 @@ impl Ground {
         writable: &Writable,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Lost> {
-        self.runtime.block_on(self.threads.run(writable.clone(), |_, sender| drop(sender.send(work()))))
+        let threads = &self.threads;
+        self.runtime.block_on(async {
+            let place = threads.place().await?;
+            threads.run(place, writable.clone(), |_, sender| drop(sender.send(work()))).await
+        })
     }
 }
 
@@ -400,4 +405,31 @@ fn directories_are_opened_once() {
     };
     assert!(is(&ground.path("was")) && !is(&granted));
     assert_ne!(writable.extent(), ground.granted().extent());
+}
+
+/// WA02: a thread that is lent to guests is inside their wall from the first on; nobody else's thread is used,
+/// and none for guests that may write.
+#[test]
+fn wa02_a_lent_thread_writes_nothing() {
+    let Some(ground) = Ground::walled() else { return };
+    let granted = ground.path("granted");
+    let before = look(&granted);
+    let (own, writable) = (granted.clone(), ground.granted());
+    std::thread::scope(|scope| {
+        let lent = scope.spawn(|| {
+            let begin = |writable: &Writable| {
+                let work = std::pin::pin!(async { deeds(&own) });
+                ground.threads.begin(writable, work).unwrap()
+            };
+            assert!(begin(&nowhere()).is_pending(), "not lent");
+            lent::lend();
+            assert!(begin(&writable).is_pending(), "for a guest that may write");
+            let Poll::Ready(done) = begin(&nowhere()) else { panic!("nothing was done") };
+            done
+        });
+        for (deed, outcome) in lent.join().unwrap() {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed}");
+        }
+    });
+    assert_eq!(look(&granted), before);
 }

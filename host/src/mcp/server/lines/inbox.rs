@@ -12,6 +12,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::brief::Brief;
+use crate::plugin::lent::{self, Whose};
+
 /// Bytes of one message: a file to be written, in JSON. What clients take from servers, too.
 const MAX_LINE: usize = 16 << 20;
 
@@ -34,11 +37,14 @@ pub(super) enum Incoming {
 /// Starts reading.
 pub(super) fn start(
     input: impl Read + Send + 'static,
+    brief: Brief,
     ended: CancellationToken,
 ) -> io::Result<mpsc::Receiver<Incoming>> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let read = move || {
-        if let Err(error) = read(BufReader::with_capacity(BUFFER, input), &sender) {
+        // This thread reads, makes calls and answers them, and does nothing else.
+        lent::lend();
+        if let Err(error) = read(BufReader::with_capacity(BUFFER, input), &brief, &sender) {
             tracing::warn!(%error, "standard input cannot be read any more");
         }
         ended.cancel();
@@ -47,7 +53,7 @@ pub(super) fn start(
     Ok(receiver)
 }
 
-fn read(mut input: impl BufRead, sender: &mpsc::Sender<Incoming>) -> io::Result<()> {
+fn read(mut input: BufReader<impl Read>, brief: &Brief, sender: &mpsc::Sender<Incoming>) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
         let taken = (&mut input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
@@ -67,7 +73,9 @@ fn read(mut input: impl BufRead, sender: &mpsc::Sender<Incoming>) -> io::Result<
             }
         } else {
             // What ends without a newline is half a message, or the last one of somebody careless.
+            let whose = if input.buffer().is_empty() { Whose::Nobodys } else { Whose::Callers };
             for incoming in messages(line.trim_ascii()) {
+                let Some(incoming) = brief.make(incoming, whose) else { continue };
                 if sender.blocking_send(incoming).is_err() {
                     return Ok(());
                 }

@@ -47,6 +47,9 @@ pub(super) struct Outbox {
     done: watch::Receiver<bool>,
 }
 
+/// An [`Outbox`] that does not keep the writing side from ending.
+pub(super) struct WeakOutbox(Arc<Shared>, Option<mpsc::WeakSender<Vec<u8>>>, watch::Receiver<bool>);
+
 struct Shared {
     output: Mutex<Box<dyn Output>>,
     /// Messages that wait for the thread.
@@ -84,10 +87,23 @@ impl Outbox {
         sender.send(line).await.map_err(|_| gone())
     }
 
+    /// The same, for somebody who may outlive it.
+    pub(super) fn downgrade(&self) -> WeakOutbox {
+        WeakOutbox(self.shared.clone(), self.sender.as_ref().map(mpsc::Sender::downgrade), self.done.clone())
+    }
+
     /// Writes what was posted, for a while, and posts nothing more.
     pub(super) async fn close(&mut self) {
         self.sender = None;
         let _ = tokio::time::timeout(FLUSH, self.done.wait_for(|done| *done)).await;
+    }
+}
+
+impl WeakOutbox {
+    /// The outbox, unless it was closed.
+    pub(super) fn upgrade(&self) -> Option<Outbox> {
+        let sender = self.1.as_ref()?.upgrade()?;
+        Some(Outbox { shared: self.0.clone(), sender: Some(sender), done: self.2.clone() })
     }
 }
 

@@ -27,7 +27,8 @@ async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let (sender, receiver) = mpsc::channel();
     let ended = CancellationToken::new();
     let stop = CancellationToken::new();
-    let mut lines = Lines::new(Cursor::new(input.into()), Written(sender), &ended, stop).unwrap();
+    let mut lines =
+        Lines::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&ended, stop)).unwrap();
     let mut heard = Vec::new();
     while let Some(message) = lines.receive().await {
         heard.push(serde_json::to_value(message).unwrap());

@@ -1,0 +1,47 @@
+//! Threads that are lent to guests. Whoever reads calls one after the other may have those that are
+//! over in a moment made where it is, which saves two threads that wake each other. Such a thread is
+//! inside the guests' wall from the first of them on (`walls`), and a guest that waits or goes on past
+//! a tick of the clock goes on elsewhere.
+
+use std::cell::{Cell, RefCell};
+
+/// Clears away what a guest left: here, or where it is in nobody's way.
+type Left = Box<dyn FnOnce(Whose)>;
+
+/// Whose the next moment of a lent thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Nobody's: there is nothing else to do.
+    Nobodys,
+    /// The next caller's, who waits already.
+    Callers,
+}
+
+thread_local! {
+    static LENT: Cell<bool> = const { Cell::new(false) };
+    static LEFT: RefCell<Vec<Left>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lends the calling thread, for good, to guests that may write nowhere. It must do nothing else than
+/// what can be done where nothing can be written: it opens no file and starts no thread or process.
+pub fn lend() {
+    LENT.set(true);
+}
+
+/// Clears away what the guests left that ran on the calling thread. To be called by whoever lends it, when
+/// their callers have the answers.
+pub fn clear(whose: Whose) {
+    while let Some(left) = LEFT.with_borrow_mut(Vec::pop) {
+        left(whose);
+    }
+}
+
+/// Whether a guest may run on the calling thread.
+pub(super) fn is_lent() -> bool {
+    LENT.get()
+}
+
+/// Does something later, when whoever lent the calling thread clears it.
+pub(super) fn leave(left: impl FnOnce(Whose) + 'static) {
+    LEFT.with_borrow_mut(|all| all.push(Box::new(left)));
+}

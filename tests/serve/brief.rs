@@ -1,0 +1,91 @@
+//! Calls that are over in a moment are made where they are read; one that takes long after all keeps
+//! nobody waiting.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::Stage;
+use super::peer::{Peer, text};
+
+/// Calls until those of the tool are known to be over in a moment, on however slow a machine.
+const KNOWN: u64 = 20;
+
+/// A guest that waits goes on elsewhere, is stopped when its client says so, and holds up nothing.
+#[test]
+fn a_call_that_was_brief_may_take_long() {
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let mut peer = Peer::open(&stage);
+    for _ in 0..KNOWN {
+        assert_eq!(
+            text(&peer.call("guest__wait_cancel", json!({"ms": 0}))),
+            "Tool error: not cancelled within 0 ms"
+        );
+        assert_eq!(text(&peer.call("guest__sleep", json!({"ms": 0}))), "slept 0 ms");
+    }
+    let sleeping = peer.ask("tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 700}}));
+    let waiting = peer.ask("tools/call", json!({"name": "guest__wait_cancel", "arguments": {"ms": 600_000}}));
+    let started = Instant::now();
+    assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
+    assert_eq!(text(&peer.call("guest__echo", json!({"text": "meanwhile"}))), "meanwhile");
+    assert!(started.elapsed() < Duration::from_millis(600), "{:?}", started.elapsed());
+    peer.notify("notifications/cancelled", json!({"requestId": waiting}));
+    assert_eq!(text(&peer.answer(sleeping)["result"]), "slept 700 ms");
+    let (took, code) = peer.hang_up();
+    assert_eq!(code, Some(0));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let journal = stage.command(&["log", "--json", "--tool", "guest__wait_cancel"]).output().unwrap();
+    let journal = String::from_utf8_lossy(&journal.stdout);
+    assert!(journal.contains("\"ms\":600000"), "it has ended: {journal}");
+    assert!(!peer.aside.iter().any(|message| message["id"] == waiting), "{:?}", peer.aside);
+}
+
+/// A guest that computes beyond a tick goes on elsewhere, to the same end.
+#[test]
+fn a_call_that_was_brief_may_compute_for_long() {
+    let stage = Stage::new("[plugins.limits]\nmemory = \"1GiB\"\n");
+    let mut peer = Peer::open(&stage);
+    for _ in 0..KNOWN {
+        let answer = peer.call("guest__allocate", json!({"bytes": 1}));
+        assert_eq!(text(&answer), "allocated 1048576 bytes in 1 pieces");
+    }
+    for _ in 0..3 {
+        let answer = peer.call("guest__allocate", json!({"bytes": 300 << 20}));
+        assert_eq!(text(&answer), "allocated 314572800 bytes in 300 pieces");
+        peer.call("guest__allocate", json!({"bytes": 1}));
+    }
+}
+
+/// Every instance is fresh all the same, and every call noted before and after.
+#[test]
+fn brief_calls_share_nothing_and_are_noted() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    for _ in 0..KNOWN {
+        assert_eq!(text(&peer.call("guest__count_calls", json!({}))), "1");
+    }
+    assert_eq!(peer.hang_up().1, Some(0));
+    let journal =
+        std::fs::read_to_string(stage.home().join(".local/state/haft/journal/journal.jsonl")).unwrap();
+    let noted = |outcome: &str| journal.matches(&format!("\"outcome\":\"{outcome}\"")).count() as u64;
+    assert_eq!((noted("started"), noted("ok")), (KNOWN, KNOWN), "{journal}");
+}
+
+/// The journal can be put aside in the midst of them: what was put aside and what came after it hold
+/// every call.
+#[test]
+fn brief_calls_are_noted_when_the_journal_moves() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let directory = stage.home().join(".local/state/haft/journal");
+    let (current, aside) = (directory.join("journal.jsonl"), directory.join("journal-20200101T000000.jsonl"));
+    for turn in 0..KNOWN {
+        peer.call("guest__echo", json!({"text": "x"}));
+        if turn == KNOWN / 2 {
+            std::fs::rename(&current, &aside).unwrap();
+        }
+    }
+    assert_eq!(peer.hang_up().1, Some(0));
+    let all = [current, aside].map(|path| std::fs::read_to_string(path).unwrap()).concat();
+    assert_eq!(all.matches("\"outcome\":\"ok\"").count() as u64, KNOWN, "{all}");
+}
