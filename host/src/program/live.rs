@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::watch::Watch;
+use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Servers, mode_name};
 use crate::event::Events;
 use crate::manifest::ToolPattern;
@@ -33,6 +33,8 @@ pub struct Live {
     choice: Choice,
     publisher: Publisher,
     files: Vec<PathBuf>,
+    /// When they began to be read.
+    read: Moment,
     is_complete: bool,
     running: Running,
     tell: Box<Tell>,
@@ -81,6 +83,7 @@ impl Live {
         // One for all that is loaded: children are started by the same process.
         options.confiner.get_or_insert_default();
         let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
+        let read = Moment::now();
         let program = Program::load(&known).await?;
         choice.check(&program)?;
         let is_complete = program.is_complete && program.servers.unknown().is_empty();
@@ -90,7 +93,8 @@ impl Live {
         let (files, running) = (program.files.clone(), Running::default());
         running.put(program.servers.clone());
         let (publisher, offers) = Publisher::new(offer(&program, &choice));
-        Ok((Self { options, choice, publisher, files, is_complete, running, tell: Box::new(tell) }, offers))
+        let tell = Box::new(tell);
+        Ok((Self { options, choice, publisher, files, read, is_complete, running, tell }, offers))
     }
 
     /// Its MCP servers.
@@ -101,29 +105,40 @@ impl Live {
     /// Looks at what was not known, and at changes, until nobody is served any more.
     pub async fn keep(mut self) {
         let mut watch = self.watch();
-        if !self.is_complete {
-            self.load().await;
-        }
+        let has_changed = self.read.is_before_a_change_of(&self.files);
+        let (mut is_due, mut is_again) = (!self.is_complete || has_changed, self.is_complete || has_changed);
         loop {
-            let changed = async {
-                match &mut watch {
-                    Some(watch) => watch.changed().await,
-                    None => std::future::pending().await,
-                }
-            };
-            let servers = self.running.now();
-            tokio::select! {
-                () = self.publisher.closed() => return,
-                () = changed => {}
-                () = servers.changed() => {}
+            if !is_due && self.waits(watch.as_mut()).await {
+                return;
             }
             let files = self.files.clone();
-            if let Some(is_other) = self.load().await {
+            self.read = Moment::now();
+            let loaded = self.load().await;
+            // The first time it may be what was begun with, looked at whole.
+            if let Some(is_other) = loaded.filter(|_| is_again) {
                 (self.tell)(News::Reloaded(is_other));
             }
-            if files != self.files {
+            is_again = true;
+            is_due = files != self.files && {
                 watch = self.watch();
+                self.read.is_before_a_change_of(&self.files)
+            };
+        }
+    }
+
+    /// Waits for a change. Whether nobody is served any more.
+    async fn waits(&self, watch: Option<&mut Watch>) -> bool {
+        let changed = async {
+            match watch {
+                Some(watch) => watch.changed().await,
+                None => std::future::pending().await,
             }
+        };
+        let servers = self.running.now();
+        tokio::select! {
+            () = self.publisher.closed() => true,
+            () = changed => false,
+            () = servers.changed() => false,
         }
     }
 

@@ -2,11 +2,14 @@
 //! changed, once for many changes that belong together, and never what.
 
 use std::collections::HashSet;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::mpsc;
 
 /// How long files are left alone before a change counts: editors and compilers write in pieces.
@@ -14,6 +17,26 @@ const SETTLED: Duration = Duration::from_millis(100);
 
 /// How long to wait for files that are never left alone.
 const MAX_UNSETTLED: Duration = Duration::from_secs(2);
+
+/// A moment, by the clock that changes of files are stamped by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(i64, i64);
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::RealtimeCoarse);
+        Self(tv_sec, tv_nsec)
+    }
+
+    /// Whether one of `files` was written or put there since: nobody tells of what happened between
+    /// reading a file and watching it.
+    pub(super) fn is_before_a_change_of(self, files: &[PathBuf]) -> bool {
+        let is_later = |metadata: Metadata| Self(metadata.ctime(), metadata.ctime_nsec()) >= self;
+        // A link may have been put there, or what it leads to.
+        let looked = files.iter().flat_map(|file| [fs::metadata(file), fs::symlink_metadata(file)]);
+        looked.flatten().any(is_later)
+    }
+}
 
 /// Files that are watched.
 pub(super) struct Watch {
@@ -75,6 +98,24 @@ mod tests {
 
     async fn notices(watch: &mut Watch, within: Duration) -> bool {
         tokio::time::timeout(within, watch.changed()).await.is_ok()
+    }
+
+    #[test]
+    fn what_changed_before_it_was_watched_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, later) = (folder.path().join("a"), folder.path().join("b"));
+        std::fs::write(&file, "1").unwrap();
+        std::fs::write(folder.path().join("c"), "1").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let (files, read) = ([file.clone(), later.clone()], Moment::now());
+        assert!(!read.is_before_a_change_of(&files));
+        std::fs::read(&file).unwrap();
+        assert!(!read.is_before_a_change_of(&files));
+        std::fs::rename(folder.path().join("c"), &later).unwrap();
+        assert!(read.is_before_a_change_of(&files));
+        assert!(!read.is_before_a_change_of(&files[..1]));
+        std::fs::write(&file, "2").unwrap();
+        assert!(read.is_before_a_change_of(&files[..1]));
     }
 
     #[tokio::test]
