@@ -34,6 +34,7 @@ mod meet;
 mod network;
 mod noted;
 mod output;
+mod pool;
 mod restock;
 mod reuse;
 mod sections;

@@ -142,6 +142,8 @@ impl Tool for PluginTool {
             let _ticking = plugin.engine.clock().run();
             let (answer, remains) = handle.block_on(plugin.answer(&job));
             if sender.send(answer).is_ok() {
+                // Whoever waits for it may have been woken on this very processor.
+                std::thread::yield_now();
                 Inner::restock_later(&plugin, job.grant, job.limits);
             }
             drop(remains);
