@@ -13,6 +13,7 @@
 
 mod act;
 mod agent;
+mod ahead;
 mod authoring;
 mod backends;
 mod bash;

@@ -73,6 +73,10 @@ impl Linked {
         Ok(Self { component: linked, list, call })
     }
 
+    pub(super) fn component(&self) -> &Component {
+        self.component.component()
+    }
+
     pub(super) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
         let instance = self.component.instantiate_async(&mut *store).await?;
         Ok(Guest { instance, list: self.list, call: self.call })

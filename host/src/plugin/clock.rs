@@ -1,7 +1,7 @@
 //! The tick by which running guests look up: whether they are cancelled, whether their time is
 //! over. Stands still while no guest runs, so an idle haft uses no processor time.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,10 +11,9 @@ use wasmtime::EngineWeak;
 /// hundred wake-ups a second stay unmeasurable.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Advances the engine's epoch while anybody holds a [`Ticking`].
+/// Advances the epoch of its engines while anybody holds a [`Ticking`].
 pub(super) struct Clock(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
@@ -22,6 +21,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    engines: Vec<EngineWeak>,
     running: usize,
     stopped: bool,
 }
@@ -32,15 +32,21 @@ pub(super) struct Ticking(Arc<Shared>);
 impl Clock {
     /// Starts the clock's thread.
     pub(super) fn start(engine: EngineWeak) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let state = State { engines: vec![engine], ..State::default() };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let own = shared.clone();
-        thread::Builder::new().name("haft-clock".into()).spawn(move || own.tick(&engine))?;
+        thread::Builder::new().name("haft-clock".into()).spawn(move || own.tick())?;
         Ok(Self(shared))
+    }
+
+    /// Advances the epoch of another engine as well.
+    pub(super) fn also(&self, engine: EngineWeak) {
+        self.0.lock().engines.push(engine);
     }
 
     /// Keeps the clock going until the answer is dropped.
     pub(super) fn run(&self) -> Ticking {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.running += 1;
         if state.running == 1 {
             self.0.changed.notify_one();
@@ -50,31 +56,35 @@ impl Clock {
 }
 
 impl Shared {
-    fn tick(&self, engine: &EngineWeak) {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tick(&self) {
         while self.wait_until_running() {
             thread::sleep(TICK);
-            let Some(engine) = engine.upgrade() else { return };
-            engine.increment_epoch();
+            for engine in self.lock().engines.iter().filter_map(EngineWeak::upgrade) {
+                engine.increment_epoch();
+            }
         }
     }
 
     /// Waits while nobody runs; `false` when the clock was dropped.
     fn wait_until_running(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_while(state, |state| state.running == 0 && !state.stopped);
+        let waited = self.changed.wait_while(self.lock(), |state| state.running == 0 && !state.stopped);
         !waited.unwrap_or_else(PoisonError::into_inner).stopped
     }
 }
 
 impl Drop for Ticking {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).running -= 1;
+        self.0.lock().running -= 1;
     }
 }
 
 impl Drop for Clock {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
+        self.0.lock().stopped = true;
         self.0.changed.notify_one();
     }
 }

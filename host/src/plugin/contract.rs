@@ -81,11 +81,11 @@ impl Linked {
     /// Links a component, with the places of its exports looked up once and for all.
     pub(super) fn new(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
         let exports = component.component_type();
-        let names: Vec<&str> = exports.exports(engine.wasmtime()).map(|(name, _)| name).collect();
+        let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
         match Contract::of(&names)? {
             Contract::Plugin => world::Linked::new(engine.link(component)?).map(Self::Plugin),
             Contract::Typed => {
-                let exports = typed::Exports::of(engine.wasmtime(), component);
+                let exports = typed::Exports::of(component.engine(), component);
                 Ok(Self::Typed(typed::Linked::new(engine.link(component)?, exports)))
             }
             Contract::Act => act::Linked::new(engine.link(component)?, &names).map(Self::Act),
@@ -98,6 +98,15 @@ impl Linked {
             Self::Plugin(_) => Contract::Plugin,
             Self::Act(_) => Contract::Act,
             Self::Typed(_) => Contract::Typed,
+        }
+    }
+
+    /// The component that is linked.
+    pub(super) fn component(&self) -> &Component {
+        match self {
+            Self::Plugin(linked) => linked.component(),
+            Self::Act(linked) => linked.component(),
+            Self::Typed(linked) => linked.component(),
         }
     }
 

@@ -3,10 +3,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use wasmtime::component::{Component, InstancePre, Linker};
-use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
 use super::bindings::haft::plugin::host::add_to_linker as add_host;
@@ -16,6 +15,7 @@ use super::compilations::Compilations;
 use super::failure::LoadError;
 use super::files::{KnownSeals, Seals};
 use super::http::Client;
+use super::pool::{self, Memory};
 use super::source::{Digest, Source};
 use super::state::State;
 use super::threads::Threads;
@@ -23,12 +23,6 @@ use super::wall::WallState;
 use super::{descriptors, environment, files, network};
 use crate::event::Events;
 use crate::grant::{Grant, Reach};
-
-/// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
-pub(super) const GUEST_STACK: usize = 1 << 20;
-
-/// Stack that a guest and haft's functions for it run on.
-const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
 /// How an engine is to be made.
 #[derive(Clone, Debug, Default)]
@@ -58,8 +52,10 @@ impl EngineOptions {
 pub struct Engine(Arc<Inner>);
 
 struct Inner {
-    engine: wasmtime::Engine,
-    linker: Linker<State>,
+    calls: Part,
+    /// For instances of a large memory made ahead; made for the first of them.
+    ready: OnceLock<Option<Part>>,
+    pooling: bool,
     clock: Clock,
     threads: Threads,
     client: Arc<Client>,
@@ -69,16 +65,39 @@ struct Inner {
     compilations: Compilations,
 }
 
+/// What runs components whose memory is of one kind, and what these may import.
+struct Part {
+    engine: wasmtime::Engine,
+    linker: Linker<State>,
+}
+
+impl Part {
+    fn new(memory: Memory) -> wasmtime::Result<Self> {
+        let engine = wasmtime::Engine::new(&pool::config(memory))?;
+        Ok(Self { linker: linker(&engine)?, engine })
+    }
+
+    /// With a pool where that is wanted and there is room for it.
+    fn for_calls(pooling: bool) -> wasmtime::Result<Self> {
+        if pooling {
+            match Self::new(Memory::Pooled) {
+                Err(error) => tracing::debug!(%error, "no pool for instances"),
+                made => return made,
+            }
+        }
+        Self::new(Memory::Mapped)
+    }
+}
+
 impl Engine {
     /// Makes an engine. A cache that cannot be used safely is left out, with a warning.
     pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
         descriptors::make_room();
-        let engine = wasmtime_engine(options.pooling)?;
-        let linker = linker(&engine).map_err(anyhow::Error::msg)?;
-        let clock = Clock::start(engine.weak())?;
+        let calls = Part::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
+        let clock = Clock::start(calls.engine.weak())?;
         let cache = options.cache.as_ref().and_then(|directory| {
             let writable: Vec<&Reach> = options.writable.iter().collect();
-            let opened = Cache::open(directory, key(&engine), &writable);
+            let opened = Cache::open(directory, key(&calls.engine), &writable);
             let directory = directory.display();
             opened
                 .inspect_err(|error| {
@@ -89,7 +108,9 @@ impl Engine {
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
         let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
         let compilations = Compilations::new(options.events.clone());
-        let inner = Inner { engine, linker, clock, threads, client, cache, seals, ahead, compilations };
+        let (ready, pooling) = (OnceLock::new(), options.pooling);
+        let inner =
+            Inner { calls, ready, pooling, clock, threads, client, cache, seals, ahead, compilations };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -100,7 +121,20 @@ impl Engine {
     }
 
     pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
-        &self.0.engine
+        &self.0.calls.engine
+    }
+
+    /// What instances of a large memory are made by when they are made ahead; compiled code is the same.
+    pub(super) fn ready(&self) -> Option<&wasmtime::Engine> {
+        let make = || {
+            let made = Part::new(Memory::Ready);
+            let part =
+                made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
+            self.0.clock.also(part.engine.weak());
+            Some(part)
+        };
+        let part = self.0.pooling.then(|| self.0.ready.get_or_init(make).as_ref())?;
+        part.map(|part| &part.engine)
     }
 
     pub(super) fn clock(&self) -> &Clock {
@@ -169,84 +203,14 @@ impl Engine {
 
     /// Links a component to everything it may import.
     pub(super) fn link(&self, component: &Component) -> Result<InstancePre<State>, LoadError> {
-        self.0.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
+        let own = |part: &&Part| wasmtime::Engine::same(&part.engine, component.engine());
+        let part = self.0.ready.get().and_then(Option::as_ref).filter(own).unwrap_or(&self.0.calls);
+        part.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
     }
 }
 
 /// The version field of a core module's preamble; a component's is `0d 00 01 00`.
 const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
-
-fn wasmtime_engine(pooling: bool) -> anyhow::Result<wasmtime::Engine> {
-    let made = wasmtime::Engine::new(&config(pooling));
-    let made = match made {
-        Err(error) if pooling => {
-            tracing::debug!(%error, "no pool for instances");
-            wasmtime::Engine::new(&config(false))
-        }
-        made => made,
-    };
-    made.map_err(anyhow::Error::msg)
-}
-
-fn config(pooling: bool) -> Config {
-    let mut config = Config::new();
-    config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(ASYNC_STACK);
-    if pooling {
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
-    }
-    config
-}
-
-/// Room for every guest at once, each as large as a component may be. Address space is reserved
-/// for all of it, memory is used for what guests touch.
-///
-/// A slot that was used is put back to its first state page by page, where the kernel can tell
-/// which pages were written (`PAGEMAP_SCAN`, Linux 6.7): three to four times faster than mapping
-/// it anew, for up to [`WARM`] bytes that stay resident with the slot.
-fn pool() -> PoolingAllocationConfig {
-    let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(POOL)
-        .total_stacks(POOL)
-        .total_memories(POOL)
-        .total_core_instances(POOL * CORE_INSTANCES)
-        .total_tables(POOL * CORE_INSTANCES)
-        .max_core_instances_per_component(MAX_CORE_INSTANCES)
-        .max_tables_per_component(MAX_CORE_INSTANCES)
-        .max_memories_per_component(MAX_MEMORIES)
-        .table_elements(MAX_TABLE)
-        .max_memory_size(usize::try_from(crate::limit::Limits::MAX_MEMORY).unwrap_or(usize::MAX))
-        .max_component_instance_size(MAX_METADATA)
-        .max_core_instance_size(MAX_METADATA)
-        .linear_memory_keep_resident(WARM)
-        .table_keep_resident(WARM)
-        .max_unused_warm_slots(WARM_SLOTS)
-        .pagemap_scan(Enabled::Auto);
-    pool
-}
-
-/// Guests at once and instances made ahead, with room to spare.
-const POOL: u32 = 128;
-
-/// Core instances of an average component.
-const CORE_INSTANCES: u32 = 8;
-
-/// Core instances of one component: one with a whole Python inside has about 30.
-const MAX_CORE_INSTANCES: u32 = 128;
-
-/// Memories of one component; nearly all have one.
-const MAX_MEMORIES: u32 = 8;
-
-/// Entries of one table: CPython has 20,000 functions.
-const MAX_TABLE: usize = 100_000;
-
-/// Bytes that wasmtime needs to know about one instance.
-const MAX_METADATA: usize = 4 << 20;
-
-/// Bytes of a used slot that stay resident: all that a small tool touches.
-const WARM: usize = 1 << 20;
-
-/// Used slots that are kept as they are when nobody needs them.
-const WARM_SLOTS: u32 = 16;
 
 /// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way, and
 /// requests over HTTP, which are refused where no host is granted.

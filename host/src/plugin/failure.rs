@@ -7,7 +7,7 @@ use std::time::Duration;
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
-use super::engine::GUEST_STACK;
+use super::pool::GUEST_STACK;
 use super::state::{self, MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
 use crate::limit::Limits;
 

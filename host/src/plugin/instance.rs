@@ -59,7 +59,8 @@ impl Instance {
     ) -> Result<Self, End> {
         let http = Http::new(engine.client().clone(), grant.clone(), injections);
         let seals = engine.seals(&grant);
-        let mut store = Store::new(engine.wasmtime(), State::new(grant, seals, limits, run, http));
+        let mut store =
+            Store::new(component.component().engine(), State::new(grant, seals, limits, run, http));
         store.data_mut().writable = writable;
         store.data_mut().relative = Relative::needed(component.contract() != Contract::Plugin);
         store.limiter(|state| &mut state.budget);

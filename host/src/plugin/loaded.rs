@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use wasmtime::component::Component;
+
 use super::contract::{Contract, Linked};
 use super::engine::Engine;
 use super::failure::LoadError;
@@ -11,6 +13,7 @@ use super::http::{Injection, Injections};
 use super::instance::Instance;
 use super::listing::{Listing, Uncallable};
 use super::meet;
+use super::pool;
 use super::reuse::Reuse;
 use super::source::{Digest, Source};
 use super::stock::Stock;
@@ -28,6 +31,8 @@ pub(super) struct Inner {
     pub(super) engine: Engine,
     pub(super) met: Met,
     pub(super) linked: OnceLock<Result<Linked, String>>,
+    /// The same for instances made ahead, where they have a memory of another kind.
+    pub(super) ready: OnceLock<Option<Linked>>,
     pub(super) injections: Injections,
     /// Where instances serve several calls.
     pub(super) reuse: Option<Reuse>,
@@ -91,13 +96,14 @@ impl Plugin {
     fn new(engine: &Engine, name: &str, met: Met, linked: OnceLock<Result<Linked, String>>) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
-        let (injections, reuse) = (Injections::default(), None);
+        let (injections, ready, reuse) = (Injections::default(), OnceLock::new(), None);
         let (restocking, expiring, clearing) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Self(Arc::new(Inner {
             name,
             engine,
             met,
             linked,
+            ready,
             injections,
             reuse,
             stock,
@@ -161,11 +167,26 @@ impl Inner {
         self.linked.get_or_init(load).as_ref().map_err(String::clone)
     }
 
+    /// The component for instances made ahead, where it is not the same; `None` where it is.
+    pub(super) fn ready(&self) -> Option<&Linked> {
+        let load = || {
+            let is_large = self.linked().is_ok_and(|linked| pool::is_large(linked.component()));
+            let component = is_large.then(|| self.kept(self.engine.ready()?)).flatten()?;
+            let linked = Linked::new(&self.engine, &component);
+            linked.inspect_err(|error| tracing::debug!(%error, "component not linked a second time")).ok()
+        };
+        self.ready.get_or_init(load).as_ref()
+    }
+
+    /// The component, if its code is in the cache.
+    fn kept(&self, engine: &wasmtime::Engine) -> Option<Component> {
+        let cache = self.engine.cache()?;
+        cache.load(engine, &cache.known(&self.met.record)?.code)
+    }
+
     fn load(&self) -> Result<Linked, LoadError> {
         let (engine, Met { source, digest, record, listing }) = (&self.engine, &self.met);
-        let known = engine.cache().and_then(|cache| Some((cache, cache.known(record)?)));
-        let kept = known.and_then(|(cache, known)| cache.load(engine.wasmtime(), &known.code));
-        let component = match kept {
+        let component = match self.kept(engine.wasmtime()) {
             Some(component) => component,
             None => meet::recompile(engine, source, (digest, record), listing)?,
         };

@@ -35,6 +35,7 @@ mod meet;
 mod network;
 mod noted;
 mod output;
+mod pool;
 mod restock;
 mod reuse;
 mod sections;

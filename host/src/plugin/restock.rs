@@ -7,6 +7,8 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use super::contract::Linked;
+use super::failure::End;
 use super::instance::Instance;
 use super::lent::Whose;
 use super::loaded::Inner;
@@ -59,6 +61,11 @@ impl Inner {
         plugin.engine.threads().spawn(async move {
             let Some(plugin) = quiet(&weak).await else { return };
             let engine = plugin.engine.clone();
+            if plugin.ready.get().is_none() {
+                // Where it has to be loaded once more, that is done with all of haft's rights.
+                let own = plugin.clone();
+                let _ = engine.threads().own(move || _ = own.ready()).await;
+            }
             // Nobody has called: whatever a guest does before, it does without a directory.
             engine.threads().start(&wall::nowhere(), move |handle| {
                 handle.block_on(plugin.restock(&grant, &limits));
@@ -149,14 +156,27 @@ impl Inner {
         let _ticking = self.engine.clock().run();
         let Ok(linked) = self.linked() else { return };
         while self.stock.has_room(grant, limits) {
-            let call = (Run::idle(&self.name, limits), None);
-            let injections = self.injections.clone();
-            match Instance::make(&self.engine, linked, grant.clone(), injections, limits, call).await {
+            let mut made = self.make_ahead(self.ready().unwrap_or(linked), grant, limits).await;
+            if made.is_err() && self.ready().is_some() {
+                // Other plugins have all the room there is.
+                made = self.make_ahead(linked, grant, limits).await;
+            }
+            match made {
                 Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
                 // It was given no directory, and what it asked of the network was for nobody.
                 Ok(_) => return,
                 Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
             }
         }
+    }
+
+    async fn make_ahead(
+        &self,
+        linked: &Linked,
+        grant: &Arc<Grant>,
+        limits: &Limits,
+    ) -> Result<Instance, End> {
+        let (run, injections) = (Run::idle(&self.name, limits), self.injections.clone());
+        Instance::make(&self.engine, linked, grant.clone(), injections, limits, (run, None)).await
     }
 }

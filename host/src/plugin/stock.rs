@@ -16,7 +16,8 @@ use crate::limit::Limits;
 /// that write.
 const MAX_KINDS: usize = 2;
 
-/// How long an instance waits for a call. Each holds a few hundred KiB.
+/// How long an instance waits for a call. Each holds a few hundred KiB; one whose memory is large, all
+/// that it begins with.
 pub(super) const IDLE: Duration = Duration::from_secs(10);
 
 /// Instances waiting for calls.

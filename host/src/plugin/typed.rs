@@ -84,6 +84,10 @@ impl Linked {
         Self { component, functions: Arc::new(exports.functions.into_iter().map(named).collect()) }
     }
 
+    pub(super) fn component(&self) -> &Component {
+        self.component.component()
+    }
+
     pub(super) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
         let instance = self.component.instantiate_async(&mut *store).await?;
         let component = self.component.component().clone();

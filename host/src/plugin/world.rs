@@ -2,7 +2,7 @@
 //! text. The only contract with functions of haft's own behind it.
 
 use wasmtime::Store;
-use wasmtime::component::InstancePre;
+use wasmtime::component::{Component, InstancePre};
 
 use super::answer::{Output, Piece, Structured};
 use super::bindings::exports::haft::plugin::tools;
@@ -54,6 +54,10 @@ pub(super) struct Guest(Bindings);
 impl Linked {
     pub(super) fn new(linked: InstancePre<State>) -> Result<Self, LoadError> {
         PluginPre::new(linked).map(Self).map_err(|error| LoadError::link(&error))
+    }
+
+    pub(super) fn component(&self) -> &Component {
+        self.0.instance_pre().component()
     }
 
     pub(super) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {

@@ -1,0 +1,86 @@
+//! Instances of a large memory that are made ahead of their calls: they have a pool of their own, which
+//! puts a used memory back as a whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haft::grant::Grant;
+use haft::limit::Limits;
+use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source};
+use haft::tool::Toolbox;
+use serde_json::json;
+
+use crate::common::{cache, call};
+
+/// A memory as large as that of an interpreter, with data at its begin and at its end. `touch` says
+/// whether all of it is as it was made, and writes to every eighth page of the machine's; it then asks
+/// for more, which must be empty, and writes there.
+const LARGE: &str = r#"(component
+    (core module $m
+        (memory 96)
+        (data (i32.const 0) "\07") (data (i32.const 6258688) "\07")
+        (func $is (param $at i32) (param $value i32)
+            (if (i32.ne (i32.load8_u (local.get $at)) (local.get $value)) (then unreachable))
+            (i32.store8 (local.get $at) (i32.const 1)))
+        (func (export "touch") (result i32) (local $at i32)
+            (call $is (i32.const 0) (i32.const 7))
+            (loop $on
+                (local.set $at (i32.add (local.get $at) (i32.const 32768)))
+                (call $is (local.get $at) (select
+                    (i32.const 7) (i32.const 0) (i32.eq (local.get $at) (i32.const 6258688))))
+                (br_if $on (i32.lt_u (local.get $at) (i32.const 6258688))))
+            (if (i32.ne (memory.grow (i32.const 512)) (i32.const 96)) (then unreachable))
+            (call $is (i32.const 6291456) (i32.const 0))
+            (call $is (i32.const 20000000) (i32.const 0))
+            (call $is (i32.const 39000000) (i32.const 0))
+            (i32.const 5))
+        (func (export "spin") (loop $on (br $on))))
+    (core instance $i (instantiate $m))
+    (func $touch (result u32) (canon lift (core func $i "touch")))
+    (func $spin (canon lift (core func $i "spin")))
+    (export "touch" (func $touch))
+    (export "spin" (func $spin)))"#;
+
+async fn toolbox(limits: Limits) -> Toolbox {
+    let options = EngineOptions { cache: Some(cache()), pooling: true, ahead: 2, ..EngineOptions::default() };
+    let engine = Engine::new(&options).unwrap();
+    let source = Source::Embedded(wat::parse_str(LARGE).unwrap().leak());
+    let plugin = Plugin::load(&engine, "large", source, &limits).await.unwrap();
+    let mut toolbox = Toolbox::default();
+    for def in plugin.tools() {
+        let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
+        toolbox.insert(Arc::new(tool), Grant::none(), limits, "the test").unwrap();
+    }
+    toolbox
+}
+
+/// Long enough for the next instances to be made.
+async fn rest() {
+    tokio::time::sleep(Duration::from_millis(30)).await;
+}
+
+/// WA06: memory that an earlier call wrote is never seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa06_a_large_memory_is_always_as_it_was_made() {
+    let toolbox = toolbox(Limits::default()).await;
+    for turn in 0..40 {
+        if turn % 3 != 0 {
+            rest().await;
+        }
+        assert_eq!(call(&toolbox, "touch", json!({})).await.content, "5", "turn {turn}");
+    }
+}
+
+/// WA03: the clock ticks for them too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wa03_a_large_instance_made_ahead_ends_in_time() {
+    let toolbox = toolbox(Limits { time: Duration::from_millis(300), ..Limits::default() }).await;
+    for _ in 0..3 {
+        for _ in 0..2 {
+            assert_eq!(call(&toolbox, "touch", json!({})).await.content, "5");
+            rest().await;
+        }
+        let end = call(&toolbox, "spin", json!({})).await;
+        assert!(end.is_error && end.content.contains("`spin` timed out after 300ms"), "{}", end.content);
+    }
+}
