@@ -18,7 +18,10 @@ mkfifo "$haft_d/o" "$haft_d/e" "$haft_d/out" "$haft_d/err" "$haft_d/events" "$ha
     printf '%s\n' "$haft_shown" >"$haft_d/shown" && printf '%s\n' "$haft_mark" >"$haft_d/mark" &&
     : >"$haft_d/ready" || haft_end '!temporary'
 exec 3<&0 </dev/null 8<>"$haft_d/events" 9<>"$haft_d/lease"
-( IFS= read -r haft_word <&3; echo stop >&8 ) >/dev/null 2>&1 9>&- &
+# Held until the pane's part holds them: whoever reads them neither waits for it to begin nor stays
+# behind where it never does.
+exec 4<>"$haft_d/out" 5<>"$haft_d/err"
+( IFS= read -r haft_word <&3; echo stop >&8 ) >/dev/null 2>&1 4>&- 5>&- 9>&- &
 haft_watch=$!
 (
     while [ "$haft_patience" -gt 0 ] && [ -e "$haft_d/ready" ]; do
@@ -26,11 +29,13 @@ haft_watch=$!
         haft_patience=$((haft_patience - 1))
     done
     echo late >&8
-) >/dev/null 2>&1 3<&- 9>&- &
+) >/dev/null 2>&1 3<&- 4>&- 5>&- 9>&- &
 haft_late=$!
 if [ -z "$haft_alone" ]; then
-    ( cat "$haft_d/out"; echo end >&8 ) 2>/dev/null 3<&- 9>&- &
-    ( cat "$haft_d/err" >&2; echo end >&8 ) 3<&- 9>&- &
+    exec 6<"$haft_d/out" 7<"$haft_d/err"
+    ( cat <&6; echo end >&8 ) 2>/dev/null 3<&- 4>&- 5>&- 7<&- 9>&- &
+    ( cat <&7 >&2; echo end >&8 ) 3<&- 4>&- 5>&- 6<&- 9>&- &
+    exec 6<&- 7<&-
 fi
 haft_tm if-shell -F -t "$haft_pane" '#{pane_in_mode}' "send-keys -t $haft_pane -X cancel" \; \
     send-keys -t "$haft_pane" C-e C-u \; send-keys -t "$haft_pane" -l -- " sh $haft_d/run" \; \
@@ -53,6 +58,7 @@ while [ $haft_ends -lt 2 ] && read -r haft_word <&8; do
     case $haft_word in
         started)
             haft_begun=yes
+            exec 4>&- 5>&-
             [ -z "$haft_unwanted" ] || haft_stop
             [ -z "$haft_alone" ] || { kill -KILL $haft_watch 2>/dev/null; haft_end 0 "$haft_pane"; }
             ;;

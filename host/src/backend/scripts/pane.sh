@@ -36,17 +36,19 @@ exec 9<"$d/lease"
     kill -KILL -$$
 ) >/dev/null 2>&1 </dev/null &
 w=$!
+# Held by the two that write there, too: before them nobody else may hold them any more.
+exec 3>"$d/out" 4>"$d/err"
 echo started >"$d/events"
 cat "$d/shown"
 # Held open until the code is there: whoever reads to the end finds it. For reading too, since a shell
 # that waits for the other side of a pipe gives up when a child of its own ends.
 exec 6<>"$d/o" 7<>"$d/e"
 exec 5<"$d/o" 8<"$d/e"
-tee "$d/out" <&5 5<&- 6>&- 7>&- 8<&- 9<&- &
+tee "$d/out" <&5 4>&- 5<&- 6>&- 7>&- 8<&- 9<&- &
 a=$!
-tee "$d/err" <&8 5<&- 6>&- 7>&- 8<&- 9<&- >&2 &
+tee "$d/err" <&8 3>&- 5<&- 6>&- 7>&- 8<&- 9<&- >&2 &
 b=$!
-exec 5<&- 8<&-
+exec 3>&- 4>&- 5<&- 8<&-
 trap : INT QUIT TERM
 # By way of `env`, since some shells run what they know without a new environment.
 (exec env HAFT_JOB="$m" sh "$d/command" >&6 2>&7 6>&- 7>&- 9<&-)
