@@ -4,10 +4,10 @@
 //! grant; nothing else in the program starts a child. It refuses to know what the command is for.
 //!
 //! # The parts of a backend
-//! - a **carrier** starts `sh` on the target: [`local`], [`container`], [`ssh`];
-//! - an [`errand`] hands that shell a script, hears what it writes, and learns from a last line that
+//! - a **carrier** starts `sh` on the target: `local`, `container`, `ssh`;
+//! - an `errand` hands that shell a script, hears what it writes, and learns from a last line that
 //!   nobody can guess how it ended;
-//! - [`plain`] runs a command in a new shell of the target, [`pane`] in a pane that a person can watch.
+//! - `plain` runs a command in a new shell of the target, `pane` in a pane that a person can watch.
 
 pub mod attached;
 pub mod confine;

@@ -104,17 +104,17 @@ mod tests {
     fn what_changed_before_it_was_watched_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let (file, later) = (folder.path().join("a"), folder.path().join("b"));
-        std::fs::write(&file, "1").unwrap();
-        std::fs::write(folder.path().join("c"), "1").unwrap();
+        fs::write(&file, "1").unwrap();
+        fs::write(folder.path().join("c"), "1").unwrap();
         std::thread::sleep(Duration::from_millis(50));
         let (files, read) = ([file.clone(), later.clone()], Moment::now());
         assert!(!read.is_before_a_change_of(&files));
-        std::fs::read(&file).unwrap();
+        fs::read(&file).unwrap();
         assert!(!read.is_before_a_change_of(&files));
-        std::fs::rename(folder.path().join("c"), &later).unwrap();
+        fs::rename(folder.path().join("c"), &later).unwrap();
         assert!(read.is_before_a_change_of(&files));
         assert!(!read.is_before_a_change_of(&files[..1]));
-        std::fs::write(&file, "2").unwrap();
+        fs::write(&file, "2").unwrap();
         assert!(read.is_before_a_change_of(&files[..1]));
     }
 
@@ -122,16 +122,16 @@ mod tests {
     async fn changes_are_noticed_and_looking_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let (file, later) = (folder.path().join("a"), folder.path().join("b"));
-        std::fs::write(&file, "1").unwrap();
+        fs::write(&file, "1").unwrap();
         let mut watch = Watch::start(&[file.clone(), later.clone()]).unwrap();
-        std::fs::read(&file).unwrap();
-        std::fs::write(folder.path().join("other"), "1").unwrap();
+        fs::read(&file).unwrap();
+        fs::write(folder.path().join("other"), "1").unwrap();
         assert!(!notices(&mut watch, Duration::from_millis(400)).await);
         for change in [
-            &|| std::fs::write(&file, "2").unwrap(),
-            &|| std::fs::write(&later, "1").unwrap(),
-            &|| std::fs::rename(folder.path().join("other"), &file).unwrap(),
-            &|| std::fs::remove_file(&file).unwrap(),
+            &|| fs::write(&file, "2").unwrap(),
+            &|| fs::write(&later, "1").unwrap(),
+            &|| fs::rename(folder.path().join("other"), &file).unwrap(),
+            &|| fs::remove_file(&file).unwrap(),
         ] as [&dyn Fn(); 4]
         {
             change();
@@ -143,12 +143,12 @@ mod tests {
     async fn a_link_is_watched_at_both_ends() {
         let folder = tempfile::tempdir().unwrap();
         let (there, here) = (folder.path().join("there"), folder.path().join("here"));
-        std::fs::create_dir_all(&there).unwrap();
-        std::fs::create_dir_all(&here).unwrap();
-        std::fs::write(there.join("a"), "1").unwrap();
+        fs::create_dir_all(&there).unwrap();
+        fs::create_dir_all(&here).unwrap();
+        fs::write(there.join("a"), "1").unwrap();
         std::os::unix::fs::symlink(there.join("a"), here.join("a")).unwrap();
         let mut watch = Watch::start(&[here.join("a")]).unwrap();
-        std::fs::write(there.join("a"), "2").unwrap();
+        fs::write(there.join("a"), "2").unwrap();
         assert!(notices(&mut watch, Duration::from_secs(20)).await);
     }
 }
