@@ -178,11 +178,17 @@ impl Out for Bytes {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        // What is left of sessions goes with the test.
-        let Some(session) = &self.kind.choice.session else { return };
-        let words: Vec<String> = match &self.kind.choice.place {
+        self.kind.end_session(&self.directory.path().join("state"));
+    }
+}
+
+impl Kind {
+    /// What is left of sessions goes with the test. `state` is where haft kept a local one's socket.
+    pub(crate) fn end_session(&self, state: &std::path::Path) {
+        let Some(session) = &self.choice.session else { return };
+        let words: Vec<String> = match &self.choice.place {
             Place::Local => {
-                let socket = self.directory.path().join("state/tmux");
+                let socket = state.join("tmux");
                 vec!["tmux".into(), "-S".into(), socket.to_str().unwrap().into(), "kill-server".into()]
             }
             Place::Container { name, .. } => {

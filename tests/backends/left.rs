@@ -106,10 +106,7 @@ async fn be04_mk07_nothing_is_left_when_haft_is_killed() {
         child.wait().unwrap();
         gone(&time, &format!("{}: nothing is left when haft was killed", kind.name)).await;
         let state = home.state().display().to_string();
-        let socket = format!("{state}/tmux");
-        if kind.choice.place == Place::Local && kind.choice.session.is_some() {
-            super::ground::run(&["tmux", "-S", &socket, "kill-server"].map(str::to_owned));
-        }
+        kind.end_session(&home.state());
         eventually("no messenger is left", || !is_running(&state)).await;
     }
 }

@@ -55,8 +55,12 @@ fn simple() -> BoxedStrategy<Type> {
     .boxed()
 }
 
+/// Names of one type. WIT wants them to differ in more than their hyphens.
 fn names(count: std::ops::Range<usize>) -> impl Strategy<Value = BTreeSet<String>> + Clone {
-    prop::collection::btree_set("[a-z][a-z0-9]{0,4}(-[a-z][a-z0-9]{0,3})?", count)
+    let names = prop::collection::btree_set("[a-z][a-z0-9]{0,4}(-[a-z][a-z0-9]{0,3})?", count);
+    names.prop_filter("names that differ in hyphens alone", |names| {
+        names.iter().map(|name| name.replace('-', "")).collect::<BTreeSet<_>>().len() == names.len()
+    })
 }
 
 fn list(ty: Type) -> Type {
