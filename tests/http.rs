@@ -32,9 +32,9 @@ fn decisions(guest: &Guest) -> Vec<String> {
     guest.heard().into_iter().filter_map(decision).collect()
 }
 
-/// WA02: a component that imports `wasi:http` runs, and reaches nothing.
+/// WA02, WA05: a component that imports `wasi:http` runs, and reaches nothing.
 #[tokio::test]
-async fn wa02_without_a_grant_no_request_is_made() {
+async fn wa02_wa05_without_a_grant_no_request_is_made() {
     let server = Server::saying("127.0.0.1:0", "hello");
     let guest = Guest::new(Grant::none()).await;
     let url = server.url();

@@ -72,6 +72,28 @@ async fn wa04_what_is_no_plugin_is_refused() {
     assert_eq!(load(Tiny::default().source()).await.unwrap().tools()[0].name, "tiny");
 }
 
+/// WA05: no guest is offered a way to `bash`, to another tool or to an MCP server: what haft gives of its own is
+/// this, and whatever else is asked for is not there.
+#[tokio::test]
+async fn wa05_nothing_that_can_be_imported_runs_anything() {
+    let wit = std::fs::read_to_string(repository().join("wit/plugin.wit")).unwrap();
+    let host = wit.split("interface host {").nth(1).unwrap().split("\n}").next().unwrap();
+    let offered: Vec<_> = host.lines().filter_map(|line| line.trim().split_once(": func(")).collect();
+    let names: Vec<_> = offered.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["log", "progress", "cancelled", "workspace", "home"]);
+    for interface in [
+        "haft:plugin/tools@0.1.0",
+        "haft:plugin/bash@0.1.0",
+        "haft:plugin/mcp@0.1.0",
+        "wasi:process/spawn@0.1.0",
+        "wasi:cli/run@0.2.0",
+    ] {
+        let asking = Tiny { import: Some(interface.into()), ..Tiny::default() };
+        let expected = format!("imports `f` of `{interface}`, which this haft does not provide");
+        assert_eq!(refusal(asking.source()).await, expected);
+    }
+}
+
 /// WA04: what cannot be read is named.
 #[tokio::test]
 async fn wa04_a_missing_component_is_named() {

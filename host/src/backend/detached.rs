@@ -4,7 +4,9 @@
 
 use std::io;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
+
+use tokio::process::Command;
 
 use super::start::ENVIRONMENT;
 
@@ -13,17 +15,15 @@ const MORE: &[&str] = &["PATH", "SHELL", "XDG_RUNTIME_DIR"];
 
 /// Runs `script` with `sh`, outside of everything that would end what it leaves behind. It has to end
 /// by itself and soon; tmux's server goes on.
-pub(super) async fn start(script: String) -> io::Result<Output> {
-    tokio::task::spawn_blocking(move || started(&script)).await.map_err(io::Error::other)?
-}
-
+/// Dropped before its end, the script is killed.
 #[expect(clippy::disallowed_methods, reason = "starts tmux's server, which nothing of haft may watch over")]
-fn started(script: &str) -> io::Result<Output> {
+pub(super) async fn start(script: &str) -> io::Result<Output> {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(script).env_clear().current_dir(Path::new("/"));
     let is_wanted =
         |name: &str| ENVIRONMENT.contains(&name) || MORE.contains(&name) || name.starts_with("LC_");
     command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_wanted)));
     command.env("TERM", "xterm-256color");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).output()
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.kill_on_drop(true).output().await
 }

@@ -44,6 +44,13 @@ pub(super) enum Feed {
     Data(Vec<u8>),
 }
 
+/// Takes in nothing.
+pub(super) struct Nowhere;
+
+impl Out for Nowhere {
+    fn take(&self, _: Stream, _: &[u8]) {}
+}
+
 /// How an errand ended.
 #[derive(Debug)]
 pub(super) enum Report {

@@ -10,7 +10,6 @@ use super::carrier::{Carrier, Whose};
 use super::errand::{self, Feed, Report};
 use super::error::BackendError;
 use super::plain::no_directory;
-use super::process::watch;
 use super::script::{FILE, READ, Script, WRITE, quoted, unguessable};
 use super::{Out, Stream};
 use crate::tool::Context;
@@ -107,7 +106,7 @@ impl Files {
         bytes: Vec<u8>,
         context: &Context<'_>,
     ) -> Result<(), BackendError> {
-        let mark = unguessable().map_err(watch("make a name that nobody can guess"))?;
+        let mark = unguessable()?;
         let script = self.script("write", path)?;
         let script = script.with("mark", &mark).with("size", &bytes.len().to_string()).then(WRITE);
         let kept = Kept { limit: 0, bytes: Mutex::default() };
@@ -119,7 +118,7 @@ impl Files {
             let why = "a path has at least one character and no NUL".to_owned();
             return Err(self.failed(action, path, why));
         }
-        let script = Script::new().map_err(watch("make a name that nobody can guess"))?;
+        let script = Script::new()?;
         let judge = self.judge(action);
         Ok(script.with("path", path).with("directory", &self.directory).then(FILE).then(&judge))
     }

@@ -12,7 +12,6 @@ use super::choice::{Choice, Place};
 use super::errand::{self, Feed, Report};
 use super::error::BackendError;
 use super::files::{Files, Piece};
-use super::process::watch;
 use super::script::{PLAIN, Script, quoted, unguessable};
 use super::{Backend, Ended, How, Out, Task};
 use crate::tool::Context;
@@ -42,9 +41,8 @@ impl Plain {
         context: &Context<'_>,
         stop: &CancellationToken,
     ) -> Result<Report, BackendError> {
-        let script = Script::new().and_then(|script| Ok(script.with("mark", &unguessable()?)));
-        let script = script.map_err(watch("make a name that nobody can guess"))?;
-        let script = script
+        let script = Script::new()?
+            .with("mark", &unguessable()?)
             .with("command", &task.command)
             .with("directory", &self.directory)
             .with("exec", &self.exec())

@@ -7,7 +7,9 @@
 
 use std::fmt::Write;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
+
+use super::process::{ProcessError, watch};
 
 /// What the target's shell is started with: it runs the first line that it reads.
 pub(super) const BOOT: &str = r#"IFS= read -r haft; eval "$haft""#;
@@ -38,7 +40,7 @@ pub(super) struct Script {
 
 impl Script {
     /// An empty one.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new() -> Result<Self, ProcessError> {
         let nonce = unguessable()?;
         Ok(Self { text: String::new(), nonce: nonce.clone() }.with("nonce", &nonce))
     }
@@ -88,9 +90,10 @@ pub(super) fn quoted(value: &str) -> String {
 }
 
 /// A word of hexadecimal digits that nobody can guess.
-pub(super) fn unguessable() -> io::Result<String> {
+pub(super) fn unguessable() -> Result<String, ProcessError> {
     let mut bytes = [0; RANDOM];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
+    read.map_err(watch("make a name that nobody can guess"))?;
     Ok(bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");

@@ -18,13 +18,11 @@ use super::Ground;
 use super::carrier::{Carrier, Line, Whose, messenger};
 use super::confine::Confiner;
 use super::container::one_line;
-use super::errand::{self, Feed, Report};
+use super::errand::{self, Feed, Nowhere, Report};
 use super::error::BackendError;
 use super::lookup::find_on_path;
-use super::process::watch;
 use super::script::{BOOT, Script, quoted, unguessable};
 use super::service::{self, Job, Life};
-use super::{Out, Stream};
 
 /// How long a connection may take, keys and all.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -36,6 +34,8 @@ const ROUND: Duration = Duration::from_millis(20);
 const MAX_ERRANDS: usize = 8;
 /// Bytes of the socket's path: the kernel takes 107, and ssh adds 17 while it makes it.
 const MAX_SOCKET: usize = 85;
+/// What the names of its directories begin with: others keep theirs in the same places.
+const FOLDER: &str = "haft-ssh-";
 /// Characters of a target.
 const MAX_TARGET: usize = 255;
 
@@ -61,13 +61,6 @@ const WRAPPER: &str = "haft exec";
 /// Finds out whether it does.
 const FIND: &str = r#"[ "$(haft --version 2>/dev/null)" = "$haft_version" ] && haft exec -- true >/dev/null 2>&1
 printf '%s %s\n' "$haft_nonce" $? >&2"#;
-
-/// Writes nothing down.
-struct Nowhere;
-
-impl Out for Nowhere {
-    fn take(&self, _: Stream, _: &[u8]) {}
-}
 
 /// A host and the connection to it.
 #[derive(Debug)]
@@ -176,7 +169,7 @@ impl Ssh {
 
     /// Whether a haft on the host can confine commands there: one of the same version that says so.
     async fn find_wrapper(&self) -> Result<Option<String>, BackendError> {
-        let script = Script::new().map_err(watch("make a name that nobody can guess"))?;
+        let script = Script::new()?;
         let script = script.with("version", concat!("haft ", env!("CARGO_PKG_VERSION"))).then(FIND);
         let stop = CancellationToken::new();
         let _end = stop.clone().drop_guard();
@@ -294,7 +287,7 @@ fn hint(words: &str, target: &str) -> String {
 fn folder(state: &Path) -> Result<Folder, BackendError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let places = [Some(state.to_owned()), runtime, Some(std::env::temp_dir()), Some("/tmp".into())];
-    let name = format!("ssh-{}-{}", std::process::id(), short()?);
+    let name = format!("{FOLDER}{}-{}", std::process::id(), short()?);
     for place in
         places.into_iter().flatten().filter(|place| place.join(&name).as_os_str().len() + 2 <= MAX_SOCKET)
     {
@@ -310,8 +303,7 @@ fn folder(state: &Path) -> Result<Folder, BackendError> {
 }
 
 fn short() -> Result<String, BackendError> {
-    let word = unguessable().map_err(watch("make a name that nobody can guess"))?;
-    Ok(word.chars().take(8).collect())
+    Ok(unguessable()?.chars().take(8).collect())
 }
 
 /// Removes the directories of processes that are gone.
@@ -320,7 +312,7 @@ fn sweep(place: &Path) {
     for entry in entries {
         let name = entry.file_name();
         let process =
-            name.to_str().and_then(|name| name.strip_prefix("ssh-")?.split_once('-')?.0.parse::<u32>().ok());
+            name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.split_once('-')?.0.parse::<u32>().ok());
         let is_gone =
             process.is_some_and(|process| !Path::new(OsStr::new("/proc")).join(process.to_string()).exists());
         if is_gone && Path::new("/proc/self").exists() {
@@ -367,11 +359,16 @@ mod tests {
     #[test]
     fn be04_what_a_killed_haft_left_is_swept() {
         let state = tempfile::tempdir().unwrap();
-        let (gone, own) =
-            (state.path().join("ssh-4194304-x"), state.path().join(format!("ssh-{}-x", std::process::id())));
+        let (gone, own) = (
+            state.path().join("haft-ssh-4194304-x"),
+            state.path().join(format!("haft-ssh-{}-x", std::process::id())),
+        );
         std::fs::create_dir(&gone).unwrap();
         std::fs::create_dir(&own).unwrap();
+        let another = state.path().join("ssh-4194304-x");
+        std::fs::create_dir(&another).unwrap();
         sweep(state.path());
         assert!(!gone.exists() && own.exists());
+        assert!(another.exists(), "not haft's");
     }
 }

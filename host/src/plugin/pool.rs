@@ -113,3 +113,19 @@ fn pool(count: u32, cores: u32, warm: usize, scan: Enabled) -> PoolingAllocation
         .pagemap_scan(scan);
     pool
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_with_the_memory_of_an_interpreter_is_large() {
+        let engine = wasmtime::Engine::new(&config(Memory::Mapped)).unwrap();
+        let is = |pages: u32| {
+            let text =
+                format!("(component (core module $m (memory {pages})) (core instance (instantiate $m)))");
+            is_large(&Component::new(&engine, wat::parse_str(text).unwrap()).unwrap())
+        };
+        assert_eq!([1, 31, 32, 96, 256, 257].map(is), [false, false, true, true, true, false]);
+    }
+}

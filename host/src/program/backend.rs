@@ -166,9 +166,9 @@ mod tests {
         assert_eq!(two_places(&manifest, &named), None);
     }
 
-    /// BE01: the command line and program.toml choose; nothing said is this machine.
+    /// BE01, CL02: the command line and program.toml choose; nothing said is this machine.
     #[test]
-    fn be01_the_backend_is_the_one_that_was_chosen() {
+    fn be01_cl02_the_backend_is_the_one_that_was_chosen() {
         let none = Target::default();
         assert_eq!(chosen("", &none), None);
         let tmux = Target { tmux: Some(true), session: Some("work".into()), ..Target::default() };

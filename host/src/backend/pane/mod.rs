@@ -23,13 +23,13 @@ use self::names::Session;
 pub use self::screen::{Captured, Screen, Snapshot};
 use super::carrier::Whose;
 use super::choice::Choice;
-use super::errand::{self, Feed, Report};
+use super::errand::{self, Feed, Nowhere, Report};
 use super::error::BackendError;
 use super::files::Piece;
 use super::plain::Plain;
 use super::process::watch;
 use super::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
-use super::{Backend, Ended, Ground, How, Out, Stream, Task, detached};
+use super::{Backend, Ended, Ground, How, Out, Task, detached};
 use crate::tool::Context;
 
 /// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
@@ -67,13 +67,6 @@ struct Left {
     task: JoinHandle<Result<Report, BackendError>>,
 }
 
-/// Writes nothing down.
-struct Nowhere;
-
-impl Out for Nowhere {
-    fn take(&self, _: Stream, _: &[u8]) {}
-}
-
 impl Paned {
     /// Finds the pane, or makes it.
     pub(super) async fn open(
@@ -94,7 +87,7 @@ impl Paned {
 
     /// A script that knows tmux and the session.
     fn script(&self) -> Result<Script, BackendError> {
-        let script = Script::new().map_err(watch("make a name that nobody can guess"))?;
+        let script = Script::new()?;
         Ok(self.session.describe(script).then(TMUX))
     }
 
@@ -107,8 +100,12 @@ impl Paned {
             Ok(Ok(Report::Said(said))) => Ok(said),
             Ok(Ok(Report::Stopped)) => Err(BackendError::Cancelled),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(self.failed(&format!("no answer within {} s", ERRAND.as_secs()))),
+            Err(_) => Err(self.late()),
         }
+    }
+
+    fn late(&self) -> BackendError {
+        self.failed(&format!("no answer within {} s", ERRAND.as_secs()))
     }
 
     /// Finds the pane, or makes it. On this machine what is made has to outlive haft.
@@ -117,7 +114,8 @@ impl Paned {
         if !self.session.is_local {
             return self.made(&self.ask(&script, &Nowhere).await?);
         }
-        let said = detached::start(script.text().to_owned()).await.map_err(watch("start tmux"))?;
+        let started = timeout(ERRAND, detached::start(script.text())).await;
+        let said = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
         let said = String::from_utf8_lossy(&said.stderr).into_owned();
         let last = said.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
         self.made(&last.ok_or_else(|| self.failed(&super::container::one_line(&said)))?)
@@ -192,7 +190,7 @@ impl Paned {
 
     /// The script that has the pane run a command.
     fn follow(&self, command: &str, part: &str, alone: bool) -> Result<Script, BackendError> {
-        let mark = unguessable().map_err(watch("make a name that nobody can guess"))?;
+        let mark = unguessable()?;
         let here = self.plain.inside(command);
         Ok(self
             .script()?

@@ -1,6 +1,7 @@
 # What reading and writing a file share: where $haft_path really is, and whether it may be touched.
-# Nothing here follows a link after it was judged: the last step is taken by name in a directory
-# that was entered before.
+# The last step is taken by name in a directory that was entered before, so that no directory on the way
+# is another one by then. What a shell opens cannot be kept from being a link that was put there since
+# it was looked at: whoever does that there runs commands there already.
 haft_end() { printf '%s %s\n' "$haft_nonce" "$*" >&2; exit 0; }
 unset CDPATH
 if [ -n "$haft_directory" ]; then cd -- "$haft_directory" 2>/dev/null || haft_end '!directory'; fi
