@@ -51,7 +51,15 @@ const HOMES: &[(&str, &[&str])] = &[
     ("jiff::", &["journal", "agent/session", "cli/log", "cli/sessions.rs"]),
     ("rustyline::", &["cli/chat"]),
     ("process::Command", &["backend/confine/helper.rs", "backend/confine/session.rs", "backend/detached.rs"]),
-    ("unsafe {", &["plugin/cache.rs", "backend/confine/sys.rs", "backend/confine/selftest/raw.rs"]),
+    (
+        "unsafe {",
+        &[
+            "plugin/cache.rs",
+            "backend/confine/sys.rs",
+            "backend/confine/selftest/raw.rs",
+            "mcp/server/lines/code.rs",
+        ],
+    ),
     ("println!", &["cli/terminal.rs", "main.rs"]),
 ];
 

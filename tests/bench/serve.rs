@@ -133,8 +133,8 @@ fn calls(folder: &Path, servers: &[Server]) {
         child.open();
         child.settle(&server.echo);
     }
-    let (mut pings, mut echoes, mut rates, mut sleeps) = <(Table, Table, Table, Table)>::default();
-    for table in [&mut pings, &mut echoes, &mut rates, &mut sleeps] {
+    let (mut pings, mut echoes, mut rates) = <(Table, Table, Table)>::default();
+    for table in [&mut pings, &mut echoes, &mut rates] {
         table.resize(servers.len(), Vec::new());
     }
     for _ in 0..ROUNDS {
@@ -144,7 +144,6 @@ fn calls(folder: &Path, servers: &[Server]) {
                 echoes[index].push(micros(|| drop(child.request("tools/call", server.echo.clone()))));
             }
             rates[index].push(BURST as f64 / seconds(|| child.burst(&server.echo, BURST, AT_ONCE)));
-            sleeps[index].push(seconds(|| child.burst(&server.sleep, AT_ONCE, AT_ONCE)) * 1e3);
         }
     }
     let above = |index: usize| -> Vec<f64> {
@@ -154,11 +153,21 @@ fn calls(folder: &Path, servers: &[Server]) {
     row("ping, us", servers, pings);
     row("echo, us", servers, echoes);
     row("echo, 8 at once, calls/s", servers, rates);
-    row("8 calls that sleep 50 ms, ms", servers, sleeps);
-    let peaks = children.iter().map(|child| vec![child.peak() as f64 / f64::from(1 << 20)]).collect();
-    row("peak memory, MiB", servers, peaks);
+    // Up to here both have done the same.
+    row("peak memory, MiB", servers, peaks(&children));
+    let asleep = |(child, server): (&mut Child, &Server)| {
+        let sleep = |_| seconds(|| child.burst(&server.sleep, AT_ONCE, AT_ONCE)) * 1e3;
+        (0..ROUNDS).map(sleep).collect()
+    };
+    row("8 calls that sleep 50 ms, ms", servers, children.iter_mut().zip(servers).map(asleep).collect());
+    row("peak memory after that, MiB", servers, peaks(&children));
     let ends = children.into_iter().map(|child| vec![child.hang_up().as_secs_f64() * 1e3]).collect();
     row("end after hanging up, ms", servers, ends);
+}
+
+/// MiB of memory at most, by server.
+fn peaks(children: &[Child]) -> Table {
+    children.iter().map(|child| vec![child.peak() as f64 / f64::from(1 << 20)]).collect()
 }
 
 /// haft beside as many guests that never end: how long others wait, and how long haft takes to end.

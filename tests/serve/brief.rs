@@ -83,6 +83,8 @@ fn brief_calls_are_noted_when_the_journal_moves() {
         peer.call("guest__echo", json!({"text": "x"}));
         if turn == KNOWN / 2 {
             std::fs::rename(&current, &aside).unwrap();
+            // It is heard of a moment later.
+            std::thread::sleep(Duration::from_millis(200));
         }
     }
     assert_eq!(peer.hang_up().1, Some(0));

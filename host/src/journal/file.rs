@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -24,6 +25,9 @@ const MAX_FILE: u64 = 8 << 20;
 /// Files that were put aside and are kept, so that the journal takes 72 MiB at most.
 const MAX_ASIDE: usize = 8;
 
+/// How long lines may go to a file that another process has put aside.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Bytes of a line; many times those of the longest record. What is longer is none.
 pub(super) const MAX_LINE: usize = 1 << 20;
 
@@ -34,20 +38,20 @@ pub(super) struct File {
     open: Option<Open>,
     /// Whether the open file is the one to write to, and stays that.
     is_settled: bool,
+    /// When it was last looked at what the name stands for.
+    looked: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Open {
     file: fs::File,
-    device: u64,
-    inode: u64,
     /// Whether the file ends within a line: a write came to its end before the line did.
     torn: bool,
 }
 
 impl File {
     pub(super) fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), open: None, is_settled: false }
+        Self { directory: directory.to_owned(), open: None, is_settled: false, looked: None }
     }
 
     /// Whether the next lines will go to the file that is open.
@@ -75,16 +79,24 @@ impl File {
         if size.is_some_and(|size| size > 0) {
             self.put_aside()?;
         }
-        self.open = Some(Open::at(&self.directory)?);
+        (self.open, self.looked) = (Some(Open::at(&self.directory)?), Some(Instant::now()));
         Ok(())
     }
 
     /// How large the open file is, if it is still the one that is to be written to: another process
-    /// may have put it aside, or a person removed it.
-    fn current_size(&self) -> Option<u64> {
+    /// may have put it aside, or a person removed it. Of the former it is heard a moment later: the file
+    /// is read all the same.
+    fn current_size(&mut self) -> Option<u64> {
         let open = self.open.as_ref()?;
-        let metadata = fs::metadata(self.directory.join(CURRENT)).ok()?;
-        ((metadata.dev(), metadata.ino()) == (open.device, open.inode)).then_some(metadata.len())
+        let own = open.file.metadata().ok().filter(|own| own.nlink() > 0)?;
+        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            let named = fs::metadata(self.directory.join(CURRENT)).ok()?;
+            if (named.dev(), named.ino()) != (own.dev(), own.ino()) {
+                return None;
+            }
+            self.looked = Some(Instant::now());
+        }
+        Some(own.len())
     }
 
     /// Puts the file aside and removes the oldest of those, unless another process is doing that:
@@ -119,7 +131,7 @@ impl Open {
         }
         // So does a line that another process is writing right now; then an empty line comes of it.
         let torn = metadata.len().checked_sub(1).is_some_and(|end| !ends_line(&file, end));
-        Ok(Self { device: metadata.dev(), inode: metadata.ino(), file, torn })
+        Ok(Self { file, torn })
     }
 
     fn write(&mut self, line: &[u8]) -> io::Result<()> {

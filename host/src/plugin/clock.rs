@@ -23,6 +23,8 @@ struct Shared {
 struct State {
     engines: Vec<EngineWeak>,
     running: usize,
+    /// Whether the clock waits for somebody to run. Telling it is a call into the kernel.
+    stands: bool,
     stopped: bool,
 }
 
@@ -48,7 +50,7 @@ impl Clock {
     pub(super) fn run(&self) -> Ticking {
         let mut state = self.0.lock();
         state.running += 1;
-        if state.running == 1 {
+        if std::mem::take(&mut state.stands) {
             self.0.changed.notify_one();
         }
         Ticking(self.0.clone())
@@ -71,7 +73,10 @@ impl Shared {
 
     /// Waits while nobody runs; `false` when the clock was dropped.
     fn wait_until_running(&self) -> bool {
-        let waited = self.changed.wait_while(self.lock(), |state| state.running == 0 && !state.stopped);
+        let waited = self.changed.wait_while(self.lock(), |state| {
+            state.stands = state.running == 0 && !state.stopped;
+            state.stands
+        });
         !waited.unwrap_or_else(PoisonError::into_inner).stopped
     }
 }

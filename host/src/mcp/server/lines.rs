@@ -4,6 +4,7 @@
 //! but messages is written.
 
 mod brief;
+mod code;
 mod inbox;
 mod outbox;
 mod under_way;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta, JsonRpcMessage,
-    ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
@@ -44,6 +45,7 @@ pub(super) struct Lines {
     going_on: Calls,
     /// Whether the client has chosen an era: until then whatever is no request means nothing yet.
     has_begun: bool,
+    firsts: Firsts,
     stop: CancellationToken,
 }
 
@@ -60,7 +62,7 @@ impl Lines {
         let outbox = Outbox::start(output, ended.clone())?;
         let brief = Brief::new(handler, outbox.downgrade(), under_way.clone(), going_on.clone());
         let incoming = inbox::start(input, brief, ended.clone())?;
-        Ok(Self { incoming, outbox, under_way, going_on, has_begun: false, stop })
+        Ok(Self { incoming, outbox, under_way, going_on, has_begun: false, firsts: Firsts::default(), stop })
     }
 
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -107,6 +109,26 @@ impl Lines {
     }
 }
 
+/// What has been answered for the first time, which takes more of haft than any time after.
+#[derive(Default)]
+struct Firsts {
+    list: bool,
+    call: bool,
+}
+
+impl Firsts {
+    /// Whether an answer is the first of its kind.
+    fn is_one(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        let JsonRpcMessage::Response(response) = message else { return false };
+        let is_known = match &response.result {
+            ServerResult::ListToolsResult(_) => &mut self.list,
+            ServerResult::CallToolResult(_) => &mut self.call,
+            _ => return false,
+        };
+        !std::mem::replace(is_known, true)
+    }
+}
+
 /// Whether a request settles how the client speaks: by opening a session, or by bringing all that
 /// later revisions say with every request. Asking what there is and whether anybody is there do not.
 fn begins(request: &ClientRequest) -> bool {
@@ -132,8 +154,15 @@ impl Transport<RoleServer> for Lines {
         if let Some(id) = answered {
             self.under_way.end(id);
         }
-        let outbox = self.outbox.clone();
-        async move { outbox.post(&message).await }
+        let (outbox, is_first) = (self.outbox.clone(), self.firsts.is_one(&message));
+        async move {
+            let posted = outbox.post(&message).await;
+            if is_first {
+                #[cfg(target_os = "linux")]
+                code::give_back();
+            }
+            posted
+        }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {

@@ -3,7 +3,7 @@
 //! is no such call is left to rmcp.
 
 use std::sync::{Arc, Weak};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use rmcp::Service;
 use rmcp::model::{ClientRequest, GetExtensions, GetMeta, JsonRpcMessage, JsonRpcRequest};
@@ -26,6 +26,15 @@ pub(super) struct Brief {
     runtime: Handle,
 }
 
+/// What comes after a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    /// Whose the moment after it is.
+    pub(super) whose: Whose,
+    /// Messages that are read already.
+    pub(super) ahead: usize,
+}
+
 type Request = JsonRpcRequest<ClientRequest>;
 
 impl Brief {
@@ -40,18 +49,28 @@ impl Brief {
     }
 
     /// Makes the call that `incoming` is, if it is one that will be over in a moment; else it comes back.
-    /// `whose` is the moment after it.
-    pub(super) fn make(&self, incoming: Incoming, whose: Whose) -> Option<Incoming> {
-        let Incoming::Message(message) = incoming else { return Some(incoming) };
-        match *message {
-            JsonRpcMessage::Request(request) if self.is_brief(&request) => {
-                let left = self.answer(request);
-                lent::clear(whose);
-                left.map(JsonRpcMessage::Request)
-            }
-            other => Some(other),
+    /// After it comes `next`.
+    pub(super) fn make(&self, incoming: Incoming, next: Next) -> Option<Incoming> {
+        let incoming = match incoming {
+            Incoming::Message(message) => match *message {
+                JsonRpcMessage::Request(request) if self.is_brief(&request) => {
+                    let left = self.answer(request, next.ahead);
+                    lent::clear(next.whose);
+                    Incoming::Message(Box::new(JsonRpcMessage::Request(left?)))
+                }
+                other => Incoming::Message(Box::new(other)),
+            },
+            invalid @ Incoming::Invalid(..) => invalid,
+        };
+        self.let_go();
+        Some(incoming)
+    }
+
+    /// Has answers written that are held back.
+    pub(super) fn let_go(&self) {
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.let_go();
         }
-        .map(|message| Incoming::Message(Box::new(message)))
     }
 
     fn is_brief(&self, request: &Request) -> bool {
@@ -60,7 +79,7 @@ impl Brief {
     }
 
     /// Makes the call, unless nobody is there any more or too much is under way.
-    fn answer(&self, mut request: Request) -> Option<Request> {
+    fn answer(&self, mut request: Request, ahead: usize) -> Option<Request> {
         let Some((handler, outbox)) = self.handler.upgrade().zip(self.outbox.upgrade()) else {
             return Some(request);
         };
@@ -78,14 +97,25 @@ impl Brief {
                 Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
             };
             // Where the client is gone, or has taken the call back, there is nobody to answer.
-            if under_way.end(&id) {
-                let _ = outbox.post(&answer).await;
-            }
-            drop(counted);
+            under_way.end(&id).then_some(answer)
         });
         let _inside = self.runtime.enter();
-        if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            self.runtime.spawn(call);
+        match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => {
+                let waits = answer.and_then(|answer| outbox.hold(&answer, ahead).ok().flatten());
+                if let Some(line) = waits {
+                    self.runtime.spawn(async move { drop((outbox.send(line).await, counted)) });
+                }
+            }
+            Poll::Pending => {
+                outbox.let_go();
+                self.runtime.spawn(async move {
+                    if let Some(answer) = call.await {
+                        let _ = outbox.post(&answer).await;
+                    }
+                    drop(counted);
+                });
+            }
         }
         None
     }

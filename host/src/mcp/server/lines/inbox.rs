@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::brief::Brief;
+use super::brief::{Brief, Next};
 use crate::plugin::lent::{self, Whose};
 
 /// Bytes of one message: a file to be written, in JSON. What clients take from servers, too.
@@ -23,6 +23,9 @@ const QUEUE: usize = 64;
 
 /// Bytes read at once.
 const BUFFER: usize = 64 << 10;
+
+/// Messages ahead that are counted.
+const AHEAD: usize = 8;
 
 /// Bytes that the buffer of a line keeps for the next one.
 const KEPT: usize = 1 << 20;
@@ -56,6 +59,12 @@ pub(super) fn start(
 fn read(mut input: BufReader<impl Read>, brief: &Brief, sender: &mpsc::Sender<Incoming>) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
+        let is_ahead = input.buffer().contains(&b'\n');
+        if !is_ahead {
+            // Nothing is held back, or left, by somebody who waits.
+            brief.let_go();
+            lent::clear(Whose::Nobodys);
+        }
         let taken = (&mut input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
         if taken == 0 {
             return Ok(());
@@ -73,9 +82,9 @@ fn read(mut input: BufReader<impl Read>, brief: &Brief, sender: &mpsc::Sender<In
             }
         } else {
             // What ends without a newline is half a message, or the last one of somebody careless.
-            let whose = if input.buffer().is_empty() { Whose::Nobodys } else { Whose::Callers };
+            let next = next(input.buffer());
             for incoming in messages(line.trim_ascii()) {
-                let Some(incoming) = brief.make(incoming, whose) else { continue };
+                let Some(incoming) = brief.make(incoming, next) else { continue };
                 if sender.blocking_send(incoming).is_err() {
                     return Ok(());
                 }
@@ -87,6 +96,12 @@ fn read(mut input: BufReader<impl Read>, brief: &Brief, sender: &mpsc::Sender<In
 }
 
 /// Reads to the end of a line without keeping it.
+/// What comes after a message where `buffer` is read already.
+fn next(buffer: &[u8]) -> Next {
+    let whose = if buffer.is_empty() { Whose::Nobodys } else { Whose::Callers };
+    Next { whose, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
+}
+
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
         let buffer = input.fill_buf()?;

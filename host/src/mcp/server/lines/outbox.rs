@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use rmcp::model::ServerJsonRpcMessage;
@@ -51,9 +51,16 @@ pub(super) struct Outbox {
 pub(super) struct WeakOutbox(Arc<Shared>, Option<mpsc::WeakSender<Vec<u8>>>, watch::Receiver<bool>);
 
 struct Shared {
-    output: Mutex<Box<dyn Output>>,
+    pen: Mutex<Pen>,
     /// Messages that wait for the thread.
     waiting: AtomicUsize,
+}
+
+/// Who has it writes.
+struct Pen {
+    output: Box<dyn Output>,
+    /// Lines to be written before any other, and how many they are.
+    held: (Vec<u8>, usize),
 }
 
 impl Outbox {
@@ -61,7 +68,8 @@ impl Outbox {
     pub(super) fn start(output: impl Output, ended: CancellationToken) -> io::Result<Self> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (finished, done) = watch::channel(false);
-        let shared = Arc::new(Shared { output: Mutex::new(Box::new(output)), waiting: AtomicUsize::new(0) });
+        let pen = Pen { output: Box::new(output), held: (Vec::new(), 0) };
+        let shared = Arc::new(Shared { pen: Mutex::new(pen), waiting: AtomicUsize::new(0) });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
@@ -76,8 +84,33 @@ impl Outbox {
 
     /// Posts a message; waits where too many are waiting.
     pub(super) async fn post(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
-        line.push(b'\n');
+        self.send(line(message)?).await
+    }
+
+    /// The same of an answer that may be held back while its thread makes the next of `ahead` calls: a
+    /// client that has asked for so much is woken once for a few answers. Returns what has to wait.
+    pub(super) fn hold(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<Option<Vec<u8>>> {
+        let line = line(message)?;
+        Ok(if self.shared.hold(&line, ahead) { None } else { Some(line) })
+    }
+
+    /// Writes what is held back.
+    pub(super) fn let_go(&self) {
+        // Whoever else has the pen writes it.
+        let is_left = |mut pen: MutexGuard<'_, Pen>| pen.held.1 > 0 && !pen.write_at_once(&[]);
+        if self.shared.pen().is_some_and(is_left)
+            && let Some(sender) = &self.sender
+        {
+            // The thread will; also where it has so much to do that this is not heard.
+            self.shared.waiting.fetch_add(1, Ordering::SeqCst);
+            if sender.try_send(Vec::new()).is_err() {
+                self.shared.waiting.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Posts a line; waits where too many are waiting.
+    pub(super) async fn send(&self, line: Vec<u8>) -> io::Result<()> {
         let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more");
         let sender = self.sender.as_ref().ok_or_else(gone)?;
         if self.shared.write_at_once(&line) {
@@ -107,26 +140,81 @@ impl WeakOutbox {
     }
 }
 
+/// A message as a line.
+fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 impl Shared {
     /// Writes a line if nobody has to wait for it: nothing waits before it, and the client takes it. An
     /// error is left to the thread, which meets it too.
     fn write_at_once(&self, line: &[u8]) -> bool {
-        let mut output = match self.output.try_lock() {
-            Ok(output) => output,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
-        };
-        let is_first = self.waiting.load(Ordering::SeqCst) == 0;
-        is_first && line.len() <= AT_ONCE && output.is_ready() && output.write_all(line).is_ok()
+        self.first().is_some_and(|mut pen| pen.write_at_once(line))
+    }
+
+    /// Holds a line back if fewer are than calls are `ahead`, else writes it with them.
+    fn hold(&self, line: &[u8], ahead: usize) -> bool {
+        self.first().is_some_and(|mut pen| pen.hold(line, ahead) || pen.write_at_once(line))
+    }
+
+    /// The pen for somebody before whom nothing waits.
+    fn first(&self) -> Option<MutexGuard<'_, Pen>> {
+        self.pen().filter(|_| self.waiting.load(Ordering::SeqCst) == 0)
+    }
+
+    /// The pen, unless somebody has it.
+    fn pen(&self) -> Option<MutexGuard<'_, Pen>> {
+        match self.pen.try_lock() {
+            Ok(pen) => Some(pen),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn write(&self, mut receiver: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
         while let Some(line) = receiver.blocking_recv() {
-            let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-            let written = output.write_all(&line).and_then(|()| output.flush());
+            let mut pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = pen.write(&line).and_then(|()| pen.output.flush());
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             written?;
         }
         Ok(())
+    }
+}
+
+impl Pen {
+    fn hold(&mut self, line: &[u8], ahead: usize) -> bool {
+        let (held, count) = &mut self.held;
+        let is_held = *count < ahead && held.len() + line.len() <= AT_ONCE;
+        if is_held {
+            held.extend_from_slice(line);
+            *count += 1;
+        }
+        is_held
+    }
+
+    /// Writes a line and what is held before it, if the client takes them at once.
+    fn write_at_once(&mut self, line: &[u8]) -> bool {
+        let fits = self.held.0.len() + line.len() <= AT_ONCE;
+        (fits || self.put(&[])) && self.put(line)
+    }
+
+    fn put(&mut self, line: &[u8]) -> bool {
+        self.held.0.len() + line.len() <= AT_ONCE && self.output.is_ready() && self.write(line).is_ok()
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let (mut held, _) = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            return self.output.write_all(line);
+        }
+        if line.len() <= AT_ONCE {
+            held.extend_from_slice(line);
+            return self.output.write_all(&held);
+        }
+        self.output.write_all(&held)?;
+        self.output.write_all(line)
     }
 }

@@ -22,6 +22,25 @@ impl Write for Written {
 
 impl Output for Written {}
 
+/// The same, that takes everything at once.
+struct Ready(Written);
+
+impl Write for Ready {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for Ready {
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
 /// Everything that is received of `input`, and what is answered meanwhile.
 async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let (sender, receiver) = mpsc::channel();
@@ -138,4 +157,62 @@ async fn requests_under_way_are_bounded() {
     assert_eq!(answers[0]["id"], i64::try_from(MAX_UNDER_WAY).unwrap() - 1);
     assert_eq!(answers[0]["error"]["code"], -32_000);
     assert_eq!(received.last().unwrap()["id"], 1000);
+}
+
+/// An answer of so many bytes and a few.
+fn answer(id: i64, bytes: usize) -> ServerJsonRpcMessage {
+    let result = json!({"content": [{"type": "text", "text": "x".repeat(bytes)}]});
+    serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})).unwrap()
+}
+
+/// The numbers of the answers in a piece of output.
+fn numbers(written: &[u8]) -> Vec<i64> {
+    let lines = serde_json::Deserializer::from_slice(written).into_iter::<Value>();
+    lines.map(|line| line.unwrap()["id"].as_i64().unwrap()).collect()
+}
+
+/// Answers are held back while as many calls are ahead, go before everything else, and wait for nobody.
+#[tokio::test]
+async fn answers_are_written_together_and_in_order() {
+    let (sender, written) = mpsc::channel();
+    let mut outbox = Outbox::start(Ready(Written(sender)), CancellationToken::new()).unwrap();
+    let hold = |id, ahead, bytes| assert_eq!(outbox.hold(&answer(id, bytes), ahead).unwrap(), None);
+    let next = || written.recv_timeout(Duration::from_secs(10)).map(|written| numbers(&written)).unwrap();
+    for (id, ahead) in [(1, 3), (2, 2), (3, 1)] {
+        hold(id, ahead, 1);
+    }
+    assert_eq!(next(), [1, 2, 3], "no more are held than are ahead");
+    hold(4, 0, 1);
+    assert_eq!(next(), [4], "nothing is ahead");
+    hold(5, 9, 1);
+    outbox.post(&answer(6, 1)).await.unwrap();
+    assert_eq!(next(), [5, 6], "who posts does not hold back");
+    hold(7, 9, 1);
+    outbox.let_go();
+    assert_eq!(next(), [7]);
+    outbox.let_go();
+    hold(8, 9, 3000);
+    hold(9, 9, 3000);
+    assert_eq!([next(), next()], [[8], [9]], "no more is held than is taken at once");
+    hold(10, 9, 1);
+    outbox.post(&answer(11, 100_000)).await.unwrap();
+    outbox.close().await;
+    assert_eq!([next(), next()], [[10], [11]]);
+    assert!(written.try_recv().is_err(), "nothing is written twice, or empty");
+}
+
+/// What is held back for a client that does not read is written by the thread that waits for it.
+#[tokio::test]
+async fn what_is_held_back_is_not_waited_for() {
+    let (sender, written) = mpsc::channel();
+    let mut outbox = Outbox::start(Written(sender), CancellationToken::new()).unwrap();
+    assert_eq!(outbox.hold(&answer(1, 1), 2).unwrap(), None);
+    assert_eq!(outbox.hold(&answer(2, 1), 2).unwrap(), None);
+    outbox.let_go();
+    assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [1, 2]);
+    let line = outbox.hold(&answer(3, 1), 0).unwrap();
+    outbox.send(line.unwrap()).await.unwrap();
+    outbox.close().await;
+    drop(outbox);
+    assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [3]);
 }

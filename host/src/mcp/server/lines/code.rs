@@ -1,0 +1,138 @@
+//! Gives back the memory that haft's own code takes. Starting and the first call go through most of it,
+//! the calls after them through little; whoever is served for a day otherwise holds all of it that long.
+
+#![cfg(target_os = "linux")]
+#![expect(unsafe_code, reason = "one system call, which says why it is sound")]
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::ops::Range;
+
+/// Unmaps the code and the constants of this program from memory, if nothing in them was ever changed. What
+/// is needed again is mapped again from the file, at the cost of a page fault each 64 KiB.
+pub(super) fn give_back() {
+    let own = File::open("/proc/self/smaps").and_then(|smaps| {
+        let within = give_back as *const () as usize;
+        unchanged(BufReader::new(smaps), within)
+    });
+    for range in own.unwrap_or_default() {
+        // SAFETY: the mapping is one of the file that this code is in, cannot be written, and none of its pages
+        // differs from the file: what is read from it after this is what was read before.
+        let done = unsafe { libc::madvise(range.start as *mut _, range.len(), libc::MADV_DONTNEED) };
+        tracing::debug!(bytes = range.len(), done, "code given back");
+    }
+}
+
+/// A mapping of a file.
+struct Mapping {
+    range: Range<usize>,
+    /// Device and inode.
+    file: String,
+    is_unchanged: bool,
+}
+
+impl Mapping {
+    /// The mapping that a line begins, as `00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/haft`
+    /// (`proc_pid_maps(5)`).
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split_ascii_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|address| usize::from_str_radix(address, 16).ok());
+        let is_unchanged = matches!(fields.next()?, "r-xp" | "r--p");
+        let _offset = fields.next()?;
+        let file = format!("{} {}", fields.next()?, fields.next()?);
+        Some(Self { range: start?..end?, file, is_unchanged })
+    }
+
+    /// Takes in a line about it, as `Anonymous:   12 kB`: those are its pages that are not the file's any more.
+    fn hear(&mut self, line: &str) {
+        let mut words = line.split_ascii_whitespace();
+        if matches!(words.next(), Some("Anonymous:" | "Swap:")) && words.next() != Some("0") {
+            self.is_unchanged = false;
+        }
+    }
+}
+
+/// The mappings, of the file that is mapped at `within`, that are as the file is and cannot be written.
+fn unchanged(smaps: impl BufRead, within: usize) -> io::Result<Vec<Range<usize>>> {
+    let mut file: Vec<Mapping> = Vec::new();
+    for line in smaps.lines() {
+        let line = line?;
+        let Some(mapping) = Mapping::parse(&line) else {
+            file.iter_mut().last().into_iter().for_each(|last| last.hear(&line));
+            continue;
+        };
+        // The mappings of a program are neighbours.
+        if file.last().is_some_and(|last| last.file != mapping.file) {
+            if file.iter().any(|one| one.range.contains(&within)) {
+                break;
+            }
+            file.clear();
+        }
+        file.push(mapping);
+    }
+    let is_own = file.iter().any(|one| one.range.contains(&within));
+    let unchanged = file.into_iter().filter(|one| is_own && one.is_unchanged);
+    Ok(unchanged.map(|one| one.range).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+00100000-00200000 r--p 00000000 fe:00 7    /usr/lib/other.so
+Anonymous:             0 kB
+00400000-00500000 r--p 00000000 fe:00 11   /usr/bin/with space
+Rss:                 900 kB
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+VmFlags: rd mr mw me
+00500000-00900000 r-xp 00100000 fe:00 11   /usr/bin/with space
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+00900000-00a00000 r--p 00500000 fe:00 11   /usr/bin/with space
+Private_Dirty:         0 kB
+Anonymous:          1024 kB
+00a00000-00b00000 rw-p 00600000 fe:00 11   /usr/bin/with space
+Anonymous:             0 kB
+00b00000-00c00000 rw-p 00000000 00:00 0
+Anonymous:           100 kB
+00d00000-00e00000 r-xp 00100000 fe:00 12   /usr/lib/more.so
+Anonymous:             0 kB
+";
+
+    #[test]
+    fn only_what_is_the_file_s_is_given_back() {
+        let unchanged = |text: &str, within| {
+            let ranges = unchanged(text.as_bytes(), within).unwrap();
+            ranges.iter().map(|range| (range.start, range.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(unchanged(SMAPS, 0x50_1000), [(0x40_0000, 0x50_0000), (0x50_0000, 0x90_0000)]);
+        // A debugger's breakpoint is a page that was changed.
+        let stopped = SMAPS.replacen("VmFlags", "Swap: 0 kB", 1).replace(
+            "Private_Dirty:         0 kB\nAnonymous:             0 kB\n00900000",
+            "Private_Dirty:         4 kB\nAnonymous:             4 kB\n00900000",
+        );
+        assert_eq!(unchanged(&stopped, 0x50_1000), [(0x40_0000, 0x50_0000)]);
+        assert_eq!(unchanged(SMAPS, 0xd0_0000), [(0xd0_0000, 0xe0_0000)], "the last of all");
+        assert!(unchanged(SMAPS, 0xf0_0000).is_empty(), "nobody's");
+        assert!(unchanged("no such thing\n", 0).is_empty());
+    }
+
+    /// Bytes of this very program's code that are in memory, by the kernel's count.
+    fn resident() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap();
+        line.split_ascii_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+    }
+
+    #[test]
+    fn the_code_is_given_back_and_runs_on() {
+        let before = resident();
+        give_back();
+        let after = resident();
+        assert!(after < before, "{before} bytes before, {after} after");
+        assert_eq!(format!("{:?}", Mapping::parse("1-2 r-xp 0 0:0 1").unwrap().range), "1..2");
+    }
+}
