@@ -180,7 +180,8 @@ impl Shared {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             written?;
         }
-        Ok(())
+        // Nobody is left who would let go of it.
+        self.pen.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
     }
 }
 

@@ -212,7 +212,9 @@ async fn what_is_held_back_is_not_waited_for() {
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [1, 2]);
     let line = outbox.hold(&answer(3, 1), 0).unwrap();
     outbox.send(line.unwrap()).await.unwrap();
+    assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [3]);
+    assert_eq!(outbox.hold(&answer(4, 1), 1).unwrap(), None);
     outbox.close().await;
     drop(outbox);
-    assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [3]);
+    assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [4], "whatever is held at the end");
 }
