@@ -28,7 +28,9 @@ struct Mapping {
     range: Range<usize>,
     /// Device and inode.
     file: String,
-    is_unchanged: bool,
+    is_read_only: bool,
+    /// Of the two kinds of pages that are not the file's any more, those of which there are none.
+    absent: usize,
 }
 
 impl Mapping {
@@ -38,18 +40,21 @@ impl Mapping {
         let mut fields = line.split_ascii_whitespace();
         let (start, end) = fields.next()?.split_once('-')?;
         let [start, end] = [start, end].map(|address| usize::from_str_radix(address, 16).ok());
-        let is_unchanged = matches!(fields.next()?, "r-xp" | "r--p");
+        let is_read_only = matches!(fields.next()?, "r-xp" | "r--p");
         let _offset = fields.next()?;
         let file = format!("{} {}", fields.next()?, fields.next()?);
-        Some(Self { range: start?..end?, file, is_unchanged })
+        Some(Self { range: start?..end?, file, is_read_only, absent: 0 })
     }
 
-    /// Takes in a line about it, as `Anonymous:   12 kB`: those are its pages that are not the file's any more.
+    /// Takes in a line about it, as `Anonymous:   12 kB`.
     fn hear(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
-        if matches!(words.next(), Some("Anonymous:" | "Swap:")) && words.next() != Some("0") {
-            self.is_unchanged = false;
-        }
+        let is_one = matches!(words.next(), Some("Anonymous:" | "Swap:"));
+        self.absent += usize::from(is_one && words.next() == Some("0"));
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.is_read_only && self.absent == 2
     }
 }
 
@@ -72,7 +77,7 @@ fn unchanged(smaps: impl BufRead, within: usize) -> io::Result<Vec<Range<usize>>
         file.push(mapping);
     }
     let is_own = file.iter().any(|one| one.range.contains(&within));
-    let unchanged = file.into_iter().filter(|one| is_own && one.is_unchanged);
+    let unchanged = file.into_iter().filter(|one| is_own && one.is_unchanged());
     Ok(unchanged.map(|one| one.range).collect())
 }
 
@@ -83,23 +88,30 @@ mod tests {
     const SMAPS: &str = "\
 00100000-00200000 r--p 00000000 fe:00 7    /usr/lib/other.so
 Anonymous:             0 kB
+Swap:                  0 kB
 00400000-00500000 r--p 00000000 fe:00 11   /usr/bin/with space
 Rss:                 900 kB
 Private_Dirty:         0 kB
 Anonymous:             0 kB
+Swap:                  0 kB
 VmFlags: rd mr mw me
 00500000-00900000 r-xp 00100000 fe:00 11   /usr/bin/with space
 Private_Dirty:         0 kB
 Anonymous:             0 kB
+Swap:                  0 kB
 00900000-00a00000 r--p 00500000 fe:00 11   /usr/bin/with space
 Private_Dirty:         0 kB
 Anonymous:          1024 kB
+Swap:                  0 kB
 00a00000-00b00000 rw-p 00600000 fe:00 11   /usr/bin/with space
 Anonymous:             0 kB
+Swap:                  0 kB
 00b00000-00c00000 rw-p 00000000 00:00 0
 Anonymous:           100 kB
+Swap:                  0 kB
 00d00000-00e00000 r-xp 00100000 fe:00 12   /usr/lib/more.so
 Anonymous:             0 kB
+Swap:                  0 kB
 ";
 
     #[test]
@@ -110,11 +122,17 @@ Anonymous:             0 kB
         };
         assert_eq!(unchanged(SMAPS, 0x50_1000), [(0x40_0000, 0x50_0000), (0x50_0000, 0x90_0000)]);
         // A debugger's breakpoint is a page that was changed.
-        let stopped = SMAPS.replacen("VmFlags", "Swap: 0 kB", 1).replace(
-            "Private_Dirty:         0 kB\nAnonymous:             0 kB\n00900000",
-            "Private_Dirty:         4 kB\nAnonymous:             4 kB\n00900000",
+        let stopped = SMAPS.replace(
+            "Anonymous:             0 kB\nSwap:                  0 kB\n00900000",
+            "Anonymous:             4 kB\nSwap:                  0 kB\n00900000",
         );
         assert_eq!(unchanged(&stopped, 0x50_1000), [(0x40_0000, 0x50_0000)]);
+        let swapped = stopped.replace("4 kB\nSwap:                  0", "0 kB\nSwap:                  4");
+        assert_eq!(unchanged(&swapped, 0x50_1000), [(0x40_0000, 0x50_0000)]);
+        assert!(
+            unchanged(&SMAPS.replace("Swap", "Other"), 0x50_1000).is_empty(),
+            "what is not told is not known"
+        );
         assert_eq!(unchanged(SMAPS, 0xd0_0000), [(0xd0_0000, 0xe0_0000)], "the last of all");
         assert!(unchanged(SMAPS, 0xf0_0000).is_empty(), "nobody's");
         assert!(unchanged("no such thing\n", 0).is_empty());
