@@ -131,6 +131,8 @@ fn calls(folder: &Path, servers: &[Server]) {
         servers.iter().map(|server| Child::start(&server.command, folder)).collect();
     for (child, server) in children.iter_mut().zip(servers) {
         child.open();
+        // As every client does.
+        child.request("tools/list", json!({}));
         child.settle(&server.echo);
     }
     let (mut pings, mut echoes, mut rates) = <(Table, Table, Table)>::default();
