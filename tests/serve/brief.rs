@@ -91,3 +91,47 @@ fn brief_calls_are_noted_when_the_journal_moves() {
     let all = [current, aside].map(|path| std::fs::read_to_string(path).unwrap()).concat();
     assert_eq!(all.matches("\"outcome\":\"ok\"").count() as u64, KNOWN, "{all}");
 }
+
+/// What was asked in one go is answered whole, also where nothing that is a message follows.
+#[test]
+fn calls_that_come_together_are_all_answered() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    for _ in 0..KNOWN {
+        peer.call("guest__echo", json!({"text": "x"}));
+    }
+    for end in ["\n", "\n\n\n", "\nnothing\n", "\n{\"jsonrpc\":\"2.0\",\"method\":\"nothing\"}\n"] {
+        let call = |id: u64| {
+            let params = json!({"name": "guest__echo", "arguments": {"text": id.to_string()}});
+            json!({"jsonrpc": "2.0", "id": 1000 + id, "method": "tools/call", "params": params}).to_string()
+        };
+        let calls: Vec<String> = (0..KNOWN).map(call).collect();
+        peer.write(&format!("{}{end}", calls.join("\n")));
+        for id in 0..KNOWN {
+            assert_eq!(text(&peer.answer(1000 + id)["result"]), id.to_string(), "{end:?}");
+        }
+    }
+    assert_eq!(peer.hang_up().1, Some(0));
+}
+
+/// Code that only the start needed is not held in memory for as long as haft is served.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_start_needed_is_given_back() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let status = format!("/proc/{}/status", peer.child.id());
+    let resident = || {
+        let status = std::fs::read_to_string(&status).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap().to_owned();
+        line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let before = resident();
+    peer.request("tools/list", json!({}));
+    let begun = Instant::now();
+    while resident() > before / 2 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{} KiB of {before}", resident());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(text(&peer.call("guest__echo", json!({"text": "and runs on"}))), "and runs on");
+}

@@ -59,8 +59,7 @@ pub(super) fn start(
 fn read(mut input: BufReader<impl Read>, brief: &Brief, sender: &mpsc::Sender<Incoming>) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
-        let is_ahead = input.buffer().contains(&b'\n');
-        if !is_ahead {
+        if !input.buffer().contains(&b'\n') {
             // Nothing is held back, or left, by somebody who waits.
             brief.let_go();
             lent::clear(Whose::Nobodys);
@@ -95,13 +94,13 @@ fn read(mut input: BufReader<impl Read>, brief: &Brief, sender: &mpsc::Sender<In
     }
 }
 
-/// Reads to the end of a line without keeping it.
 /// What comes after a message where `buffer` is read already.
 fn next(buffer: &[u8]) -> Next {
     let whose = if buffer.is_empty() { Whose::Nobodys } else { Whose::Callers };
     Next { whose, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
 }
 
+/// Reads to the end of a line without keeping it.
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
         let buffer = input.fill_buf()?;

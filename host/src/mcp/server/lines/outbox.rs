@@ -206,16 +206,23 @@ impl Pen {
         self.held.0.len() + line.len() <= AT_ONCE && self.output.is_ready() && self.write(line).is_ok()
     }
 
+    /// Writes a line and what is held before it. That stays where it cannot be written, so that the thread
+    /// meets the error too.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        let (mut held, _) = std::mem::take(&mut self.held);
+        let (held, count) = &mut self.held;
         if held.is_empty() {
             return self.output.write_all(line);
         }
-        if line.len() <= AT_ONCE {
+        let (size, is_short) = (held.len(), line.len() <= AT_ONCE);
+        if is_short {
             held.extend_from_slice(line);
-            return self.output.write_all(&held);
         }
-        self.output.write_all(&held)?;
-        self.output.write_all(line)
+        if let Err(error) = self.output.write_all(held) {
+            held.truncate(size);
+            return Err(error);
+        }
+        held.clear();
+        *count = 0;
+        if is_short { Ok(()) } else { self.output.write_all(line) }
     }
 }

@@ -201,6 +201,35 @@ async fn answers_are_written_together_and_in_order() {
     assert!(written.try_recv().is_err(), "nothing is written twice, or empty");
 }
 
+/// A client that is gone.
+struct Gone;
+
+impl Write for Gone {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for Gone {
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+/// That the client is gone is noticed where only what is held back is to be written, too.
+#[tokio::test]
+async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
+    let ended = CancellationToken::new();
+    let outbox = Outbox::start(Gone, ended.clone()).unwrap();
+    assert_eq!(outbox.hold(&answer(1, 1), 2).unwrap(), None);
+    outbox.let_go();
+    tokio::time::timeout(Duration::from_secs(10), ended.cancelled()).await.unwrap();
+}
+
 /// What is held back for a client that does not read is written by the thread that waits for it.
 #[tokio::test]
 async fn what_is_held_back_is_not_waited_for() {
