@@ -39,6 +39,7 @@ mod verify;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use tokio::runtime::Builder;
 
 pub use self::exit::Exit;
 use self::terminal::Terminal;
@@ -161,8 +162,26 @@ enum Verb {
 
 impl Cli {
     /// Does what the command line says.
-    pub async fn execute(self) -> Exit {
+    ///
+    /// The runtime is built here and not by the program, which would then have all of haft's
+    /// futures compiled into it as well.
+    pub fn execute(self) -> Exit {
         let terminal = Terminal::new(self.common.json);
+        // Two threads are enough for waiting; tools have threads and processes of their own.
+        match Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+            Ok(runtime) => {
+                let exit = runtime.block_on(self.done(terminal));
+                runtime.shutdown_background();
+                exit
+            }
+            Err(error) => {
+                terminal.fail(&anyhow::Error::new(error).context("cannot start"));
+                Exit::Failure
+            }
+        }
+    }
+
+    async fn done(self, terminal: Terminal) -> Exit {
         // Whoever writes a plugin wants to see what it prints.
         let verbose =
             if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
