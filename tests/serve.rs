@@ -7,6 +7,7 @@ mod approvals;
 mod brief;
 mod eras;
 mod http;
+mod memory;
 mod peer;
 mod reload;
 mod servers;

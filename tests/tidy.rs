@@ -55,6 +55,7 @@ const HOMES: &[(&str, &[&str])] = &[
         "unsafe {",
         &[
             "plugin/cache.rs",
+            "plugin/heap.rs",
             "backend/confine/sys.rs",
             "backend/confine/selftest/raw.rs",
             "mcp/server/lines/code.rs",

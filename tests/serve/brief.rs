@@ -113,25 +113,3 @@ fn calls_that_come_together_are_all_answered() {
     }
     assert_eq!(peer.hang_up().1, Some(0));
 }
-
-/// Code that only the start needed is not held in memory for as long as haft is served.
-#[cfg(target_os = "linux")]
-#[test]
-fn what_the_start_needed_is_given_back() {
-    let stage = Stage::new("");
-    let mut peer = Peer::open(&stage);
-    let status = format!("/proc/{}/status", peer.child.id());
-    let resident = || {
-        let status = std::fs::read_to_string(&status).unwrap();
-        let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap().to_owned();
-        line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
-    };
-    let before = resident();
-    peer.request("tools/list", json!({}));
-    let begun = Instant::now();
-    while resident() > before / 2 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{} KiB of {before}", resident());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(text(&peer.call("guest__echo", json!({"text": "and runs on"}))), "and runs on");
-}

@@ -1,4 +1,5 @@
-//! Components that are being compiled: how many at once, and who is told of those that take a while.
+//! Components that are being compiled: how many at once, who is told of those that take a while, and that
+//! what they needed is given back.
 //! Compiles nothing itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::heap;
 use super::threads::Threads;
 use crate::event::{Event, Events};
 
@@ -27,7 +29,8 @@ pub(super) struct Compilations {
 
 /// One that is under way.
 pub(super) struct Underway<'a> {
-    _permit: Option<SemaphorePermit<'a>>,
+    all: &'a Semaphore,
+    permit: Option<SemaphorePermit<'a>>,
     telling: Arc<Telling>,
 }
 
@@ -70,7 +73,7 @@ impl Compilations {
                 telling.begin();
             });
         }
-        Underway { _permit: permit, telling }
+        Underway { all: &self.permits, permit, telling }
     }
 }
 
@@ -95,6 +98,11 @@ impl Telling {
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
         self.telling.end();
+        drop(self.permit.take());
+        // Whoever waited has the permit by now: none is left to need what this one needed.
+        if self.all.available_permits() == MAX_AT_ONCE as usize {
+            heap::give_back();
+        }
     }
 }
 

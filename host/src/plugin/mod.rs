@@ -22,6 +22,7 @@ mod engine;
 mod environment;
 mod failure;
 mod files;
+mod heap;
 mod hints;
 mod host;
 mod http;
