@@ -4,9 +4,11 @@
 //!
 //! `cargo bench --bench serve`. The other server is what the environment says:
 //! `HAFT_BENCH_PEER='act run --mcp echo.wasm'`, with `HAFT_BENCH_PEER_ECHO='{"name": "echo", "arguments":
-//! {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the parameters of the two calls. haft's guest is a
-//! fresh instance for every call; `HAFT_BENCH_SAME=echo.wasm` and `HAFT_BENCH_SAME_ECHO` let haft serve the
-//! component of the other server too, as `same`.
+//! {"text": "hi"}}'` and `HAFT_BENCH_PEER_SLEEP` as the parameters of the two calls. haft's echo is `hello`, the
+//! smallest plugin that comes with it, which says whom it greets: a fresh instance for every call.
+//! `HAFT_BENCH_ECHO` is another call for it, as `{"name": "guest__echo", "arguments": {"text": "hi"}}` of the
+//! tests' guest, four times as large; `HAFT_BENCH_SAME=echo.wasm` lets haft serve the component of the other
+//! server too, as `same`.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -85,8 +87,8 @@ fn haft(folder: &Path) -> Server {
     Server {
         name: "haft",
         command: vec![env!("CARGO_BIN_EXE_haft").into(), "serve".into()],
-        echo: given("HAFT_BENCH_SAME_ECHO")
-            .unwrap_or_else(|| json!({"name": "guest__echo", "arguments": {"text": "hi"}})),
+        echo: given("HAFT_BENCH_ECHO")
+            .unwrap_or_else(|| json!({"name": "p0__hello", "arguments": {"name": "hi"}})),
         sleep: json!({"name": "guest__sleep", "arguments": {"ms": 50}}),
     }
 }
