@@ -30,6 +30,7 @@ pub(super) struct Compilations {
 /// One that is under way.
 pub(super) struct Underway<'a> {
     all: &'a Semaphore,
+    threads: &'a Threads,
     permit: Option<SemaphorePermit<'a>>,
     telling: Arc<Telling>,
 }
@@ -58,7 +59,7 @@ impl Compilations {
 
     /// Waits until a component of `bytes` may be compiled. It counts as under way until the answer is
     /// dropped.
-    pub(super) async fn begin(&self, threads: &Threads, plugin: &str, bytes: u64) -> Underway<'_> {
+    pub(super) async fn begin<'a>(&'a self, threads: &'a Threads, plugin: &str, bytes: u64) -> Underway<'a> {
         let share = if bytes >= LARGE { MAX_AT_ONCE } else { 1 };
         // It is never closed, so there is a permit.
         let permit = self.permits.acquire_many(share).await.ok();
@@ -73,7 +74,7 @@ impl Compilations {
                 telling.begin();
             });
         }
-        Underway { all: &self.permits, permit, telling }
+        Underway { all: &self.permits, threads, permit, telling }
     }
 }
 
@@ -101,7 +102,10 @@ impl Drop for Underway<'_> {
         drop(self.permit.take());
         // Whoever waited has the permit by now: none is left to need what this one needed.
         if self.all.available_permits() == MAX_AT_ONCE as usize {
-            heap::give_back();
+            self.threads.spawn(async {
+                // That it could not be done harms nobody.
+                let _ = tokio::task::spawn_blocking(heap::give_back).await;
+            });
         }
     }
 }
