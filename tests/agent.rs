@@ -94,7 +94,7 @@ async fn run(agent: &Agent) -> Result<Outcome, ProviderError> {
 }
 
 /// The tool messages of a request, as id and content.
-fn answers(request: &Value) -> Vec<(String, String)> {
+pub(crate) fn answers(request: &Value) -> Vec<(String, String)> {
     let text = |message: &Value, key: &str| message[key].as_str().unwrap().to_owned();
     let messages = request["messages"].as_array().unwrap().iter();
     let tools = messages.filter(|message| message["role"] == "tool");

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::agent::fake::{Fake, calls, says};
 use crate::cli::Home;
 
 /// The names of the tools that are listed, and what was complained of.
@@ -81,6 +82,32 @@ fn mc08_one_bad_server_does_not_spoil_the_others() {
         assert!(doctor.stdout.contains(expected), "{expected}\n{}", doctor.stdout);
     }
     assert_eq!(home.haft(&["call", "mcp__good__echo", "{}"]).stdout, "{}\n");
+}
+
+/// TE05: a model that calls a server that dies is told which it was, and the run goes on, with that server
+/// too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn te05_a_run_goes_on_when_a_server_dies() {
+    let home = Home::new();
+    home.write("program.toml", &format!("{HEAD}{}", fake::toml("frail", &json!({}), "")));
+    let model = Fake::start([
+        calls(&[("call_1", "mcp__frail__crash", "{}")]),
+        calls(&[("call_2", "mcp__frail__echo", r#"{"again":true}"#)]),
+        says("It is back."),
+    ])
+    .await;
+    let url = model.base_url();
+    let run = move || home.haft(&["run", "--base-url", &url, "--model", "m", "--tools", "mcp__*", "try"]);
+    let answer = tokio::task::spawn_blocking(run).await.unwrap();
+    assert_eq!((answer.stdout.as_str(), answer.code), ("It is back.\n", 0), "{}", answer.stderr);
+    model.assert_done();
+    let told = crate::agent::answers(&model.requests().pop().unwrap());
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].1.starts_with("Error: Tool error: MCP server `frail` has ended (exit code 7)"),
+        "{told:?}"
+    );
+    assert_eq!(told[1].1, r#"{"again":true}"#);
 }
 
 /// Whatever a server calls its tools, vendors accept the names, and the server gets its own.

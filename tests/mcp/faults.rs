@@ -76,7 +76,7 @@ async fn mc07_a_server_that_does_not_read_is_not_waited_for() {
 /// MC09: the call that is under way fails with the server's last words, and is not made again; the
 /// next one finds a server.
 #[tokio::test]
-async fn te05_mc09_a_crash_fails_one_call() {
+async fn mc09_a_crash_fails_one_call() {
     let ground = Ground::new(&json!({}), LONG);
     ground.list().await.unwrap();
     let begun = Instant::now();

@@ -161,16 +161,16 @@ enum Verb {
 }
 
 impl Cli {
-    /// Does what the command line says.
+    /// Does what the command line says, on a runtime of its own: not to be called from within one.
     ///
-    /// The runtime is built here and not by the program, which would then have all of haft's
-    /// futures compiled into it as well.
+    /// It is built here and not by the program, which would then have all of haft's futures compiled
+    /// into it as well.
     pub fn execute(self) -> Exit {
         let terminal = Terminal::new(self.common.json);
         // Two threads are enough for waiting; tools have threads and processes of their own.
         match Builder::new_multi_thread().worker_threads(2).enable_all().build() {
             Ok(runtime) => {
-                let exit = runtime.block_on(self.done(terminal));
+                let exit = runtime.block_on(self.dispatch(terminal));
                 runtime.shutdown_background();
                 exit
             }
@@ -181,7 +181,7 @@ impl Cli {
         }
     }
 
-    async fn done(self, terminal: Terminal) -> Exit {
+    async fn dispatch(self, terminal: Terminal) -> Exit {
         // Whoever writes a plugin wants to see what it prints.
         let verbose =
             if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };

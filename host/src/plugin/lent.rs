@@ -55,3 +55,32 @@ pub(super) fn is_lent() -> bool {
 pub(super) fn leave(left: impl FnOnce(Whose) + 'static) {
     LEFT.with_borrow_mut(|all| all.push(Box::new(left)));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// What is left by so many calls is cleared away at `now`; whose moment that was, for each that was.
+    fn cleared(calls: usize, now: Whose) -> Vec<Whose> {
+        let cleared = Rc::new(RefCell::new(Vec::new()));
+        for _ in 0..calls {
+            let cleared = cleared.clone();
+            leave(move |whose| cleared.borrow_mut().push(whose));
+        }
+        clear(now);
+        let now = cleared.take();
+        clear(Whose::Nobodys);
+        assert_eq!(now.len() + cleared.take().len(), calls, "nothing stays, and nothing is cleared twice");
+        now
+    }
+
+    #[test]
+    fn what_is_left_is_cleared_together_and_in_nobody_s_way() {
+        assert_eq!(cleared(1, Whose::Nobodys), [Whose::Nobodys]);
+        assert_eq!(cleared(2, Whose::Nobodys), [Whose::Callers; 2], "more calls come soon");
+        assert_eq!(cleared(TOGETHER - 1, Whose::Callers), [], "not worth another thread's trouble yet");
+        assert_eq!(cleared(TOGETHER, Whose::Callers), [Whose::Callers; TOGETHER]);
+    }
+}
