@@ -25,6 +25,22 @@ pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
+/// A new directory that is not below the one for temporary files, which every command may write: the
+/// repository itself may lie there.
+pub(crate) fn outside() -> tempfile::TempDir {
+    let temporary = std::env::temp_dir().canonicalize().unwrap();
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let places = [env!("CARGO_TARGET_TMPDIR").into(), "/var/tmp".into()].into_iter().chain(home);
+    let elsewhere = places
+        .filter(|place: &PathBuf| place.canonicalize().is_ok_and(|place| !place.starts_with(&temporary)));
+    elsewhere
+        .filter_map(|place| tempfile::Builder::new().prefix("haft-outside-").tempdir_in(place).ok())
+        .next()
+        .expect(
+            "the target directory, /var/tmp or the home lies elsewhere than temporary files, and is writable",
+        )
+}
+
 /// An engine that the tests share, as the plugins of a program do.
 pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();

@@ -160,11 +160,12 @@ async fn only_what_is_named(kind: &Kind, folder: &str) {
     bed.backend.close().await;
 }
 
-/// FL03: on this machine the sandbox is the judge.
+/// FL03, T01: on this machine the sandbox is the judge.
 #[tokio::test(flavor = "multi_thread")]
 async fn fl03_on_this_machine_the_sandbox_judges() {
     let bed = Bed::new(&super::ground::local()).await;
-    let outside = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside-the-sandbox");
+    let elsewhere = crate::common::outside();
+    let outside = elsewhere.path().join("new");
     std::os::unix::fs::symlink(&outside, bed.work().join("link")).unwrap();
     for path in [outside.to_str().unwrap(), "link"] {
         let refused =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft::backend::{BackendError, Choice, How};
 
-use super::ground::{Bed, local_tmux, run, session, with_panes};
+use super::ground::{Bed, local_tmux, run, with_panes};
 use crate::workspace::eventually;
 
 /// MK08: calls at one time take turns, and none gets what is another's.
@@ -170,12 +170,13 @@ impl Drop for Person {
     }
 }
 
-/// A local pane is in the sandbox, whoever types: the agent's keys, and a person's.
+/// T01: a local pane is in the sandbox, whoever types: the agent's keys, and a person's.
 #[tokio::test(flavor = "multi_thread")]
 async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
     let Some(kind) = local_tmux() else { return };
     let bed = Bed::new(&kind).await;
-    let outside = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(session());
+    let elsewhere = crate::common::outside();
+    let outside = elsewhere.path().join("new");
     let socket = bed.tmux_socket();
     let done = bed
         .run(&format!(

@@ -152,11 +152,12 @@ fn tm01_the_family_of_tools_follows_the_backend() {
     assert_eq!(names(&home), ["time", "fetch_url", "web_search"]);
 }
 
-/// A local backend without a pane is in the sandbox, as `bash` is.
+/// T01: a local backend without a pane is in the sandbox, as `bash` is.
 #[tokio::test(flavor = "multi_thread")]
 async fn be01_a_local_command_is_in_the_sandbox() {
     let bed = Bed::new(&local()).await;
-    let outside = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("written-by-a-command");
+    let elsewhere = crate::common::outside();
+    let outside = elsewhere.path().join("written-by-a-command");
     let done = bed.run(&format!("touch {}", outside.display())).await;
     assert!(done.how != haft::backend::How::Exited(0) && !outside.exists(), "{done:?}");
     assert!(bed.backend.confinement().contains("confined by"), "{}", bed.backend.confinement());

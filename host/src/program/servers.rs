@@ -147,8 +147,10 @@ impl Assembly<'_> {
             let server = running.unwrap_or_else(|| Server::new(config, host));
             Own { changes: server.changes(), server }
         };
-        let servers = Servers(declared.iter().map(own).collect());
+        let mut servers = Servers(declared.iter().map(own).collect());
         let lists = lists(&servers, options).await;
+        // Before what is known is read: a list that comes later than it was waited for is a change.
+        servers.0.iter_mut().for_each(|own| own.changes.mark_unchanged());
         for ((declared, server), list) in declared.iter().zip(servers.iter()).zip(lists) {
             let problems = self.problems.len();
             let may_have_more = list.is_none() && server.config().problem().is_none();
@@ -158,12 +160,8 @@ impl Assembly<'_> {
                 self.problems.push(declared.problem(error));
             }
             // What it had is better than nothing, where it cannot be asked now.
-            let listed = match list {
-                Some(Ok(listed)) => Some(listed),
-                _ => server.remembered().map(|(listed, _)| listed),
-            };
-            match listed {
-                Some(listed) => self.server(declared, server, &listed)?,
+            match server.remembered() {
+                Some((listed, _)) => self.server(declared, server, &listed)?,
                 None => self.is_complete &= !may_have_more,
             }
             if options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {

@@ -120,7 +120,7 @@ impl Server {
         self.known().map(|known| (known.listed, known.age))
     }
 
-    /// Changes when its list of tools becomes another one while it runs.
+    /// Changes when its list of tools becomes known, or another one while it runs.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -289,7 +289,8 @@ impl Server {
         let before = self.known();
         let known = Known { listed: listed.clone(), is_heard: true, age: Duration::ZERO };
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
-        if before.is_some_and(|before| before.listed != listed) {
+        // A first list counts too: whoever waited for it may have gone on without it.
+        if before.is_none_or(|before| before.listed != listed) {
             self.changes.send_modify(|count| *count += 1);
         }
         let era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
