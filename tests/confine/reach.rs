@@ -142,7 +142,8 @@ async fn sb01_rwx_writes_anywhere_but_what_is_sealed() {
         Grant::sandbox(SandboxMode::Rwx, own, []).with_hidden(sealed("hidden")).with_fixed(sealed("fixed"))
     });
     let place = outside.path().display();
-    let script = format!("cd {place}; echo x > new; echo x > fixed; echo x > hidden; cat fixed hidden new");
+    let script =
+        format!("cd {place}; echo x > new; echo x > fixed; echo x > hidden; cat fixed hidden new; true");
     let said = bash(&free, &script).await.unwrap();
     assert!(said.ends_with("x\n") && said.contains("kept"), "{said}");
     let read = |name: &str| std::fs::read_to_string(outside.path().join(name)).unwrap();

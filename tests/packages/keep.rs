@@ -60,7 +60,9 @@ fn pr08_a_changed_file_of_any_kind_is_refused() {
     fs::set_permissions(&tree, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(tree.join("added"), "").unwrap();
     assert!(place.haft(&["verify"]).stdout.contains("`added` was added"));
-    fs::write(tree.join("../files"), "haft-tree-1\n").unwrap();
+    let files = tree.join("../files");
+    fs::set_permissions(&files, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(files, "haft-tree-1\n").unwrap();
     assert!(place.haft(&["verify"]).stdout.contains("the list of its files was changed"));
 }
 

@@ -15,7 +15,7 @@ use super::server::{Answer, Said, Server, Vendor};
 use super::{KEY, VENDORS, provider, settings};
 
 /// Longer than any of these takes, on a machine with other things to do.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 fn hello() -> Said {
     Said { text: "hello there, everyone", ..Said::default() }

@@ -28,7 +28,8 @@ impl Terminal {
         let mut command = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50"]);
         // A key that comes when haft has ended already is not to end what shows how it did.
         let line = format!("{line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
-        command.arg(line).current_dir(place.home.work());
+        // Not by the user's own shell: dash ends by an interrupt that its child has answered with an exit code.
+        command.args(["bash", "-c", &line]).current_dir(place.home.work());
         command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("LANG", "C.UTF-8");
         assert!(command.status().unwrap().success());
         Some(terminal)
