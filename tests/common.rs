@@ -10,6 +10,10 @@ use haft::plugin::{Engine, EngineOptions, GrantPlace, Plugin, PluginTool, Source
 use haft::tool::{Session, Toolbox};
 use serde_json::Value;
 
+/// What takes longer than this hangs: far above what anything takes on a machine that has other things to do,
+/// below the time limit of a guest.
+pub(crate) const HANG: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// The repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -31,14 +35,12 @@ pub(crate) fn outside() -> tempfile::TempDir {
     let temporary = std::env::temp_dir().canonicalize().unwrap();
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let places = [env!("CARGO_TARGET_TMPDIR").into(), "/var/tmp".into()].into_iter().chain(home);
-    let elsewhere = places
+    let mut elsewhere = places
         .filter(|place: &PathBuf| place.canonicalize().is_ok_and(|place| !place.starts_with(&temporary)));
-    elsewhere
-        .filter_map(|place| tempfile::Builder::new().prefix("haft-outside-").tempdir_in(place).ok())
-        .next()
-        .expect(
-            "the target directory, /var/tmp or the home lies elsewhere than temporary files, and is writable",
-        )
+    let new = |place| tempfile::Builder::new().prefix("haft-outside-").tempdir_in(place).ok();
+    elsewhere.find_map(new).expect(
+        "the target directory, /var/tmp or the home lies elsewhere than temporary files, and is writable",
+    )
 }
 
 /// An engine that the tests share, as the plugins of a program do.

@@ -7,7 +7,7 @@ use haft::grant::Grant;
 use haft::limit::Limits;
 use serde_json::{Value, json};
 
-use crate::common::{grant, repository};
+use crate::common::{HANG, grant, repository};
 use crate::guest::{Guest, briefly};
 use crate::workspace::eventually;
 
@@ -186,7 +186,7 @@ async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
     let begun = Instant::now();
     assert_eq!(other.says("hello", json!({ "name": "you" })).await, "hello you");
     tokio::time::sleep(Duration::from_millis(10)).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < HANG, "{:?}", begun.elapsed());
     assert!(spinning.iter().all(|guest| !guest.is_finished()));
     let begun = Instant::now();
     guest.session.cancel.cancel();
@@ -194,7 +194,7 @@ async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
         let tool = if number % 2 == 0 { "spin" } else { "spin_calling" };
         assert_eq!(end.await.unwrap(), format!("Tool error: `{tool}` was cancelled"));
     }
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < HANG, "{:?}", begun.elapsed());
 }
 
 /// WA03:
@@ -210,7 +210,7 @@ async fn wa03_a_sleeping_guest_ends_when_cancelled() {
     };
     let (end, ()) = tokio::join!(guest.fails("sleep_forever", json!({})), soon);
     assert_eq!(end, "Tool error: `sleep_forever` was cancelled");
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < HANG, "{:?}", begun.elapsed());
 }
 
 /// A guest that asks learns that it was cancelled, and may finish; it may not stay.

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::Stage;
 use super::peer::{LONG, Peer, text};
 use super::reload::{hears_of_it, names};
+use crate::common::HANG;
 use crate::mcp::fake;
 
 /// A program with the fake server in it, which writes down in the workspace what it hears.
@@ -114,7 +115,7 @@ fn mc08_a_server_that_hangs_is_waited_for_within_bounds() {
     assert!(took < haft::mcp::server::PATIENCE + Duration::from_secs(4), "{took:?}");
     let (took, code) = peer.hang_up();
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(took < HANG, "{took:?}");
 }
 
 /// MC10: a client that hangs up leaves no server behind, not even one that does not want to end.
@@ -129,7 +130,7 @@ fn mc10_hanging_up_leaves_no_server() {
     assert!(crate::mcp::is_running(&mark));
     let (took, code) = peer.hang_up();
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(took < HANG, "{took:?}");
     let started = Instant::now();
     while crate::mcp::is_running(&mark) {
         assert!(started.elapsed() < LONG);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Stage;
 use super::peer::{LONG, Peer, text};
+use crate::common::HANG;
 
 /// Every revision with a handshake is spoken, and one that nobody knows is answered with one that is.
 #[test]
@@ -198,16 +199,15 @@ fn calls_run_at_the_same_time() {
     peer.call("guest__sleep", json!({"ms": 1}));
     let started = Instant::now();
     let calls: Vec<i64> = (0..8)
-        .map(|_| peer.ask("tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 500}})))
+        .map(|_| peer.ask("tools/call", json!({"name": "guest__sleep", "arguments": {"ms": 2000}})))
         .collect();
-    let ping = Instant::now();
     peer.request("ping", json!({}));
-    let pinged = ping.elapsed();
+    assert!(peer.aside.is_empty(), "a ping waits for calls: {:?}", peer.aside);
     for call in calls {
         peer.answer(call);
     }
-    assert!(pinged < Duration::from_millis(400), "{pinged:?}");
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    // One after the other they take 16.
+    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
 }
 
 /// Whoever writes everything into a pipe at once and closes it gets the answers.
@@ -233,7 +233,7 @@ fn a_client_that_hangs_up_ends_haft() {
     peer.request("tools/list", json!({}));
     let (took, code) = peer.hang_up();
     assert_eq!(code, Some(0));
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(took < HANG, "{took:?}");
     let mut never = Peer::start(&stage, &[]);
     assert_eq!(never.hang_up().1, Some(0), "{}", never.stderr());
 }
