@@ -21,7 +21,8 @@ impl Action {
     /// The error of an operation on `path`.
     pub(crate) fn failed(self, path: &Path, error: &io::Error) -> Error {
         match error.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => self.denied(path, error),
+            ErrorKind::PermissionDenied => self.denied(path, error),
+            ErrorKind::ReadOnlyFilesystem => self.cannot(path, "the file system is read-only"),
             ErrorKind::NotFound if is_outside(path) => self.outside(path),
             ErrorKind::NotFound => self.cannot(path, "there is no such file"),
             ErrorKind::NotADirectory => self.cannot(path, "a part of the path is a file and no directory"),

@@ -26,8 +26,11 @@ pub(crate) fn find(context: &Context, written: &str) -> Result<Target, Error> {
         return Err(Error::invalid("`file_path` is empty"));
     }
     let mut path = context.path(written);
-    if written.ends_with('/') {
-        return Err(Action::Write.cannot(&path, "it names a directory"));
+    if names_directory(&path) {
+        return Err(match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotADirectory => Action::Write.failed(&path, &error),
+            _ => Action::Write.cannot(&path, "it names a directory"),
+        });
     }
     for _ in 0..=MAX_LINKS {
         let metadata = match fs::symlink_metadata(&path) {
@@ -42,6 +45,11 @@ pub(crate) fn find(context: &Context, written: &str) -> Result<Target, Error> {
         path = follow(context, &path)?;
     }
     Err(Action::Write.cannot(&path, format!("more than {MAX_LINKS} symbolic links lead on from each other")))
+}
+
+/// Whether a path ends in a slash: no file does.
+fn names_directory(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 /// Refuses what is no regular file: reading a device or a pipe may never end.

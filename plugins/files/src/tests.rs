@@ -159,6 +159,20 @@ fn te20_a_missing_file_is_named() {
     assert_eq!(place.error::<Read>(json!({ "file_path": "no/such.txt" })), expected);
 }
 
+/// C15: `read` and `edit` of a file with a slash behind it, which `write` has in its own test.
+#[test]
+fn c15_a_file_is_no_directory() {
+    let place = Place::with("a.txt", "one");
+    for path in ["a.txt/", "a.txt/.", "a.txt//"] {
+        let read = place.error::<Read>(json!({ "file_path": path }));
+        let edited = place.error::<Edit>(edit(path, "one", "two"));
+        for message in [read, edited] {
+            assert!(message.ends_with("a part of the path is a file and no directory"), "{message}");
+        }
+    }
+    assert_eq!(place.content("a.txt"), "one");
+}
+
 /// TE20.
 #[test]
 fn te20_what_is_no_regular_file_is_refused_at_once() {
@@ -229,6 +243,9 @@ fn te21_write_refuses_what_is_no_file() {
     for (path, why) in [
         (".", "it is a directory"),
         ("new/", "it names a directory"),
+        ("new/.", "it names a directory"),
+        ("file/", "a part of the path is a file and no directory"),
+        ("file/.", "a part of the path is a file and no directory"),
         ("file/below", "a part of the path is a file and no directory"),
         ("file/far/below", "a part of the path is a file and no directory"),
     ] {

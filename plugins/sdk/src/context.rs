@@ -57,13 +57,15 @@ impl Context {
         host::cancelled()
     }
 
-    /// The directory that relative paths start from, where one was granted.
+    /// The directory that relative paths start from, where there is one. Whether it may be read is
+    /// another question.
     pub fn workspace(&self) -> Option<&Path> {
         self.workspace.as_deref()
     }
 
     /// What a path means that a model wrote: `~` is the home directory, a relative path starts
-    /// from the workspace, and `..` leads out of it to where it leads outside the sandbox.
+    /// from the workspace, and `..` leads out of it to where it leads outside the sandbox. A slash
+    /// at the end stays, unless a directory is there: no file has one.
     ///
     /// Whether the path may be used is decided where it is used. Without a workspace a relative
     /// path stays as it is.

@@ -25,7 +25,16 @@ pub(crate) fn resolve(
             other => path.push(other),
         }
     }
+    // Components know no slash at the end. Of a directory it says nothing; a file with one is none.
+    if names_directory(written) && ends_in_name(&path) && !is_directory(&path) {
+        path.push("");
+    }
     path
+}
+
+/// Whether a path means a directory by the way it ends.
+fn names_directory(written: &str) -> bool {
+    written.ends_with('/') || written.ends_with("/.")
 }
 
 /// Whether `path` is a directory and no link to one.
@@ -74,6 +83,26 @@ mod tests {
         assert_eq!(resolved("link/../x"), "/home/me/work/link/../x");
         assert_eq!(resolved("link/../../x"), "/home/me/work/link/../../x");
         assert_eq!(resolved("/../.."), "/");
+    }
+
+    /// C15: `a.txt/` is no way to say `a.txt`.
+    #[test]
+    fn c15_a_slash_at_the_end_is_kept_unless_a_directory_has_it() {
+        let file = |path: &Path| path != Path::new("/work/a.txt");
+        for (written, expected) in [
+            ("a.txt", "/work/a.txt"),
+            ("a.txt/", "/work/a.txt/"),
+            ("a.txt//", "/work/a.txt/"),
+            ("a.txt/.", "/work/a.txt/"),
+            ("/work/a.txt/./", "/work/a.txt/"),
+            ("folder/", "/work/folder"),
+            ("folder/.", "/work/folder"),
+            ("./", "/work"),
+            ("/", "/"),
+        ] {
+            let path = resolve(written, Some(Path::new("/work")), None, file);
+            assert_eq!(path.display().to_string(), expected, "{written}");
+        }
     }
 
     #[test]
