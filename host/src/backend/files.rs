@@ -182,6 +182,7 @@ impl Files {
     fn why(&self, said: &str, action: &str) -> String {
         match said {
             "!folder" => "it is a directory, not a file".into(),
+            "!file" => "a part of the path is a file and no directory".into(),
             "!parent" => "its directory is not there or cannot be entered".into(),
             "!links" => "it leads through too many links".into(),
             "!missing" => "there is no such file".into(),
@@ -192,8 +193,8 @@ impl Files {
             "!outside" => "it lies in no directory that `files` of `[backend]` names".into(),
             said => match said.strip_prefix("!denied ") {
                 Some(root) => format!(
-                    "it lies in `{root}`, which tools do not {action}\nhint: `files = [\"{root}\"]` in `[backend]` \
-                     allows it, and nothing that is not named there"
+                    "it lies in `{root}`, which tools do not {action}\nhint: no line is proposed to allow it; \
+                     `files` in `[backend]` names the only directories that may be touched"
                 ),
                 None => format!("the target's shell ended with `{}`", crate::report::plain(said)),
             },

@@ -10,7 +10,12 @@ haft_reach() {
     haft_hops=0
     while :; do
         case $haft_path in
-            */ | . | .. | */. | */..) haft_end '!folder' ;;
+            */ | */.)
+                haft_leaf=${haft_path%/*}
+                [ ! -f "${haft_leaf:-/}" ] || haft_end '!file'
+                haft_end '!folder'
+                ;;
+            . | .. | */..) haft_end '!folder' ;;
             /*) ;;
             *) haft_path=./$haft_path ;;
         esac
