@@ -79,7 +79,7 @@ fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
                 run command ./bin/greet 'good day' (greet)
                 see variable GREETING
                 instruct the model, by its SKILL.md
-      calls get 64MiB of memory, 30s and 1MiB of answer for each, unless said above
+      calls get 64MiB of memory, 30s, 1MiB of answer and 256MiB of files for each, unless said above
       commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp; use the network
     error: nothing was changed: nobody is here to be asked
     hint: `--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less

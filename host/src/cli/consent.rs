@@ -139,11 +139,13 @@ impl Page<'_> {
 
     /// What every call may use where nothing else is asked for.
     fn limits(&self, page: &mut String) {
-        let Limits { memory, time, result } = Limits::default();
-        let (memory, time, result) = (format_size(memory), format_duration(time), format_size(result));
+        let Limits { memory, time, result, disk } = Limits::default();
+        let (memory, time) = (format_size(memory), format_duration(time));
+        let (result, disk) = (format_size(result), format_size(disk));
         if !self.arrival.offered.plugins.is_empty() {
-            let text =
-                format!("{memory} of memory, {time} and {result} of answer for each, unless said above");
+            let text = format!(
+                "{memory} of memory, {time}, {result} of answer and {disk} of files for each, unless said above"
+            );
             line(page, "calls get", Style::new(), &text);
         }
     }

@@ -313,6 +313,8 @@ pub(super) static LIMITS: Table = Table {
         Key::new("time", Kind::Time, "from call to answer; default `30s`, at most `1d`")
             .also(&["timeout", "deadline", "wall"]),
         Key::new("result", Kind::Size, "one answer; default `1MiB`, at most `64MiB`").also(&["output"]),
+        Key::new("disk", Kind::Size, "written to files; default `256MiB`, at most `1024GiB`")
+            .also(&["storage", "quota"]),
     ],
 };
 
@@ -692,6 +694,7 @@ mod tests {
         assert_eq!(size(&LIMITS, "memory"), Limits::DEFAULT_MEMORY);
         assert_eq!(time(&LIMITS, "time"), Limits::DEFAULT_TIME);
         assert_eq!(size(&LIMITS, "result"), Limits::DEFAULT_RESULT);
+        assert_eq!(size(&LIMITS, "disk"), Limits::DEFAULT_DISK);
         assert_eq!(time(&TOOL, "timeout"), CommandTool::DEFAULT_TIMEOUT);
         assert_eq!(time(&MCP_SERVER, "timeout"), McpServer::DEFAULT_TIMEOUT);
         assert_eq!(count(&MCP_SERVER, "max_result"), McpServer::DEFAULT_MAX_RESULT);

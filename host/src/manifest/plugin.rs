@@ -190,6 +190,7 @@ fn read_limits(section: &Section<'_>) -> Limits {
         memory: size("memory", 64 << 10, Limits::MAX_MEMORY).unwrap_or(default.memory),
         time: time.unwrap_or(default.time),
         result: size("result", 1, Limits::MAX_RESULT).unwrap_or(default.result),
+        disk: size("disk", 0, Limits::MAX_DISK).unwrap_or(default.disk),
     }
 }
 

@@ -41,6 +41,8 @@ pub enum Limit {
     Time(Duration),
     /// Bytes of one answer.
     Result(u64),
+    /// Bytes written to files.
+    Disk(u64),
 }
 
 impl fmt::Display for Limit {
@@ -49,6 +51,7 @@ impl fmt::Display for Limit {
             Self::Memory(bytes) => write!(f, "memory={}", format_size(*bytes)),
             Self::Time(time) => write!(f, "time={}", format_duration(*time)),
             Self::Result(bytes) => write!(f, "result={}", format_size(*bytes)),
+            Self::Disk(bytes) => write!(f, "disk={}", format_size(*bytes)),
         }
     }
 }
@@ -121,6 +124,7 @@ impl Limit {
         match self {
             Self::Memory(bytes) => size("memory").is_some_and(|agreed| *bytes <= agreed),
             Self::Result(bytes) => size("result").is_some_and(|agreed| *bytes <= agreed),
+            Self::Disk(bytes) => size("disk").is_some_and(|agreed| *bytes <= agreed),
             Self::Time(time) => agreed
                 .strip_prefix("time=")
                 .and_then(|agreed| units::parse_duration(agreed).ok())
@@ -164,8 +168,9 @@ pub(super) fn of_limits(whose: Option<&str>, limits: &Limits) -> Vec<Request> {
     let memory = (limits.memory > usual.memory).then_some(Limit::Memory(limits.memory));
     let time = (limits.time > usual.time).then_some(Limit::Time(limits.time));
     let result = (limits.result > usual.result).then_some(Limit::Result(limits.result));
+    let disk = (limits.disk > usual.disk).then_some(Limit::Disk(limits.disk));
     let limit = |limit| Request::Limit(whose.map(str::to_owned), limit);
-    memory.into_iter().chain(time).chain(result).map(limit).collect()
+    memory.into_iter().chain(time).chain(result).chain(disk).map(limit).collect()
 }
 
 /// A command, and the variables that it wants to see.
