@@ -7,6 +7,7 @@ mod address;
 mod blocked;
 mod destination;
 mod host;
+mod proposal;
 mod right;
 mod root;
 
@@ -18,6 +19,7 @@ pub use self::address::{AddressError, local};
 pub use self::blocked::{HostName, HostNameError};
 pub use self::destination::{Destination, Scheme};
 pub use self::host::{HostPattern, HostPatternError};
+pub use self::proposal::{Proposal, TooWide};
 pub use self::right::{Right, RightError};
 pub use self::root::Root;
 pub(crate) use self::root::normalise;
@@ -325,7 +327,8 @@ impl Grant {
         &self.sealed.fixed
     }
 
-    /// The directory that relative paths start from, whether it may be read or not.
+    /// The directory that relative paths start from, whether it may be read or not. Its name is no
+    /// right: a guest that knows it can say what it was granted by the paths that people use.
     pub fn base(&self) -> Option<&Root> {
         self.workspace.as_ref()
     }

@@ -1,0 +1,213 @@
+//! The directory that a hint proposes to grant for a path that was refused: the narrowest one that
+//! would allow it, and none that holds more than one thing of a person's or of the system's. Only
+//! looks where a path leads; grants nothing.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where the system and its programs lie: neither these directories nor any below them.
+const SYSTEM_TREES: &[&str] = &[
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local",
+    "/usr/sbin",
+    "/usr/share",
+    "/Applications",
+    "/Library",
+    "/System",
+    "/private/etc",
+];
+
+/// Directories in those trees that people work in: not these, but what lies below them.
+const WORKPLACES: &[&str] = &["/dev/shm", "/usr/local/src"];
+
+/// Directories with something of everybody's in them: not these, but what lies below them.
+const SHARED: &[&str] = &[
+    "/export",
+    "/home",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/srv",
+    "/tmp",
+    "/usr",
+    "/usr/src",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/log",
+    "/var/spool",
+    "/var/tmp",
+    "/Users",
+    "/Volumes",
+    "/private",
+    "/private/tmp",
+    "/private/var",
+];
+
+/// Whose subdirectories are homes, whether this machine knows their owners or not.
+const PARENTS_OF_HOMES: &[&str] = &["/home", "/export/home", "/Users"];
+
+/// The accounts of this machine, one a line, the home in the sixth field (`passwd(5)`).
+const ACCOUNTS: &str = "/etc/passwd";
+
+/// What a hint can propose for a refused path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Proposal {
+    /// This directory.
+    Grant(PathBuf),
+    /// Nothing: this directory would have to be granted.
+    TooWide(PathBuf, TooWide),
+}
+
+/// Why a directory is never proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TooWide {
+    /// It is `/`.
+    Everything,
+    /// It is one of the system's, or has something of everybody's in it.
+    System,
+    /// It is somebody's home, or has one in it.
+    Home,
+    /// It is a hidden directory of a home, as `~/.ssh` is.
+    Settings,
+}
+
+impl fmt::Display for TooWide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Everything => "the whole file system",
+            Self::System => "a directory of the system or of everybody",
+            Self::Home => "a home directory or one that holds homes",
+            Self::Settings => "where a person's settings and keys are",
+        })
+    }
+}
+
+impl Proposal {
+    /// What to propose for `path`, which is absolute: itself where it is a directory, else the nearest
+    /// directory above it that is there.
+    pub fn of(path: &Path) -> Self {
+        let nearest = path.ancestors().find(|place| place.is_dir());
+        let directory = nearest.unwrap_or(Path::new("/")).to_owned();
+        let real = directory.canonicalize().unwrap_or_else(|_| directory.clone());
+        let homes = homes();
+        match too_wide(&directory, &homes).or_else(|| too_wide(&real, &homes)) {
+            Some(why) => Self::TooWide(directory, why),
+            None => Self::Grant(directory),
+        }
+    }
+}
+
+fn too_wide(directory: &Path, homes: &[PathBuf]) -> Option<TooWide> {
+    let is = |places: &[&str]| places.iter().any(|place| directory == Path::new(place));
+    let parent = directory.parent();
+    let is_home = |place: &Path| {
+        let parent = place.parent();
+        homes.iter().any(|home| home == place)
+            || PARENTS_OF_HOMES.iter().any(|homes| parent == Some(Path::new(homes)))
+    };
+    let is_hidden = directory.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    if parent.is_none() {
+        Some(TooWide::Everything)
+    } else if is_home(directory) || homes.iter().any(|home| home.starts_with(directory)) {
+        Some(TooWide::Home)
+    } else if is_hidden && parent.is_some_and(is_home) {
+        Some(TooWide::Settings)
+    } else if is(SHARED) || (lies_in(SYSTEM_TREES, directory) && !parent.is_some_and(is_workplace)) {
+        Some(TooWide::System)
+    } else {
+        None
+    }
+}
+
+fn lies_in(trees: &[&str], directory: &Path) -> bool {
+    trees.iter().any(|tree| directory.starts_with(tree))
+}
+
+fn is_workplace(directory: &Path) -> bool {
+    lies_in(WORKPLACES, directory)
+}
+
+/// The homes that this machine knows of.
+fn homes() -> Vec<PathBuf> {
+    let accounts = std::fs::read(ACCOUNTS).unwrap_or_default();
+    let accounts = String::from_utf8_lossy(&accounts);
+    let listed = accounts.lines().filter_map(|account| account.split(':').nth(5)).map(PathBuf::from);
+    let own = etcetera::home_dir().ok().into_iter().chain([PathBuf::from("/root")]);
+    // Accounts that nobody uses have `/`, which would make every directory one that holds a home.
+    own.chain(listed).filter(|home| home.is_absolute() && home.parent().is_some()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S07: neither everything, nor what is the system's, nor anybody's home is ever proposed.
+    #[test]
+    fn s07_what_holds_too_much_is_not_proposed() {
+        let homes = [PathBuf::from("/home/me"), "/data/people/her".into(), "/root".into()];
+        for (directory, expected) in [
+            ("/", Some(TooWide::Everything)),
+            ("/etc", Some(TooWide::System)),
+            ("/etc/nginx/sites", Some(TooWide::System)),
+            ("/usr", Some(TooWide::System)),
+            ("/usr/share/doc", Some(TooWide::System)),
+            ("/usr/src/app", None),
+            ("/usr/local/src", Some(TooWide::System)),
+            ("/usr/local/src/app", None),
+            ("/dev/shm", Some(TooWide::System)),
+            ("/dev/shm/work/deep", None),
+            ("/tmp", Some(TooWide::System)),
+            ("/tmp/work", None),
+            ("/var/log", Some(TooWide::System)),
+            ("/var/log/app", None),
+            ("/home", Some(TooWide::Home)),
+            ("/home/me", Some(TooWide::Home)),
+            ("/home/nobody-knows", Some(TooWide::Home)),
+            ("/home/me/.ssh", Some(TooWide::Settings)),
+            ("/home/me/work", None),
+            ("/home/me/work/.git", None),
+            ("/data", Some(TooWide::Home)),
+            ("/data/people", Some(TooWide::Home)),
+            ("/data/people/her", Some(TooWide::Home)),
+            ("/data/people/her/work", None),
+            ("/root", Some(TooWide::Home)),
+            ("/app", None),
+        ] {
+            assert_eq!(too_wide(Path::new(directory), &homes), expected, "{directory}");
+        }
+    }
+
+    /// S07: the narrowest directory that is there.
+    #[test]
+    fn s07_the_narrowest_directory_is_proposed() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(place.path().join("a/b")).unwrap();
+        std::fs::write(place.path().join("a/file"), "").unwrap();
+        std::os::unix::fs::symlink("/etc", place.path().join("link")).unwrap();
+        let grant = |name: &str| Proposal::Grant(place.path().join(name));
+        assert_eq!(Proposal::of(&place.path().join("a/file")), grant("a"));
+        assert_eq!(Proposal::of(&place.path().join("a/b")), grant("a/b"));
+        assert_eq!(Proposal::of(&place.path().join("a/new/deep/file")), grant("a"));
+        let link = place.path().join("link");
+        assert_eq!(Proposal::of(&link.join("new")), Proposal::TooWide(link, TooWide::System));
+        assert_eq!(Proposal::of(Path::new("/tmpfoo")), Proposal::TooWide("/".into(), TooWide::Everything));
+    }
+}
