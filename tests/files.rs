@@ -320,8 +320,7 @@ async fn te21_write_refuses_what_makes_no_sense() {
     assert_eq!(sandbox.cannot_write("").await, "invalid arguments: `file_path` is empty");
     for (path, why) in [
         ("folder", "it is a directory"),
-        ("folder/", "it names a directory"),
-        ("new/", "it names a directory"),
+        ("folder/", "it is a directory"),
         ("fifo", "it is not a regular file"),
         ("file/below", "a part of the path is a file and no directory"),
         ("file/below/deep", "a part of the path is a file and no directory"),
@@ -332,6 +331,11 @@ async fn te21_write_refuses_what_makes_no_sense() {
             format!("Tool error: cannot write `{shown}`: {why}"),
             "{path}"
         );
+    }
+    let shown = sandbox.path("new/").display().to_string();
+    for path in ["new/", "new/."] {
+        let expected = format!("Tool error: cannot write `{shown}`: it names a directory");
+        assert_eq!(sandbox.cannot_write(path).await, expected);
     }
     assert_eq!(sandbox.content("file"), "as it was");
     assert_eq!(sandbox.names(), ["fifo", "file", "folder"]);
@@ -606,6 +610,7 @@ async fn sb04_a_denied_write_names_what_would_allow_it() {
             ("../beside/new".into(), beside),
             ("/etc/haft-test-new".into(), "/etc"),
             ("/tmp/../etc/haft-test-new".into(), "/etc"),
+            ("/tmpfoo".into(), "/"),
             (
                 sandbox.directory.path().join("workspace-lookalike"),
                 sandbox.directory.path().to_str().unwrap(),
@@ -618,10 +623,82 @@ async fn sb04_a_denied_write_names_what_would_allow_it() {
                     && message.ends_with("` is outside the directories that this tool may write"),
                 "{message}"
             );
-            assert_eq!(hint, format!("hint: to allow it, add `write = [\"{directory}\"]` to `[sandbox]`"));
+            let line = format!("hint: to allow it, add `write = [\"{directory}\"]` to `[sandbox]`");
+            let none =
+                format!("hint: no line is proposed to allow it: `{directory}` would have to be granted, ");
+            let is_wide = ["/", "/etc"].contains(&directory);
+            assert!(if is_wide { hint.starts_with(&none) } else { hint == line }, "{hint}");
         }
         assert!(!Path::new("/etc/haft-test-new").exists() && !sandbox.beside("new").exists());
     }
+}
+
+/// S09: a refusal names what was asked for and the link that leads out, never a file of haft's own.
+#[tokio::test]
+async fn s09_a_refused_write_names_what_was_asked_for() {
+    let sandbox = Sandbox::new().await;
+    symlink(sandbox.beside(""), sandbox.path("linked")).unwrap();
+    fs::write(sandbox.beside("file"), "beside").unwrap();
+    fs::create_dir(sandbox.path("deep")).unwrap();
+    symlink("../../beside", sandbox.path("deep/linked")).unwrap();
+    for (path, link) in [
+        ("linked/new", "linked"),
+        ("linked/file", "linked"),
+        ("linked/a/b/new", "linked"),
+        ("deep/linked/new", "deep/linked"),
+    ] {
+        let shown = sandbox.path(path).display().to_string();
+        let expected = format!(
+            "Tool error: write denied: `{shown}` is outside the directories that this tool may write\n\
+             hint: `{}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that",
+            sandbox.path(link).display()
+        );
+        assert_eq!(sandbox.cannot_write(path).await, expected);
+        if path.ends_with("file") {
+            assert_eq!(sandbox.cannot_edit(path, "beside", "x").await, expected);
+        }
+    }
+    let long = "x".repeat(300);
+    let mut refused = vec![sandbox.cannot_write(&long).await, sandbox.cannot_write("no\u{0}ne").await];
+    fs::create_dir(sandbox.path("closed")).unwrap();
+    fs::set_permissions(sandbox.path("closed"), fs::Permissions::from_mode(0o555)).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        let denied = sandbox.cannot_write("closed/new").await;
+        let shown = sandbox.path("closed/new").display().to_string();
+        assert!(denied.contains(&shown), "{denied}");
+        refused.push(denied);
+    }
+    for refused in refused {
+        assert!(refused.starts_with("Tool error: ") && !refused.contains(".haft-"), "{refused}");
+    }
+}
+
+/// C15: what ends in a slash is a directory or nothing, in every way to say it.
+#[tokio::test]
+async fn c15_a_file_with_a_slash_is_no_file() {
+    let sandbox = Sandbox::new().await;
+    sandbox.put("a.txt", "one");
+    symlink("a.txt", sandbox.path("link")).unwrap();
+    for name in ["a.txt", "link"] {
+        for end in ["/", "/.", "//", "/./"] {
+            let path = format!("{name}{end}");
+            let absolute = format!("{}{end}", sandbox.path(name).display());
+            for path in [path, absolute] {
+                let answers = [
+                    sandbox.cannot_read(&path).await,
+                    sandbox.cannot_write(&path).await,
+                    sandbox.cannot_edit(&path, "one", "two").await,
+                ];
+                for answer in answers {
+                    assert!(
+                        answer.contains("a part of the path is a file and no directory"),
+                        "{path}: {answer}"
+                    );
+                }
+            }
+        }
+    }
+    assert_eq!((sandbox.content("a.txt"), sandbox.names().len()), ("one".into(), 2));
 }
 
 /// SB01: without a write limit the same calls work.

@@ -78,7 +78,7 @@ async fn wa02_absolute_paths_are_not_taken_for_relative_ones() {
     let guest = place.guest(&[], &["work"]).await;
     for path in ["/zzz.txt", "/zzz/deep.txt", "/a.txt", "/etc/zzz.txt", "//a.txt", "/../a.txt"] {
         let error = guest.fails("write", with(path)).await;
-        assert!(error.contains("to allow it, add `write = ["), "{path}: {error}");
+        assert!(error.contains("hint: no line is proposed to allow it: `/"), "{path}: {error}");
         let error = guest.fails("read", at(path)).await;
         assert!(error.contains("No such file or directory"), "{path}: {error}");
     }
@@ -99,5 +99,5 @@ async fn wa02_relative_paths_into_a_part_of_the_workspace() {
     assert_eq!(fs::read_to_string(place.path("work/docs/b.txt")).unwrap(), "b");
     let nothing = place.guest(&[], &[]).await;
     let error = nothing.fails("read", at("a.txt")).await;
-    assert!(error.contains("was granted no directory"), "{error}");
+    assert!(error.contains(&format!("read = [\"{}\"]", place.path("work"))), "{error}");
 }

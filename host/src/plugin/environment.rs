@@ -1,5 +1,5 @@
 //! `wasi:cli/environment` as guests see it: the granted variables, no arguments, and a note of
-//! who asked for more. The values are put together in `state`.
+//! who asked for variables and has none. The values are put together in `state`.
 
 use wasmtime::component::HasData;
 use wasmtime_wasi::cli::WasiCliCtxView;
@@ -36,7 +36,6 @@ impl environment::Host for Environment<'_> {
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.wanted.arguments = true;
         self.inner.get_arguments()
     }
 

@@ -130,6 +130,7 @@ pub(super) enum Limit {
     Memory,
     Time,
     Result,
+    Disk,
 }
 
 impl Limit {
@@ -142,6 +143,7 @@ impl Limit {
         match self {
             Self::Memory => size("memory", limits.memory, Limits::MAX_MEMORY),
             Self::Result => size("result", limits.result, Limits::MAX_RESULT),
+            Self::Disk => size("disk", limits.disk, Limits::MAX_DISK),
             Self::Time => {
                 let doubled = limits.time.checked_mul(2).filter(|time| *time <= Limits::MAX_TIME)?;
                 let whole = doubled.subsec_nanos() == 0;

@@ -11,11 +11,15 @@
 //!   nothing else, even below a writable directory.
 //! - **Only files and directories.** Opening a FIFO or a device could wait for ever, and
 //!   `/proc` holds haft's own secrets, and its memory: all three are refused, whatever is granted.
+//! - **Where a guest is, is no secret.** The workspace is there for every guest, with nothing in it but
+//!   what is granted (`stand_in`), so that relative paths lead to that.
+//! - **What is written is counted** (`disk`), whatever way it is written.
 //! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
 //!
 //! It refuses to judge a path as text: every decision is made on an open file.
 
 use std::fs::File;
+use std::sync::Arc;
 
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
@@ -27,6 +31,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
+use super::disk::Disk;
 use super::state::State;
 use super::wanted::{Use, Wanted};
 use super::writable::Writable;
@@ -42,6 +47,7 @@ mod refuse;
 mod relative;
 mod replace;
 mod seals;
+mod stand_in;
 
 pub(super) use relative::Relative;
 pub(super) use seals::{Closed, KnownSeals, Seals};
@@ -58,6 +64,7 @@ pub(super) struct Files<'a> {
     writable: Option<&'a Writable>,
     wanted: &'a mut Wanted,
     relative: &'a mut Relative,
+    disk: &'a Arc<Disk>,
 }
 
 impl HasData for HasFiles {
@@ -69,7 +76,7 @@ pub(super) fn view(state: &mut State) -> Files<'_> {
     let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
     let writable = state.writable.as_ref();
     let (wanted, relative) = (&mut state.wanted, &mut state.relative);
-    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted, relative }
+    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted, relative, disk: &state.disk }
 }
 
 impl Files<'_> {
@@ -79,6 +86,25 @@ impl Files<'_> {
             Descriptor::Dir(directory) => Ok(directory.clone()),
             Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
         }
+    }
+
+    /// The open file that `fd` stands for.
+    fn file(&self, fd: &Resource<Descriptor>) -> FsResult<Arc<File>> {
+        match self.inner.table.get(fd)? {
+            Descriptor::File(file) => Ok(file.file.clone()),
+            Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
+        }
+    }
+
+    /// `stream`, which writes to `file`, with what it writes counted.
+    fn counted(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+        file: &Arc<File>,
+        at: Option<Filesize>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let stream = self.inner.table.delete(stream)?;
+        Ok(self.inner.table.push(self.disk.counted(stream, file, at))?)
     }
 
     /// How far a look at a path may lead.
@@ -107,6 +133,10 @@ impl types::Host for Files<'_> {
         &mut self,
         error: Resource<wasmtime::Error>,
     ) -> wasmtime::Result<Option<ErrorCode>> {
+        let failed = self.inner.table.get(&error)?.downcast_ref::<std::io::Error>();
+        if let Some(code) = failed.and_then(look::code) {
+            return Ok(Some(code));
+        }
         self.inner.filesystem_error_code(error)
     }
 }
@@ -134,6 +164,9 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
+        if self.is_way(&fd, &path) {
+            return Ok(stand_in::stat());
+        }
         let (directory, path) = self.at(&fd, path, Use::Read)?;
         let seen = self.seen(&directory, &path, links(flags), self.bounds());
         self.note((&directory, &path), Use::Read, &seen);
@@ -149,6 +182,9 @@ impl HostDescriptor for Files<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
+        if self.is_way(&fd, &path) {
+            return Ok(stand_in::HASH);
+        }
         let (directory, path) = self.at(&fd, path, Use::Read)?;
         let seen = self.seen(&directory, &path, links(flags), self.bounds())?;
         let seen = self.glance(seen.file)?;
@@ -248,7 +284,7 @@ impl HostDescriptor for Files<'_> {
         linked
     }
 
-    // What follows hands every call on unchanged.
+    // What follows hands every call on, but that what is written is counted.
 
     async fn advise(
         &mut self,
@@ -273,6 +309,11 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
+        if let Descriptor::File(file) = self.inner.table.get(&fd)?
+            && !file.perms.write_not_permitted()
+        {
+            self.disk.resize(&file.file, size)?;
+        }
         self.inner.set_size(fd, size).await
     }
 
@@ -295,6 +336,11 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn write(&mut self, fd: Resource<Descriptor>, bytes: Vec<u8>, at: Filesize) -> FsResult<Filesize> {
+        if let Descriptor::File(file) = self.inner.table.get(&fd)?
+            && !file.perms.write_not_permitted()
+        {
+            self.disk.write(&file.file, Some(at), bytes.len() as u64)?;
+        }
         self.inner.write(fd, bytes, at).await
     }
 
@@ -310,6 +356,9 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
+        if !self.is_listed(&fd) {
+            return Ok(stand_in::stat());
+        }
         self.inner.stat(fd).await
     }
 
@@ -331,11 +380,15 @@ impl HostDescriptor for Files<'_> {
         fd: Resource<Descriptor>,
         at: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        self.inner.write_via_stream(fd, at)
+        let file = self.file(&fd)?;
+        let stream = self.inner.write_via_stream(fd, at)?;
+        self.counted(stream, &file, Some(at))
     }
 
     fn append_via_stream(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DynOutputStream>> {
-        self.inner.append_via_stream(fd)
+        let file = self.file(&fd)?;
+        let stream = self.inner.append_via_stream(fd)?;
+        self.counted(stream, &file, None)
     }
 
     async fn is_same_object(
@@ -347,6 +400,9 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
+        if !self.is_listed(&fd) {
+            return Ok(stand_in::HASH);
+        }
         self.inner.metadata_hash(fd).await
     }
 }

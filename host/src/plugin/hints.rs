@@ -1,34 +1,27 @@
 //! The lines of program.toml that would have allowed what a guest was refused. A hint is a line
-//! to paste, or says that there is none; nothing here decides anything.
+//! to paste, or says that there is none; nothing here decides anything. Only what haft itself refused
+//! in this call is the reason for one, never what a guest's message sounds like.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::decisions::Refusal;
 use super::failure::Limit;
 use super::files::Closed;
-use super::state::{Met, State};
+use super::state::{Met, State, bytes};
 use super::tool::GrantPlace;
 use super::wanted::Use;
-use crate::grant::{AddressError, Destination, Reach};
+use crate::grant::{AddressError, Destination, Proposal};
 use crate::limit::Limits;
 
 /// Hints of one refusal; more would bury the message.
 const MAX_HINTS: usize = 4;
 
-/// What libraries say of a path below no granted directory, without asking haft.
-const MISSING: &[&str] = &["no such file", "no-entry", "bad file number"];
-
-/// What a message says that is about files: Go and Python look for their directories at their start,
+/// What a message says that is about a variable. Interpreters look at all of them at their start,
 /// whatever the tool is about.
-const FILES: &[&str] = &[
-    "file", "director", "folder", "path", "entry", "read", "write", "open", "access", "permi", "denied", "/",
-];
-
-/// The same of one that is about variables.
-const VARIABLES: &[&str] = &["environ", "variable", "env"];
-
-/// The same of one that is about arguments.
-const ARGUMENTS: &[&str] = &["argument", "argv"];
+const VARIABLE: &str = "environment variable";
 
 /// Whose refusal it is.
 #[derive(Clone, Copy)]
@@ -43,9 +36,12 @@ pub(super) struct Refused<'a> {
 impl Refused<'_> {
     /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
     pub(super) fn of_error(&self, state: &State, message: &str) -> Vec<String> {
-        let mut hints = self.of_end(state, message);
+        let mut hints = self.of_end(state);
+        if hints.is_empty() {
+            hints.extend(aside(self, state, message));
+        }
         if self.is_installed() {
-            hints.extend(surroundings(self, state, message));
+            hints.extend(environment(self, state, message));
         }
         if state.budget.met == Some(Met::Memory) {
             hints.extend(self.more(Limit::Memory));
@@ -56,17 +52,21 @@ impl Refused<'_> {
 
     /// The same for a guest that came to an end. Not what it could not see of its environment: every
     /// panic of Rust looks there for how to write itself down.
-    pub(super) fn of_end(&self, state: &State, message: &str) -> Vec<String> {
-        let mut hints = files(self, state);
+    pub(super) fn of_end(&self, state: &State) -> Vec<String> {
+        let mut hints: Vec<String> = state.disk.is_met().then(|| self.disk()).into_iter().collect();
+        hints.extend(files(self, state));
         if self.is_installed() {
             hints.extend(network(self, state));
         }
         hints.extend(state.http.decisions().refusals().iter().map(|refusal| request(self, refusal)));
-        if hints.is_empty() {
-            hints.extend(unseen(self, state, message));
-        }
         hints.truncate(MAX_HINTS);
         hints
+    }
+
+    /// That the disk limit was met, and what to do about it.
+    fn disk(&self) -> String {
+        let met = format!("one call may write {} and no more", bytes(self.limits.disk));
+        self.more(Limit::Disk).map_or_else(|| met.clone(), |more| format!("{met}; {more}"))
     }
 
     /// What to add to program.toml for more of a limit, where there can be more.
@@ -106,34 +106,52 @@ impl Refused<'_> {
 fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
     let (wanted, table) = (&state.wanted, refused.table());
     let mut hints: Vec<String> = wanted.sealed.iter().map(sealed).collect();
-    if refused.only_reads && wanted.writes.iter().next().is_some() {
+    if refused.only_reads && !wanted.writes.is_empty() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
-        hints.extend(
-            wanted
-                .writes
-                .iter()
-                .map(|directory| format!("to allow it, add `write = [\"{directory}\"]` to {table}")),
-        );
+        hints.extend(proposals("write", wanted.writes.paths(), &table));
     }
-    hints.extend(
-        wanted
-            .reads
-            .iter()
-            .map(|directory| format!("to allow it, add `read = [\"{directory}\"]` to {table}")),
-    );
+    hints.extend(proposals("read", wanted.reads.paths(), &table));
     if hints.is_empty() {
-        let stray = |path| {
+        let stray = |link| {
             format!(
-                "`{path}` leads out of the granted directories through a link; to allow it, grant what it leads to and name that"
+                "`{link}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that"
             )
         };
         hints.extend(wanted.strays.iter().map(stray));
     }
+    let missed = wanted.missed();
     hints.extend(
-        wanted.unopened.iter().map(|problem| format!("a granted directory cannot be opened: {problem}")),
+        missed.map(|(name, problem)| format!("a granted directory cannot be opened: `{name}`: {problem}")),
     );
     hints
+}
+
+/// The lines that would allow `right` to `paths`, each once; or why there is none to propose.
+fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str) -> Vec<String> {
+    let all: BTreeSet<Proposal> = paths.map(Proposal::of).collect();
+    let line = |proposal| match proposal {
+        Proposal::Grant(directory) => {
+            // A path as program.toml writes it: TOML's strings are JSON's.
+            let directory = Value::from(directory.to_string_lossy());
+            format!("to allow it, add `{right} = [{directory}]` to {table}")
+        }
+        Proposal::TooWide(directory, why) => {
+            let directory = directory.display();
+            format!("no line is proposed to allow it: `{directory}` would have to be granted, {why}")
+        }
+    };
+    all.into_iter().map(line).collect()
+}
+
+/// What a guest was refused that no argument names, where its own message does.
+fn aside(refused: &Refused<'_>, state: &State, message: &str) -> Vec<String> {
+    let Some((what_for, path)) = state.wanted.named_in(message) else { return Vec::new() };
+    let right = match what_for {
+        Use::Read => "read",
+        Use::Write => "write",
+    };
+    proposals(right, std::iter::once(path.as_path()), &refused.table())
 }
 
 /// What no line of program.toml allows.
@@ -144,26 +162,6 @@ fn sealed((closed, what_for, path): &(Closed, Use, PathBuf)) -> String {
         (Closed::Hidden, Use::Write) => format!("`{path}` belongs to haft itself: tools may not change it"),
         (Closed::Fixed, _) => format!("`{path}` says what tools may do: tools may not change it"),
     }
-}
-
-/// A path below no granted directory is none to a guest's C library, which does not ask haft then.
-/// It asks for the directories for other reasons too.
-fn unseen(refused: &Refused<'_>, state: &State, message: &str) -> Option<String> {
-    let (plugin, table) = (refused.plugin, refused.table());
-    let lines = format!("add `read = [\"DIR\"]` or `write = [\"DIR\"]` to {table}");
-    if state.wanted.files && mentions(message, FILES) {
-        return Some(format!("`{plugin}` was granted no directory; to allow one, {lines}"));
-    }
-    let asked = state.wanted.missed || state.grant.readable() == Reach::Anywhere;
-    let looked = state.wanted.opened && !asked && mentions(message, MISSING);
-    looked.then(|| {
-        format!("to `{plugin}` nothing exists but the granted directories; to allow another, {lines}")
-    })
-}
-
-fn mentions(message: &str, words: &[&str]) -> bool {
-    let message = message.to_lowercase();
-    words.iter().any(|word| message.contains(word))
 }
 
 fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
@@ -204,18 +202,11 @@ fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
     }
 }
 
-/// Last: interpreters look for both at their start, whatever the tool is about; so for either only where
-/// the message speaks of it.
-fn surroundings(refused: &Refused<'_>, state: &State, message: &str) -> Vec<String> {
+/// Last: it is known that variables were asked for and that there are none, and not which.
+fn environment(refused: &Refused<'_>, state: &State, message: &str) -> Option<String> {
     let (plugin, table) = (refused.plugin, refused.table());
-    let mut hints = Vec::new();
-    if state.wanted.environment && mentions(message, VARIABLES) {
-        hints.push(format!(
-            "`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}"
-        ));
-    }
-    if state.wanted.arguments && mentions(message, ARGUMENTS) {
-        hints.push(format!("`{plugin}` has no command-line arguments; a tool gets its input with each call"));
-    }
-    hints
+    let is_about_one = state.wanted.environment && message.to_lowercase().contains(VARIABLE);
+    is_about_one.then(|| {
+        format!("`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}")
+    })
 }

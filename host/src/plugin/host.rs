@@ -50,11 +50,13 @@ impl Host for State {
     }
 
     fn workspace(&mut self) -> Option<String> {
-        self.grant.workspace().map(|root| root.path().to_string_lossy().into_owned())
+        let workspace = self.grant.base()?.path().to_string_lossy().into_owned();
+        self.relative.tell();
+        Some(workspace)
     }
 
     fn home(&mut self) -> Option<String> {
-        if self.grant.preopens().is_empty() {
+        if self.grant.base().is_none() && self.grant.preopens().is_empty() {
             return None;
         }
         etcetera::home_dir().ok().map(|home| home.to_string_lossy().into_owned())

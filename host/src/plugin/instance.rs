@@ -62,7 +62,7 @@ impl Instance {
         let mut store =
             Store::new(component.component().engine(), State::new(grant, seals, limits, run, http));
         store.data_mut().writable = writable;
-        store.data_mut().relative = Relative::needed(component.contract() != Contract::Plugin);
+        store.data_mut().relative = Relative::of(component.contract() == Contract::Plugin);
         store.limiter(|state| &mut state.budget);
         let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
         let result = result.saturating_mul(1 + component.result_cost());

@@ -18,6 +18,7 @@ mod compilations;
 mod contract;
 mod decisions;
 mod descriptors;
+mod disk;
 mod engine;
 mod environment;
 mod failure;

@@ -16,14 +16,14 @@ pub(super) fn narrowed(notes: &Notes, only_reads: bool) {
 pub(super) fn used(notes: &Notes, state: &State) {
     notes.memory(state.budget.used());
     let wanted = &state.wanted;
-    if wanted.files {
-        notes.decision(|| "refused: files, of which it was granted none".into());
-    }
     for (what, places) in [("write below", &wanted.writes), ("read below", &wanted.reads)] {
         places.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
     }
     for path in wanted.strays.iter() {
         notes.decision(|| format!("refused: `{path}`, a link out of what is granted"));
+    }
+    if state.disk.is_met() {
+        notes.decision(|| "refused: to write more than the disk limit".into());
     }
     for decision in state.http.decisions().list() {
         notes.decision(|| decision);

@@ -11,6 +11,7 @@ use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
+use super::disk::Disk;
 use super::files::{Relative, Seals};
 use super::http::Http;
 use super::network::{self, Refused};
@@ -46,6 +47,7 @@ pub(super) struct State {
     /// The directories that the call may write; none while there is no call.
     pub(super) writable: Option<Writable>,
     pub(super) budget: Budget,
+    pub(super) disk: Arc<Disk>,
     pub(super) run: Run,
     pub(super) wanted: Wanted,
     pub(super) relative: Relative,
@@ -118,7 +120,7 @@ impl State {
         table.set_max_capacity(MAX_RESOURCES);
         let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
         let wasi = wasi(&grant, &stdout, &stderr, &refused);
-        let budget = Budget::new(limits);
+        let (budget, disk) = (Budget::new(limits), Arc::new(Disk::new(limits.disk)));
         let relative = Relative::default();
         Self {
             wasi,
@@ -127,6 +129,7 @@ impl State {
             seals,
             writable: None,
             budget,
+            disk,
             run,
             wanted,
             relative,
@@ -144,6 +147,7 @@ impl State {
     pub(super) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
         (self.run, self.writable) = (Run::idle(plugin, limits), None);
         self.wanted = self.wanted.lasting();
+        self.disk.renew(limits.disk);
         self.refused.clear();
         self.http.renew();
         self.stdout.clear();
@@ -169,7 +173,7 @@ fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refu
     for (name, value) in grant.values() {
         builder.env(name, value);
     }
-    if let Some(workspace) = grant.workspace() {
+    if let Some(workspace) = grant.base() {
         builder.initial_cwd(workspace.path().to_string_lossy());
     }
     builder.build()

@@ -345,7 +345,7 @@ impl Inner {
         let more = end.limit.and_then(|limit| refused.more(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
         if let Some(state) = state.filter(|_| hints.is_empty()) {
-            hints = refused.of_end(state, &end.line);
+            hints = refused.of_end(state);
         }
         ToolError::ExecutionFailed(with_hints(format!("{ENDED}{}", end.line), hints))
     }

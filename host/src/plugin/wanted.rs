@@ -1,7 +1,7 @@
 //! What a guest reached for and was not granted: the source of a refusal's hints. Keeps a few
 //! examples of each kind and no more, however often the guest tries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use super::files::Closed;
@@ -11,24 +11,20 @@ use crate::grant::{Grant, Reach, normalise};
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent notes")]
 pub(super) struct Wanted {
-    /// It asked for its directories and had none.
-    pub(super) files: bool,
     /// It asked for its environment and had none.
     pub(super) environment: bool,
-    /// It asked for its arguments; there are never any.
-    pub(super) arguments: bool,
-    /// Granted directories that could not be opened, with the reason.
-    pub(super) unopened: Vec<String>,
+    /// Granted directories that could not be opened.
+    unopened: Vec<Unopened>,
     /// Whether it has opened its directories.
     pub(super) opened: bool,
-    /// Whether something it looked for in its directories is not there.
-    pub(super) missed: bool,
     /// Directories it was refused to read below.
     pub(super) reads: Few,
     /// Directories it was refused to write below.
     pub(super) writes: Few,
-    /// Paths in a granted directory that were refused all the same: a link leads elsewhere.
+    /// Links in a granted directory that lead out of all of them, and were to be followed.
     pub(super) strays: Few,
+    /// What is there and it was refused, and nobody spoke of: the latest few.
+    aside: VecDeque<(Use, PathBuf)>,
     /// What stays closed whatever is granted, and what it was to be used for.
     pub(super) sealed: BTreeSet<(Closed, Use, PathBuf)>,
     /// It looked a name up, which no grant allows.
@@ -36,6 +32,19 @@ pub(super) struct Wanted {
     /// It wanted UDP, which no grant allows.
     pub(super) datagrams: bool,
 }
+
+/// A granted directory that could not be opened.
+#[derive(Clone, Debug)]
+struct Unopened {
+    name: String,
+    problem: String,
+    /// Whether the guest wanted something in it.
+    is_missed: bool,
+}
+
+/// Paths that nobody spoke of which are kept: what an interpreter looks for when it starts is not to
+/// push out what the tool itself looked for last.
+const MAX_ASIDE: usize = 16;
 
 /// What a refused path was to be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,30 +54,70 @@ pub(super) enum Use {
 }
 
 impl Wanted {
-    /// Notes that `path` was refused to a guest with the rights of `grant`.
+    /// Notes that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
+    /// of a granted directory.
     pub(super) fn refuse(&mut self, path: &Path, what_for: Use, grant: &Grant) {
         let path = normalise(path);
         let (reach, few) = match what_for {
             Use::Read => (grant.readable(), &mut self.reads),
             Use::Write => (grant.writable().clone(), &mut self.writes),
         };
-        if names(&reach, &path) {
-            self.strays.note(path);
-        } else {
-            few.note(path.parent().unwrap_or(Path::new("/")).to_owned());
+        let lies_in = |unopened: &&mut Unopened| path.starts_with(&unopened.name);
+        if let Some(unopened) = self.unopened.iter_mut().find(lies_in) {
+            unopened.is_missed = true;
+        } else if !names(&reach, &path) {
+            // To read a directory takes a right to itself, to change what is in one a right to that.
+            let is_itself = what_for == Use::Read && path.is_dir();
+            let directory = if is_itself { Some(path.as_path()) } else { path.parent() };
+            few.note(directory.unwrap_or(Path::new("/")));
         }
     }
-}
 
-impl Wanted {
+    /// Notes that `path` was refused, which is in no argument of the call. Only what could be had is
+    /// worth a hint: libraries look for much that no machine has.
+    pub(super) fn refuse_aside(&mut self, path: PathBuf, what_for: Use) {
+        let could_be = match what_for {
+            Use::Read => path.symlink_metadata().is_ok(),
+            Use::Write => path.parent().is_some_and(Path::is_dir),
+        };
+        let own = (what_for, path);
+        if could_be && own.1.as_os_str().len() <= Few::MAX_LENGTH && !self.aside.contains(&own) {
+            self.aside.truncate(MAX_ASIDE - 1);
+            self.aside.push_front(own);
+        }
+    }
+
+    /// What was refused of all that `message` names, though no argument does.
+    pub(super) fn named_in(&self, message: &str) -> Option<&(Use, PathBuf)> {
+        self.aside.iter().find(|(_, path)| path.to_str().is_some_and(|path| message.contains(path)))
+    }
+
+    /// Notes that the granted directory `name` cannot be opened.
+    pub(super) fn unopened(&mut self, name: &str, problem: String) {
+        if !self.unopened.iter().any(|unopened| unopened.name == name) {
+            self.unopened.push(Unopened { name: name.to_owned(), problem, is_missed: false });
+        }
+    }
+
+    /// The granted directories that it wanted something in and that could not be opened, with the reasons.
+    pub(super) fn missed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let missed = self.unopened.iter().filter(|unopened| unopened.is_missed);
+        missed.map(|unopened| (&*unopened.name, &*unopened.problem))
+    }
+
+    /// Forgets which granted directories cannot be opened: they are opened again.
+    pub(super) fn open(&mut self) {
+        self.opened = true;
+        self.unopened.clear();
+    }
+
     /// What is still true in the next call of the same instance: what a C library asks for once.
     #[must_use]
     pub(super) fn lasting(&self) -> Self {
+        let still = |unopened: &Unopened| Unopened { is_missed: false, ..unopened.clone() };
         Self {
-            files: self.files,
             environment: self.environment,
-            arguments: self.arguments,
-            unopened: self.unopened.clone(),
+            unopened: self.unopened.iter().map(still).collect(),
             opened: self.opened,
             ..Self::default()
         }
@@ -109,7 +158,17 @@ impl Few {
 
     /// What was kept, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = std::path::Display<'_>> {
-        self.0.iter().map(|text| text.display())
+        self.paths().map(Path::display)
+    }
+
+    /// The same as paths.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether nothing was kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -135,10 +194,13 @@ mod tests {
         wanted.refuse(Path::new("/nowhere/out/../other/file"), Use::Write, &grant);
         wanted.refuse(Path::new("/nowhere/docs/file"), Use::Write, &grant);
         wanted.refuse(Path::new("/nowhere/outside/file"), Use::Read, &grant);
-        wanted.refuse(Path::new("/nowhere/out/link/file"), Use::Write, &grant);
+        wanted.refuse(Path::new("/nowhere/out/file"), Use::Write, &grant);
+        let directory = tempfile::tempdir().unwrap();
+        wanted.refuse(directory.path(), Use::Read, &grant);
         let shown = |few: &Few| few.iter().map(|path| path.to_string()).collect::<Vec<_>>();
         assert_eq!(shown(&wanted.writes), ["/nowhere/docs", "/nowhere/other"]);
-        assert_eq!(shown(&wanted.reads), ["/nowhere/outside"]);
-        assert_eq!(shown(&wanted.strays), ["/nowhere/out/link/file"]);
+        let mut reads = ["/nowhere/outside".to_owned(), directory.path().display().to_string()];
+        reads.sort();
+        assert_eq!(shown(&wanted.reads), reads);
     }
 }

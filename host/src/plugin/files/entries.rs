@@ -51,16 +51,18 @@ impl Files<'_> {
             Ok(found) => found,
             Err(error) => return Err(self.missed(directory, path, Bounds::Beneath, error)),
         };
-        if let Some(closed) = self.seals.on_entry(&found, name).map_err(look::error)? {
-            let place = look::real_path(&found).map(|place| place.join(name));
-            return Err(self.refuse(closed, place, Use::Write));
+        if let Some(seal) = self.seals.on_entry(&found, name).map_err(look::error)? {
+            let place = look::real_path(&found);
+            // In a closed directory the name is any name, such as that of a temporary file.
+            let place = if seal.itself { place.map(|place| place.join(name)) } else { place };
+            return Err(self.refuse(seal.closed, place, Use::Write));
         }
         Ok(Entry { directory: found, name: name.to_owned(), must_be_directory: path.ends_with('/') })
     }
 
     pub(super) fn make_directory(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
         let entry = self.entry(directory, path)?;
-        mkdirat(&entry.directory, &*entry.name, NEW_DIRECTORY).map_err(errno)
+        self.disk.entry(|| mkdirat(&entry.directory, &*entry.name, NEW_DIRECTORY)).map_err(errno)
     }
 
     pub(super) fn remove_file(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
@@ -86,7 +88,8 @@ impl Files<'_> {
         if old.must_be_directory || new.must_be_directory {
             return Err(ErrorCode::NotDirectory.into());
         }
-        linkat(&old.directory, &*old.name, &new.directory, &*new.name, AtFlags::empty()).map_err(errno)
+        let (from, to) = (&old.directory, &new.directory);
+        self.disk.entry(|| linkat(from, &*old.name, to, &*new.name, AtFlags::empty())).map_err(errno)
     }
 
     pub(super) fn symlink(&mut self, directory: &Dir, target: &str, path: &str) -> FsResult<()> {
@@ -98,7 +101,7 @@ impl Files<'_> {
         if entry.must_be_directory {
             return Err(ErrorCode::NoEntry.into());
         }
-        symlinkat(target, &entry.directory, &*entry.name).map_err(errno)
+        self.disk.entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
     }
 
     /// Two entries, refused before either is touched where only one of them may be changed.

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, fstatfs};
+use rustix::io::Errno;
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsError, FsResult};
@@ -91,7 +92,6 @@ const MAX_LOOKUPS: usize = 16;
 #[cfg(target_os = "linux")]
 fn find(directory: &File, path: &str, links: Links, bounds: Bounds) -> rustix::io::Result<File> {
     use rustix::fs::{ResolveFlags, openat2};
-    use rustix::io::Errno;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let flags = if links == Links::Follow { flags } else { flags | OFlags::NOFOLLOW };
     let resolve = match bounds {
@@ -112,7 +112,6 @@ fn find(directory: &File, path: &str, links: Links, bounds: Bounds) -> rustix::i
 #[cfg(not(target_os = "linux"))]
 fn find(directory: &File, path: &str, links: Links, bounds: Bounds) -> rustix::io::Result<File> {
     use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-    use rustix::io::Errno;
     let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::XDEV);
     if bounds == Bounds::Anywhere {
         let flags = OFlags::RDONLY | ALWAYS;
@@ -142,7 +141,7 @@ fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     let opened = File::from(rustix::fs::open(path, late | OFlags::NOFOLLOW, Mode::empty())?);
     let (was, is) = (fstat(seen)?, fstat(&opened)?);
     if (was.st_dev, was.st_ino) != (is.st_dev, is.st_ino) {
-        return Err(rustix::io::Errno::BUSY);
+        return Err(Errno::BUSY);
     }
     if how.contains(OFlags::TRUNC) {
         rustix::fs::ftruncate(&opened, 0)?;
@@ -196,13 +195,22 @@ fn kernel_path(object: &File) -> io::Result<PathBuf> {
 /// An I/O error as WASI names it.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` hands it over")]
 pub(super) fn error(error: io::Error) -> FsError {
-    ErrorCode::from(&error).into()
+    code(&error).unwrap_or_else(|| ErrorCode::from(&error)).into()
+}
+
+/// The errors that WASI has names for and wasmtime-wasi has not.
+pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
+    match Errno::from_io_error(error)? {
+        Errno::DQUOT => Some(ErrorCode::Quota),
+        Errno::ROFS => Some(ErrorCode::ReadOnly),
+        _ => None,
+    }
 }
 
 /// The same of a lookup: the kernel says "another device" of a path that leads out.
-fn escape(errno: rustix::io::Errno) -> FsError {
+fn escape(errno: Errno) -> FsError {
     match errno {
-        rustix::io::Errno::XDEV => ErrorCode::NotPermitted.into(),
+        Errno::XDEV => ErrorCode::NotPermitted.into(),
         errno => error(errno.into()),
     }
 }

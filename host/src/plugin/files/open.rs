@@ -174,7 +174,7 @@ impl Files<'_> {
             return Err(ErrorCode::IsDirectory.into());
         }
         let how = wish.access() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(&entry.directory, &*entry.name, how, NEW_FILE) {
+        match self.disk.entry(|| openat(&entry.directory, &*entry.name, how, NEW_FILE)) {
             Ok(file) => Ok(Made::File(file.into())),
             Err(Errno::EXIST) if wish.only_new() => Err(ErrorCode::Exist.into()),
             Err(Errno::EXIST) => match (links, target(&entry)) {

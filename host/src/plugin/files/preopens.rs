@@ -9,6 +9,7 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::look::Object;
+use super::relative::Handed;
 use super::seals::Closed;
 use super::{Files, relative};
 use crate::grant::Preopen;
@@ -16,23 +17,22 @@ use crate::grant::Preopen;
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let preopens = self.grant.preopens();
-        self.wanted.files = preopens.is_empty();
-        self.wanted.opened = true;
-        self.wanted.unopened.clear();
+        self.wanted.open();
         let mut directories = Vec::with_capacity(preopens.len() + 1);
-        if let Some((directory, is_workspace)) = self.relative_root() {
+        if let Some((directory, is_workspace)) = self.relative_root(&preopens) {
             let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
-            self.stands_for_root(&descriptor, is_workspace);
+            self.relative.hand(descriptor.rep(), Handed::Root { is_workspace });
             directories.push((descriptor, relative::NAME.to_owned()));
         }
         let stands_for_root = !directories.is_empty();
         for preopen in preopens.into_iter().filter(|one| !stands_for_root || one.name != relative::NAME) {
             match self.preopen(&preopen) {
                 Ok(directory) => {
-                    let directory = Descriptor::Dir(directory);
-                    directories.push((self.inner.table.push(directory)?, preopen.name));
+                    let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
+                    self.relative.hand(descriptor.rep(), Handed::Granted((&preopen.name).into()));
+                    directories.push((descriptor, preopen.name));
                 }
-                Err(problem) => self.wanted.unopened.push(format!("`{}`: {problem}", preopen.name)),
+                Err(problem) => self.wanted.unopened(&preopen.name, problem),
             }
         }
         Ok(directories)

@@ -4,12 +4,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::fs::FileType;
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::super::wanted::Use;
 use super::look::{Bounds, Links, Object, look};
+use super::open::is;
 use super::seals::{Closed, Judged, Seal};
 use super::{Files, look};
 
@@ -89,14 +91,13 @@ impl Files<'_> {
 
     /// Remembers what was refused for want of a right, for the hint that goes with the answer.
     pub(super) fn note<T>(&mut self, (directory, path): (&Dir, &str), what_for: Use, result: &FsResult<T>) {
-        let Err(error) = result else { return };
-        match error.downcast_ref() {
-            Some(ErrorCode::NotPermitted) => {}
-            Some(ErrorCode::NoEntry) => return self.wanted.missed = true,
-            _ => return,
+        if !matches!(result, Err(error) if is(error, ErrorCode::NotPermitted)) {
+            return;
         }
-        if let Ok(place) = look::place(directory, path) {
-            self.wanted.refuse(&place, what_for, self.grant);
+        let Ok(place) = look::place(directory, path) else { return };
+        self.wanted.refuse(&place, what_for, self.grant);
+        if let Some(link) = stray(directory, path) {
+            self.wanted.strays.note(link);
         }
     }
 
@@ -106,4 +107,20 @@ impl Files<'_> {
             self.note(place, Use::Write, result);
         }
     }
+}
+
+/// The first link of `path` that leads out of `directory`.
+fn stray(directory: &Dir, path: &str) -> Option<PathBuf> {
+    let mut ends = path.trim_end_matches('/').match_indices('/').map(|(end, _)| end).chain([path.len()]);
+    let link = ends.find_map(|end| {
+        let part = path.get(..end).filter(|part| !part.is_empty())?;
+        match look(directory, part, Links::Follow, Bounds::Beneath) {
+            Err(error) if is(&error, ErrorCode::NotPermitted) => {
+                let itself = look(directory, part, Links::Keep, Bounds::Beneath).ok()?;
+                (itself.kind() == FileType::Symlink).then(|| look::place(directory, part))
+            }
+            _ => None,
+        }
+    });
+    link?.ok()
 }

@@ -171,7 +171,8 @@ impl Seals {
     }
 
     /// What keeps the entry `name` of `directory` from being made, replaced, moved or removed.
-    pub(super) fn on_entry(&self, directory: &File, name: &str) -> io::Result<Option<Closed>> {
+    /// `itself` where it is the entry, and not the directory, that is closed.
+    pub(super) fn on_entry(&self, directory: &File, name: &str) -> io::Result<Option<Seal>> {
         if self.sealed.is_empty() {
             return Ok(None);
         }
@@ -186,8 +187,8 @@ impl Seals {
             sealed.ways.iter().any(|way| way.starts_with(&place))
                 || there.is_some_and(|there| sealed.way.contains(&there) || sealed.identity == Some(there))
         };
-        let ways = self.sealed.iter().filter(is_way).map(|sealed| sealed.closed);
-        Ok(ways.chain(inside).max())
+        let way = self.sealed.iter().filter(is_way).map(|sealed| sealed.closed).max();
+        Ok(way.max(inside).map(|closed| Seal { closed, itself: inside != Some(closed) }))
     }
 
     /// What is closed where `path`, as the kernel has it, leads.

@@ -103,7 +103,7 @@ fn sb05_names_on_the_way_are_closed() {
     );
     let entry = |directory: &str, name: &str| {
         let directory = File::open(ground.path(directory)).unwrap();
-        seals.on_entry(&directory, name).unwrap()
+        seals.on_entry(&directory, name).unwrap().map(|seal| seal.closed)
     };
     for (directory, name) in [
         (".", "first"),
