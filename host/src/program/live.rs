@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Servers, mode_name};
 use crate::event::Events;
-use crate::manifest::ToolPattern;
+use crate::manifest::{Serve, ToolPattern};
 use crate::mcp::server::{About, Offer, Offers, Publisher};
 use crate::report::Report;
 use crate::tool::Toolbox;
@@ -37,6 +37,7 @@ pub struct Live {
     read: Moment,
     is_complete: bool,
     running: Running,
+    serve: Serve,
     tell: Box<Tell>,
 }
 
@@ -93,8 +94,13 @@ impl Live {
         let (files, running) = (program.files.clone(), Running::default());
         running.put(program.servers.clone());
         let (publisher, offers) = Publisher::new(offer(&program, &choice));
-        let tell = Box::new(tell);
-        Ok((Self { options, choice, publisher, files, read, is_complete, running, tell }, offers))
+        let (tell, serve) = (Box::new(tell), program.manifest.serve);
+        Ok((Self { options, choice, publisher, files, read, is_complete, running, serve, tell }, offers))
+    }
+
+    /// How many clients it takes: what `[serve]` said at the start.
+    pub fn serve(&self) -> Serve {
+        self.serve
     }
 
     /// Its MCP servers.
