@@ -10,7 +10,7 @@ use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Servers, mode_name};
 use crate::event::Events;
 use crate::manifest::{Serve, ToolPattern};
-use crate::mcp::server::{About, Offer, Offers, Publisher};
+use crate::mcp::server::{About, Offer, Offers, Publisher, Questions};
 use crate::report::Report;
 use crate::tool::Toolbox;
 
@@ -94,6 +94,7 @@ impl Live {
         let (files, running) = (program.files.clone(), Running::default());
         running.put(program.servers.clone());
         let (publisher, offers) = Publisher::new(offer(&program, &choice));
+        let offers = offers.with_questions(questions(&program));
         let (tell, serve) = (Box::new(tell), program.manifest.serve);
         Ok((Self { options, choice, publisher, files, read, is_complete, running, serve, tell }, offers))
     }
@@ -217,6 +218,15 @@ impl Choice {
         let toolbox = own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None));
         if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
     }
+}
+
+/// The questions of a program: an answer is good for every haft of this user that serves the same
+/// program.toml for the same workspace.
+fn questions(program: &Program) -> Questions {
+    let path = &program.manifest.path;
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let workspace = program.grant.workspace().map(|workspace| workspace.path());
+    Questions::kept(program.places.approvals(), format!("{path:?} {workspace:?}"))
 }
 
 fn offer(program: &Program, choice: &Choice) -> Offer {

@@ -50,6 +50,9 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// does not change at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Who clients are where they show no token.
+const ANYBODY: &str = "anybody over HTTP";
+
 /// How clients are served.
 #[derive(Debug)]
 pub struct Settings {
@@ -120,7 +123,8 @@ impl Server {
             io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}"))
         })?;
         let address = listener.local_addr()?;
-        let shared = Shared::new(offers);
+        let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::holder);
+        let shared = Shared::new(offers, caller);
         let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
         let places = Places::new(affordable(room.connections));
         Ok(Self { listener, address, doors: Doors { gate, shared, patience, places } })

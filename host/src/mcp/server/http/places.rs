@@ -14,9 +14,12 @@ use tokio_util::sync::CancellationToken;
 /// One in so many places is for connections of which nothing is known yet.
 const SHARE: usize = 8;
 
+/// As many are, where that would be fewer: clients that begin at the same time are strangers too.
+const LEAST: usize = 16;
+
 /// How long a new connection is left alone before it gives way to another: what a client sends at once has
 /// been read by then. The kernel holds those that come meanwhile.
-const GRACE: Duration = Duration::from_millis(250);
+const GRACE: Duration = Duration::from_millis(100);
 
 /// How long a client's connection has to be without a request before it is closed for another client's:
 /// whoever asks several things in a row is not cut off between two of them.
@@ -79,7 +82,7 @@ pub(super) struct Busy {
 impl Places {
     /// At most `most` connections at once.
     pub(super) fn new(most: usize) -> Self {
-        let share = (most / SHARE).max(1);
+        let share = (most / SHARE).max(LEAST).min(most / 2).max(1);
         let (state, changed, taken) = (Mutex::default(), Notify::new(), watch::Sender::new(0));
         Self(Arc::new(Inner { share, room: most.saturating_sub(share).max(1), state, changed, taken }))
     }
@@ -243,7 +246,7 @@ mod tests {
     /// S11: the one that was silent for longest gives way, of those from where most come from.
     #[tokio::test]
     async fn s11_whoever_comes_takes_the_place_of_a_stranger() {
-        let places = Places::new(32);
+        let places = Places::new(8);
         let first = places.arrive(from(1)).await;
         let second = places.arrive(from(2)).await;
         let third = places.arrive(from(2)).await;
