@@ -39,6 +39,7 @@ mod many;
 mod mcp;
 mod mcp_real;
 mod packages;
+mod patterns;
 mod plugin;
 mod providers;
 mod registry;

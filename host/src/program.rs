@@ -9,6 +9,7 @@ mod children;
 mod grants;
 mod live;
 mod packages;
+mod patterns;
 mod places;
 mod plugins;
 mod provider;
@@ -27,6 +28,8 @@ pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::live::{Choice, Live, News, Running};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
+use self::patterns::Unseen;
+pub use self::patterns::{Idle, Why};
 pub use self::places::Places;
 pub use self::provider::ModelChoice;
 pub use self::servers::Servers;
@@ -117,6 +120,8 @@ pub struct Program {
     pub is_complete: bool,
     /// The files that it was made of, there or not.
     pub files: Vec<PathBuf>,
+    /// Tools that there may be besides.
+    unseen: Unseen,
     places: Places,
 }
 
@@ -148,6 +153,7 @@ impl Program {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
         let mut assembly = Assembly::new(&manifest, problems, options.known_only);
+        assembly.not_usable(&installed);
         let backend = assembly.backend(options, &places, &confiner, &grant).await?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
         wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
@@ -164,10 +170,13 @@ impl Program {
                 assembly.plugins(&engine, later, secrets).await?;
             }
             Some(_) => {}
-            None => assembly.required_tools(),
+            None => {
+                assembly.required_tools();
+                assembly.package_patterns();
+            }
         }
         let skills = packages::skills(&installed);
-        let Assembly { toolbox, problems, uncallable, is_complete, files, .. } = assembly;
+        let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         drop(installed);
         Ok(Self {
@@ -184,6 +193,7 @@ impl Program {
             servers,
             is_complete,
             files,
+            unseen,
             places,
         })
     }
@@ -220,17 +230,15 @@ impl Program {
         Secrets::new(&self.manifest, &self.places.home, &self.redactor)
     }
 
-    /// The tools that `[agent] tools` allows and, where there are any, `patterns` too, told of within
+    /// The tools that `patterns` name or, where there are none, those that `[agent] tools` names, told of within
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
         let agent = &self.manifest.agent;
-        let mut tools = match &agent.tools {
-            Some(allowed) => self.toolbox.select(allowed, None),
+        let tools = match &agent.tools {
+            _ if !patterns.is_empty() => self.toolbox.select(patterns, None),
+            Some(allowed) => self.toolbox.select(&allowed.value, None),
             None => self.toolbox.clone(),
         };
-        if !patterns.is_empty() {
-            tools = tools.select(patterns, None);
-        }
         agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget))
     }
 
@@ -309,6 +317,8 @@ struct Assembly<'a> {
     is_target: bool,
     /// The files that the program is made of.
     files: Vec<PathBuf>,
+    /// Tools that there may be, and that are not in the toolbox.
+    unseen: Unseen,
 }
 
 impl<'a> Assembly<'a> {
@@ -326,6 +336,7 @@ impl<'a> Assembly<'a> {
             is_complete: true,
             is_target: false,
             files,
+            unseen: Unseen::switched_off(manifest),
         }
     }
 }

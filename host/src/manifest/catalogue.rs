@@ -539,7 +539,7 @@ pub(super) static SERVE: Table = Table {
     header: "[serve]",
     doc: "How many clients `haft serve --http` takes.",
     keys: &[
-        Key::new("max_sessions", COUNT_SESSIONS, "sessions at once; default 4096").also(&["sessions"]),
+        Key::new("max_sessions", COUNT_SESSIONS, "sessions at once; default 2048").also(&["sessions"]),
         Key::new("max_connections", COUNT_CONNECTIONS, "connections at once; default 8192").also(&[
             "connections",
             "max_clients",

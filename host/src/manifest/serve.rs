@@ -6,7 +6,7 @@ use super::section::Section;
 /// `[serve]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serve {
-    /// Sessions at once, of clients up to 2025-11-25.
+    /// Sessions at once, of clients up to 2025-11-25. One that nobody uses holds some 60 KiB, most of it rmcp's channels.
     pub max_sessions: u32,
     /// Connections at once.
     pub max_connections: u32,
@@ -14,7 +14,7 @@ pub struct Serve {
 
 impl Default for Serve {
     fn default() -> Self {
-        Self { max_sessions: 4096, max_connections: 8192 }
+        Self { max_sessions: 2048, max_connections: 8192 }
     }
 }
 

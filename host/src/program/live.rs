@@ -87,6 +87,9 @@ impl Live {
         let read = Moment::now();
         let program = Program::load(&known).await?;
         choice.check(&program)?;
+        if let Some(report) = choice.misnamed(&program) {
+            return Err(report.into());
+        }
         let is_complete = program.is_complete && program.servers.unknown().is_empty();
         if is_complete && let Some(report) = program.report() {
             tell(News::Problems(&report));
@@ -175,6 +178,9 @@ impl Live {
                 if let Some(report) = program.report().filter(|_| is_last) {
                     (self.tell)(News::Problems(&report));
                 }
+                if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
+                    (self.tell)(News::Problems(&report));
+                }
                 self.files.clone_from(&program.files);
                 self.running.put(program.servers.clone());
                 Some(self.publisher.publish(offer(&program, &self.choice)))
@@ -213,9 +219,20 @@ impl Choice {
         }
     }
 
-    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+    /// Patterns that no tool has, of those that can be told.
+    fn misnamed(&self, program: &Program) -> Option<Report> {
+        let (wrong, _) =
+            program.misnamed("`--tools`", &self.of_plugin(&program.toolbox), &self.patterns, false);
+        (!wrong.is_empty()).then(|| program.manifest.report(wrong))
+    }
+
+    fn of_plugin(&self, toolbox: &Toolbox) -> Toolbox {
         let own = self.plugin.as_ref().and_then(|plugin| format!("{plugin}__*").parse().ok());
-        let toolbox = own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None));
+        own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None))
+    }
+
+    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+        let toolbox = self.of_plugin(toolbox);
         if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::plugins::Wanted;
-use super::{Allow, Assembly, Places, grants};
+use super::{Allow, Assembly, Places, grants, patterns};
 use crate::backend::confine::Confiner;
 use crate::backend::lookup::find_on_path;
 use crate::grant::{Grant, Right, Root};
@@ -153,6 +153,30 @@ pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Skill> {
 }
 
 impl<'m> Assembly<'m> {
+    /// Notes that tools of packages are missing which are enabled and not among `installed`: they may be
+    /// called anything.
+    pub(super) fn not_usable(&mut self, installed: &[Installed<'_>]) {
+        let used = |name: &str| installed.iter().any(|package| package.declared.name.as_str() == name);
+        for package in self.manifest.packages.iter().filter(|package| package.enabled) {
+            let name = package.name.as_str();
+            if !used(name) {
+                self.unseen.note("", format!("package `{name}` is not used"));
+            }
+        }
+    }
+
+    /// Patterns of `[[packages]] tools` that no tool has.
+    pub(super) fn package_patterns(&mut self) {
+        let names: Vec<&str> = self.toolbox.names().collect();
+        let mut problems = Vec::new();
+        for package in self.manifest.packages.iter().filter(|package| package.enabled) {
+            let patterns = package.tools.iter().flatten().filter(|pattern| self.unseen.of(pattern).is_none());
+            let owner = format!("package `{}`", package.name.as_str());
+            problems.extend(patterns::problems(&owner, ("tools", package.name.span), &names, patterns));
+        }
+        self.problems.extend(problems);
+    }
+
     /// The plugins of packages, with what each may do: `granted`, in the same order.
     pub(super) fn of_packages(
         &mut self,
