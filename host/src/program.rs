@@ -31,6 +31,7 @@ use self::packages::{Installed, Pinned};
 use self::patterns::Unseen;
 pub use self::patterns::{Idle, Why};
 pub use self::places::Places;
+use self::plugins::Wanted;
 pub use self::provider::ModelChoice;
 pub use self::servers::Servers;
 use crate::agent::{Begun, Sessions};
@@ -152,8 +153,7 @@ impl Program {
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
-        let mut assembly = Assembly::new(&manifest, problems, options.known_only);
-        assembly.not_usable(&installed);
+        let mut assembly = Assembly::new(&manifest, &installed, problems, options.known_only);
         let backend = assembly.backend(options, &places, &confiner, &grant).await?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
         wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
@@ -164,17 +164,7 @@ impl Program {
         let mut declared = servers::declared(&manifest, &grant);
         declared.extend(servers::of_packages(&installed, &grant)?);
         let servers = assembly.servers(declared, options, &places, &confiner).await?;
-        match &options.only {
-            // Found; or nobody has it, and whoever asked for it is told the nearest name.
-            Some(only) if assembly.toolbox.find(only).is_none() => {
-                assembly.plugins(&engine, later, secrets).await?;
-            }
-            Some(_) => {}
-            None => {
-                assembly.required_tools();
-                assembly.package_patterns();
-            }
-        }
+        assembly.rest(options.only.as_deref(), later, &engine, secrets).await?;
         let skills = packages::skills(&installed);
         let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
@@ -322,7 +312,12 @@ struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    fn new(manifest: &'a Manifest, problems: Vec<Problem>, known_only: bool) -> Self {
+    fn new(
+        manifest: &'a Manifest,
+        installed: &[Installed<'_>],
+        problems: Vec<Problem>,
+        known_only: bool,
+    ) -> Self {
         let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
         let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
         let program = named.unwrap_or(Path::new(FILE_NAME));
@@ -336,7 +331,27 @@ impl<'a> Assembly<'a> {
             is_complete: true,
             is_target: false,
             files,
-            unseen: Unseen::switched_off(manifest),
+            unseen: packages::unused(manifest, installed),
         }
+    }
+
+    /// What is left to do where all but `later` is in the toolbox.
+    async fn rest(
+        &mut self,
+        only: Option<&str>,
+        later: Vec<Wanted<'a>>,
+        engine: &Engine,
+        secrets: Secrets<'_>,
+    ) -> anyhow::Result<()> {
+        match only {
+            // Found; or nobody has it, and whoever asked for it is told the nearest name.
+            Some(only) if self.toolbox.find(only).is_none() => self.plugins(engine, later, secrets).await?,
+            Some(_) => {}
+            None => {
+                self.required_tools();
+                self.package_patterns();
+            }
+        }
+        Ok(())
     }
 }

@@ -34,16 +34,16 @@ fn c03_only_those_who_know_them_get_events_without_data() {
         let mut stream = site.connect();
         let head = site.head("GET", &[&own[..], &[("content-length", "")]].concat(), 0);
         stream.write_all(head.as_bytes()).unwrap();
-        let (mut heard, mut bytes) = (String::new(), [0; 4096]);
-        while !heard.contains("\r\n\r\n") || (primes && empty(&heard) == 0) {
+        let (mut said, mut bytes) = (String::new(), [0; 4096]);
+        while !said.contains("\r\n\r\n") || (primes && empty(&said) == 0) {
             let read = stream.read(&mut bytes).unwrap();
-            heard += &String::from_utf8_lossy(&bytes[..read]);
+            said += &String::from_utf8_lossy(&bytes[..read]);
         }
         stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         while let Ok(read @ 1..) = stream.read(&mut bytes) {
-            heard += &String::from_utf8_lossy(&bytes[..read]);
+            said += &String::from_utf8_lossy(&bytes[..read]);
         }
-        assert_eq!(empty(&heard), usize::from(primes), "{version}: {heard}");
+        assert_eq!(empty(&said), usize::from(primes), "{version}: {said}");
     }
 }
 

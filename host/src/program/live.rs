@@ -3,12 +3,14 @@
 //! served last stays. MCP servers that are declared as before run on, with all that they remember.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Servers, mode_name};
 use crate::event::Events;
+use crate::grant::Root;
 use crate::manifest::{Serve, ToolPattern};
 use crate::mcp::server::{About, Offer, Offers, Publisher, Questions};
 use crate::report::Report;
@@ -242,8 +244,10 @@ impl Choice {
 fn questions(program: &Program) -> Questions {
     let path = &program.manifest.path;
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let workspace = program.grant.workspace().map(|workspace| workspace.path());
-    Questions::kept(program.places.approvals(), format!("{path:?} {workspace:?}"))
+    let workspace = program.grant.workspace().map(Root::path);
+    let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
+    // No path has a NUL.
+    Questions::kept(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
 fn offer(program: &Program, choice: &Choice) -> Offer {

@@ -119,12 +119,10 @@ impl Program {
     ) -> Vec<Idle> {
         let mut names: Vec<&str> = toolbox.names().collect();
         names.sort_unstable();
-        let of_haft = NATIVE.iter().map(|native| native.name).chain(OF_BUILTINS.iter().copied());
-        let known: Vec<&str> = of_haft.collect();
+        let of_haft = || NATIVE.iter().map(|native| native.name).chain(OF_BUILTINS.iter().copied());
+        let is_off = |name: &str| of_haft().any(|own| own == name) && self.toolbox.find(name).is_none();
         let why = |pattern: &ToolPattern| match self.unseen.of(pattern) {
-            _ if known.contains(&pattern.as_str()) => {
-                Why::Unseen("haft has this tool, and it is not on here".into())
-            }
+            _ if is_off(pattern.as_str()) => Why::Unseen("haft has this tool, and it is not on here".into()),
             Some(why) => Why::Unseen(why.to_owned()),
             None => Why::Nothing(near(pattern.as_str(), &names)),
         };
@@ -171,7 +169,9 @@ impl Program {
         } else {
             self.misnamed("`--tools`", &self.toolbox, patterns, true)
         };
-        unknown.iter().for_each(|line| warn(line));
+        for line in &unknown {
+            warn(line);
+        }
         if wrong.is_empty() { Ok(self.agent_tools(patterns)) } else { Err(self.manifest.report(wrong)) }
     }
 }

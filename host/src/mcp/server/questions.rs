@@ -42,7 +42,7 @@ struct Inner {
     /// Where the key and what was claimed are; nothing for what is good in this process alone.
     folder: Option<PathBuf>,
     /// What tells the program from others.
-    program: String,
+    program: Vec<u8>,
     ready: OnceLock<Ready>,
 }
 
@@ -58,7 +58,7 @@ pub(super) type Fingerprint = [u8; 32];
 impl Questions {
     /// The questions of `program`, good for every process that shares `folder`. It is made when the first
     /// question is asked, for this user alone; no tool may reach it.
-    pub fn kept(folder: PathBuf, program: String) -> Self {
+    pub fn kept(folder: PathBuf, program: Vec<u8>) -> Self {
         Self(Arc::new(Inner { folder: Some(folder), program, ready: OnceLock::new() }))
     }
 
@@ -150,7 +150,7 @@ mod tests {
     const B: Fingerprint = [2; 32];
 
     fn of(folder: &std::path::Path, program: &str) -> Questions {
-        Questions::kept(folder.to_owned(), program.to_owned())
+        Questions::kept(folder.to_owned(), program.into())
     }
 
     #[tokio::test]

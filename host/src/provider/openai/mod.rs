@@ -124,7 +124,7 @@ const FAILED: &[&str] = &["error", "tool error:"];
 pub(super) fn content(result: &ToolResult) -> String {
     let begins =
         |word: &&str| result.content.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    let told = FAILED.iter().any(|word| begins(word));
+    let told = FAILED.iter().any(begins);
     let prefix = if result.is_error && !told { "Error: " } else { "" };
     let mut text = format!("{prefix}{}", result.content);
     for attachment in &result.attachments {

@@ -104,7 +104,9 @@ impl Gate {
         }
         let is_json = message::is_json(&head.headers);
         let request = Request::from_parts(head, Full::new(body.clone()));
-        let (answer, is_full) = Sessions::answering(self.service.handle(request)).await;
+        // Large, and held by every connection that waits for a request otherwise.
+        let answer = Box::pin(self.service.handle(request));
+        let (answer, is_full) = Sessions::answering(answer).await;
         if is_full {
             let why = "all sessions are in use; try again later";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
