@@ -42,6 +42,24 @@ fn c08_the_agent_s_tools_are_those_there_are() {
     }
 }
 
+/// Every tool that comes with haft is known as such where it is off: a list may name those for here and for a
+/// target.
+#[test]
+fn c08_tools_of_haft_s_own_may_be_off() {
+    let home = Home::new();
+    let tools: Vec<serde_json::Value> =
+        serde_json::from_str(&home.haft(&["tools", "--json"]).stdout).unwrap();
+    let names: Vec<String> = tools.iter().map(|tool| tool["name"].to_string()).collect();
+    assert!(names.len() >= 7, "{names:?}");
+    let switches = ["shell", "files", "fetch", "search"].map(|key| format!("{key} = false\n")).concat();
+    let all = names.join(", ");
+    home.write("program.toml", &format!("[builtins]\n{switches}[agent]\ntools = [{all}]\n"));
+    let answer = home.haft(&["check"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let off = answer.stderr.matches("haft has this tool, and it is not on here").count();
+    assert_eq!(off, names.len() - 1, "all but `time`: {}", answer.stderr);
+}
+
 #[test]
 fn c08_the_command_line_s_tools_are_those_there_are() {
     let home = home("[agent]\ntools = [\"read\"]\n");

@@ -2,6 +2,7 @@
 //! the token, or comes from a foreign page, is turned away before anything of it is read; whoever
 //! is slow, many or large meets a bound.
 
+mod body;
 mod gate;
 mod message;
 mod origin;

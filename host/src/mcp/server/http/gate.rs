@@ -10,20 +10,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
+use super::body::{Bodies, MAX_BODY};
 use super::places::{Busy, Place};
 use super::sessions::{InUse, Sessions};
-use super::{PATH, Token, message, origin};
+use super::{PATH, Token, body, message, origin};
 use crate::mcp::server::handler::{Handler, Shared};
-
-/// Bytes of a request's body: a file to be written, in JSON.
-const MAX_BODY: usize = 8 << 20;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -31,7 +29,7 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) struct Gate {
     token: Option<Token>,
     hosts: Vec<String>,
-    patience: Duration,
+    bodies: Bodies,
     sessions: Arc<Sessions>,
     service: StreamableHttpService<Handler, Sessions>,
     closing: CancellationToken,
@@ -47,6 +45,7 @@ pub(super) struct Connection {
 }
 
 /// Why a request is not answered.
+#[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     why: String,
@@ -73,7 +72,7 @@ impl Gate {
             .with_cancellation_token(closing.clone());
         let shared = shared.clone();
         let service = StreamableHttpService::new(move || Ok(shared.handler()), sessions.clone(), config);
-        Self { token, hosts, patience, sessions, service, closing }
+        Self { token, hosts, bodies: Bodies::new(patience), sessions, service, closing }
     }
 
     /// Ends every stream and session.
@@ -94,7 +93,7 @@ impl Gate {
         // Without a token whoever sends a whole request is a client.
         let shown = self.token.as_ref().map(|_| begin(connection)).transpose()?;
         let (head, body) = request.into_parts();
-        let body = self.read(body).await?;
+        let body = self.bodies.read(body).await?;
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
         let session = session_of(&head.headers);
         let in_use = session.as_ref().and_then(|id| self.sessions.enter(id, true));
@@ -103,7 +102,7 @@ impl Gate {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such session"));
         }
         let is_json = message::is_json(&head.headers);
-        let request = Request::from_parts(head, Full::new(body.clone()));
+        let request = Request::from_parts(head, Full::new(body.bytes.clone()));
         // Large, and held by every connection that waits for a request otherwise.
         let answer = Box::pin(self.service.handle(request));
         let (answer, is_full) = Sessions::answering(answer).await;
@@ -113,7 +112,7 @@ impl Gate {
         }
         let answer = match answer.status() {
             // rmcp says so of every body that it cannot take.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::refused(&body),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::refused(&body.bytes),
             StatusCode::ACCEPTED if ends => done(answer),
             _ => answer,
         };
@@ -137,25 +136,7 @@ impl Gate {
         if request.uri().path() != PATH {
             return Err(Refusal::new(StatusCode::NOT_FOUND, format!("nothing is here; MCP is at `{PATH}`")));
         }
-        let announced =
-            headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > MAX_BODY as u64) {
-            Err(Refusal::too_large())
-        } else {
-            Ok(())
-        }
-    }
-
-    async fn read(&self, body: Incoming) -> Result<Bytes, Refusal> {
-        let whole = tokio::time::timeout(self.patience, Limited::new(body, MAX_BODY).collect()).await;
-        match whole {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::too_large()),
-            Ok(Err(error)) => {
-                Err(Refusal::new(StatusCode::BAD_REQUEST, format!("the body cannot be read: {error}")))
-            }
-            Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
-        }
+        if body::is_too_large(headers) { Err(body::too_large()) } else { Ok(()) }
     }
 }
 
@@ -178,12 +159,8 @@ fn done<B>(mut answer: Response<B>) -> Response<B> {
 }
 
 impl Refusal {
-    fn new(status: StatusCode, why: impl Into<String>) -> Self {
+    pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
         Self { status, why: why.into(), is_end: false }
-    }
-
-    fn too_large() -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {} MiB", MAX_BODY >> 20))
     }
 
     fn into_answer(self) -> Answer {
