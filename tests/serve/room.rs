@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use haft::mcp::server::http::Patience;
 use serde_json::{Value, json};
 
 use super::Stage;
@@ -25,7 +26,7 @@ fn is_closed(mut stream: &TcpStream) -> bool {
 fn s11_connections_without_a_token_give_way() {
     let stage = Stage::new("\n[serve]\nmax_connections = 800\n");
     let site = Site::open(&stage);
-    let mut silent = Vec::new();
+    let (mut silent, began) = (Vec::new(), Instant::now());
     for count in 0..400 {
         let mut stream = site.connect();
         match count % 3 {
@@ -42,6 +43,10 @@ fn s11_connections_without_a_token_give_way() {
         }
     }
     assert_eq!(site.modern(&[], "tools/list", json!({})).status, 200);
+    assert!(
+        began.elapsed() < Patience::default().first,
+        "nobody waited until the time of strangers was over"
+    );
     let started = Instant::now();
     while silent.iter().filter(|stream| is_closed(stream)).count() < 250 {
         assert!(started.elapsed() < LONG, "an eighth of the places is theirs");
