@@ -42,6 +42,7 @@ mod mcp;
 mod mcp_real;
 mod packages;
 mod paths;
+mod patterns;
 mod plugin;
 mod providers;
 mod registry;

@@ -39,7 +39,8 @@ impl Check {
 async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut program = Program::load(options).await?;
     let (missing, crowded) = (missing(&program), crowded(&program));
-    program.problems.extend(missing.into_iter().chain(crowded));
+    let (misnamed, unknown) = program.misnamed_agent_tools(false);
+    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed));
     let components = match program.manifest.build {
         Some(_) => {
             let bench = Bench::new(options, &program.manifest)?;
@@ -59,6 +60,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
             "tools": tools,
             "problems": problems,
             "uncallable": uncallable,
+            "unchecked": unknown,
             "components": components,
         }))?;
         return Ok(if is_good { Exit::Success } else { Exit::Program });
@@ -69,6 +71,9 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     }
     for line in &program.uncallable {
         terminal.say(format!("not callable: {line}"));
+    }
+    for line in &unknown {
+        terminal.say(format!("not checked: {line}"));
     }
     for component in &components {
         component.tell(terminal)?;

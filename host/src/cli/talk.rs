@@ -83,8 +83,8 @@ impl Talk {
     ) -> anyhow::Result<Self> {
         let saved = resume.map(|name| name.find(common)).transpose()?;
         let program = common.of_session(saved.as_ref()).program(terminal, true).await?;
+        let (toolbox, settings) = (choice.tools(&program, terminal)?, choice.settings(&program));
         let provider = program.provider(&choice.model()).await?;
-        let (toolbox, settings) = (choice.tools(&program), choice.settings(&program));
         let approvals = Approvals::by(screen.person());
         let (screen, history) = (screen.clone(), History::default());
         let mut talk =

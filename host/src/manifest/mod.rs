@@ -23,6 +23,7 @@ mod sandbox;
 mod schema;
 mod secret;
 mod section;
+mod serve;
 mod server;
 mod source;
 mod syntax;
@@ -50,6 +51,7 @@ pub use self::sandbox::Sandbox;
 pub use self::schema::json_schema;
 pub(crate) use self::secret::is_credential;
 pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
+pub use self::serve::Serve;
 pub use self::server::{McpServer, Transport};
 pub use self::source::{PackageSource, SourceError};
 pub use self::tool::{Argument, ArgumentType, CommandTool};
@@ -87,6 +89,8 @@ pub struct Manifest {
     pub provider: Option<Provider>,
     /// `[agent]`.
     pub agent: Agent,
+    /// `[serve]`.
+    pub serve: Serve,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
     /// `[backend]`.
@@ -193,6 +197,7 @@ impl Manifest {
             mcp_servers: McpServer::read_all(root),
             provider: Provider::read(root),
             agent: Agent::read(root),
+            serve: Serve::read(root),
             sandbox: Sandbox::read(root),
             backend: BackendTable::read(root),
             builtins: Builtins::read(root),

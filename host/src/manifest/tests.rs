@@ -245,7 +245,7 @@ fn fu04_hosts_of_the_web_are_read() {
 /// TE08: no list and an empty list are two things.
 #[test]
 fn te08_an_empty_list_of_tools_is_kept() {
-    assert_eq!(parse("[agent]\ntools = []").agent.tools, Some(Vec::new()));
+    assert_eq!(parse("[agent]\ntools = []").agent.tools.unwrap().value, Vec::new());
     assert_eq!(parse("[agent]").agent.tools, None);
 }
 

@@ -144,6 +144,11 @@ impl Toolbox {
         self.entries.iter().map(Arc::as_ref)
     }
 
+    /// Every name that a tool can be called by, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
     /// What models are told, in order.
     pub fn defs(&self) -> Vec<&ToolDef> {
         self.offered().into_iter().map(|(def, _)| def).collect()

@@ -8,7 +8,7 @@
 )]
 
 use std::borrow::Cow;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
@@ -27,7 +27,6 @@ use super::answer;
 use super::calls::Calls;
 use super::offer::{Offer, Offers};
 use super::person::{Instead, Person};
-use super::questions::Questions;
 use super::telling::{Telling, Wanted};
 use crate::call::ToolCall;
 use crate::tool::{Approvals, Entry, Session};
@@ -43,7 +42,8 @@ const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", 
 pub(super) struct Shared {
     pub(super) offers: Offers,
     pub(super) calls: Calls,
-    questions: Questions,
+    /// Whom approvals are good for: whoever is let in by the same word.
+    caller: Arc<str>,
 }
 
 /// One client, or one request of a client that opens no session.
@@ -60,8 +60,9 @@ pub(super) struct Handler {
 }
 
 impl Shared {
-    pub(super) fn new(offers: Offers) -> Self {
-        Self { offers, calls: Calls::default(), questions: Questions::default() }
+    /// For clients who are all `caller`.
+    pub(super) fn new(offers: Offers, caller: impl Into<Arc<str>>) -> Self {
+        Self { offers, calls: Calls::default(), caller: caller.into() }
     }
 
     /// The side of haft that a new client talks to.
@@ -105,12 +106,14 @@ impl Handler {
         let own = offer.own_name(&request.name);
         let entry = offer.toolbox().find(&own);
         let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
-        let person = (asks || request.request_state.is_some())
-            .then(|| Person::new(&context, &request, &self.shared.questions));
-        if person.as_ref().is_some_and(Person::is_forged) {
-            let message =
-                "this answers no question that was asked about this call, or one that was answered before";
-            return Err(ErrorData::invalid_params(message, None));
+        let person = if asks || request.request_state.is_some() {
+            let questions = self.shared.offers.questions();
+            Some(Person::new(&context, &request, questions, &self.shared.caller).await)
+        } else {
+            None
+        };
+        if let Some(refusal) = person.as_ref().and_then(Person::refusal) {
+            return Err(refusal);
         }
         let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let telling = Telling::begin(&context.peer, &request.name, self.wanted(&context));

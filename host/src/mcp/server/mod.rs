@@ -22,3 +22,4 @@ pub mod stdio;
 mod telling;
 
 pub use self::offer::{About, Offer, Offers, PATIENCE, Publisher};
+pub use self::questions::Questions;

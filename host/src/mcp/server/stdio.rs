@@ -28,6 +28,9 @@ const NOTING: Duration = Duration::from_millis(20);
 /// managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
+/// Who the client is: whoever starts haft.
+const CALLER: &str = "standard streams";
+
 /// Serves `offers` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
 pub async fn serve(
     offers: Offers,
@@ -35,7 +38,7 @@ pub async fn serve(
     output: impl Output,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (shared, ended) = (Shared::new(offers), CancellationToken::new());
+    let (shared, ended) = (Shared::new(offers, CALLER), CancellationToken::new());
     let (calls, handler) = (shared.calls.clone(), Arc::new(shared.handler()));
     let lines = Lines::new(input, output, Arc::downgrade(&handler), (&ended, stop.clone()))?;
     let serving = tokio::spawn(converse(handler, lines));
