@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(
             check(&schema, &json!({ "path": "x", "args": [] })),
-            "unknown argument `args`: expected `lines`, `path`"
+            "unknown argument `args`: expected `path`, `lines`"
         );
     }
 
