@@ -192,6 +192,12 @@ pub(super) static TOOL: Table = Table {
         .also(&["cmd", "run", "exec"]),
         Key::new("arguments", Kind::List(&Kind::Table(&ARGUMENT)), "what the model may add to the command")
             .also(&["args", "parameters", "params"]),
+        Key::new(
+            "extra_args",
+            Kind::Flag,
+            "whether the model may add further words as `args`; default only where `arguments` is absent",
+        )
+        .also(&["any_args", "rest"]),
         Key::new("timeout", Kind::Time, "when it is stopped; default `120s`").also(&["time", "time_limit"]),
         Key::new("env", VARIABLES, "variables of haft's environment that it may see; default none")
             .also(&["environment"]),

@@ -13,7 +13,7 @@ use rustix::fs::FlockOperation;
 use super::edit::EditError;
 use super::lock::{Kind, Lock, LockError, lock_path};
 use super::store::{Store, StoreError};
-use crate::manifest::{MAX_FILE, Manifest};
+use crate::manifest::{MAX_FILE, Manifest, folder_of};
 use crate::report::Report;
 
 /// How long a change waits for another haft that changes the same program: that takes a moment.
@@ -123,7 +123,10 @@ impl Project {
         let text = read(path)?;
         let manifest = match &text {
             Some(text) => Manifest::parse(text, path)?,
-            None => Manifest { path: path.to_owned(), ..Manifest::default() },
+            None => {
+                let folder = folder_of(path).map_err(failed("find", path))?;
+                Manifest { path: path.to_owned(), folder, ..Manifest::default() }
+            }
         };
         let lock = Lock::load(&lock_path(path))?.unwrap_or_default();
         Ok(Self { path: path.to_owned(), text: text.unwrap_or_default(), manifest, lock })
@@ -136,10 +139,7 @@ impl Project {
 
     /// Its folder, which relative paths start from.
     pub fn folder(&self) -> &Path {
-        match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        }
+        &self.manifest.folder
     }
 
     /// The table that has an entry of this name.

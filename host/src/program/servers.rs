@@ -228,12 +228,10 @@ impl Declared<'_> {
                 redactor: redactor.clone(),
             })
         };
-        let folder = self.manifest.path.parent().unwrap_or(Path::new(""));
-        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let reach = match &self.server.transport {
             Transport::Stdio { command, env } => Reach::Stdio {
                 command: command.value.clone(),
-                folder,
+                folder: self.manifest.folder.clone(),
                 home: home.to_owned(),
                 environment: values(env),
             },

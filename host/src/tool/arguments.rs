@@ -4,8 +4,14 @@
 use jsonschema::Validator;
 use serde_json::Value;
 
+use crate::report::nearest;
+
 /// A tool's parameter schema, compiled.
-pub struct Schema(Validator);
+pub struct Schema {
+    validator: Validator,
+    /// The names of the tool's arguments.
+    names: Vec<String>,
+}
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +51,10 @@ impl Schema {
             return Err(SchemaError::TooDeep);
         }
         let validator = jsonschema::options().build(parameters);
-        validator.map(Self).map_err(|error| SchemaError::Invalid(shorten(error.to_string())))
+        let validator = validator.map_err(|error| SchemaError::Invalid(shorten(error.to_string())))?;
+        let names = parameters.get("properties").and_then(Value::as_object);
+        let names = names.map(|names| names.keys().cloned().collect()).unwrap_or_default();
+        Ok(Self { validator, names })
     }
 
     /// Checks `arguments`; the error lists what is wrong and where.
@@ -53,12 +62,36 @@ impl Schema {
         if is_deeper(arguments, MAX_DEPTH) {
             return Err(ArgumentsError(format!("the arguments nest deeper than {MAX_DEPTH} levels")));
         }
-        if self.0.is_valid(arguments) {
+        if self.validator.is_valid(arguments) {
             return Ok(());
         }
-        let mistakes: Vec<String> =
-            self.0.iter_errors(arguments).take(MAX_MISTAKES).map(|e| describe(&e)).collect();
+        let errors = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
+        let mistakes: Vec<String> = errors.map(|error| self.mistake(&error)).collect();
         Err(ArgumentsError(mistakes.join("; ")))
+    }
+
+    fn mistake(&self, error: &jsonschema::ValidationError<'_>) -> String {
+        use jsonschema::error::ValidationErrorKind as Kind;
+        match error.kind() {
+            Kind::AdditionalProperties { unexpected } if error.instance_path().as_str().is_empty() => {
+                let unknown = unexpected.iter().take(MAX_MISTAKES).map(|name| self.unknown(name));
+                shorten(unknown.collect::<Vec<_>>().join("; "))
+            }
+            _ => describe(error),
+        }
+    }
+
+    /// What to write in the place of an argument that there is not.
+    fn unknown(&self, name: &str) -> String {
+        let names = || self.names.iter().map(String::as_str);
+        let way_out = match nearest(name, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if self.names.is_empty() => "it takes none".to_owned(),
+            None => {
+                format!("expected {}", names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+            }
+        };
+        format!("unknown argument `{name}`: {way_out}")
     }
 }
 
@@ -146,7 +179,14 @@ mod tests {
         assert_eq!(check(&schema, &json!({})), "`path` is required");
         assert_eq!(check(&schema, &json!({ "path": 1 })), "at `/path`: 1 is not of type \"string\"");
         assert!(check(&schema, &json!({ "path": "x", "lines": [1, "2"] })).starts_with("at `/lines/1`: "));
-        assert!(check(&schema, &json!({ "path": "x", "pth": 1 })).contains("'pth'"));
+        assert_eq!(
+            check(&schema, &json!({ "path": "x", "pth": 1 })),
+            "unknown argument `pth`: did you mean `path`?"
+        );
+        assert_eq!(
+            check(&schema, &json!({ "path": "x", "args": [] })),
+            "unknown argument `args`: expected `path`, `lines`"
+        );
     }
 
     #[test]
