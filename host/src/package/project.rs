@@ -121,12 +121,11 @@ impl Project {
     /// Reads both files. A program.toml that is not there says nothing, and pins nothing.
     pub fn open(path: &Path) -> Result<Self, ProjectError> {
         let text = read(path)?;
-        let manifest = match &text {
-            Some(text) => Manifest::parse(text, path)?,
-            None => {
-                let folder = folder_of(path).map_err(failed("find", path))?;
-                Manifest { path: path.to_owned(), folder, ..Manifest::default() }
-            }
+        let manifest = if let Some(text) = &text {
+            Manifest::parse(text, path)?
+        } else {
+            let folder = folder_of(path).map_err(failed("find", path))?;
+            Manifest { path: path.to_owned(), folder, ..Manifest::default() }
         };
         let lock = Lock::load(&lock_path(path))?.unwrap_or_default();
         Ok(Self { path: path.to_owned(), text: text.unwrap_or_default(), manifest, lock })
