@@ -57,8 +57,21 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
     for name in names {
         let already = if is_on(&work.project, name) == on { " already" } else { "" };
         terminal.say(format_args!("`{name}` is {state}{already}"));
+        if on {
+            unknown(&work, name, terminal);
+        }
     }
     Ok(Exit::Success)
+}
+
+/// Tells that nobody knows what was shown of an entry which goes to work now.
+fn unknown(work: &Work, name: &str, terminal: Terminal) {
+    let mut pins = work.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
+    if pins.any(|pin| pin.shown.is_none()) {
+        terminal
+            .warning(&format!("`{name}` was pinned by an earlier haft, which did not note what it showed"));
+        terminal.hint(&format!("`haft update {name}` shows all of it and asks once"));
+    }
 }
 
 pub(super) fn is_on(project: &Project, name: &str) -> bool {

@@ -6,6 +6,7 @@
 mod archive;
 mod bundle;
 mod digest;
+pub mod disclosure;
 mod download;
 pub mod edit;
 mod fetch;

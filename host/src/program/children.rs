@@ -86,7 +86,7 @@ impl Assembly<'_> {
 }
 
 /// What a command tool of program.toml runs.
-pub(super) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
+pub(crate) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
     let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
     let folder = manifest.path.parent().unwrap_or(Path::new(""));
     CommandSpec {
