@@ -390,7 +390,10 @@ fn s02_what_is_granted_does_not_agree_to_content() {
     for right in [&["update", "--no-grant"][..], &["update", "--grant", "env=LANG"]] {
         place.haft(right).ends(7, "nobody is here to be asked");
     }
-    place.haft(&["call", "a__tiny"]);
+    // Switched on, it is not taken for what it was.
+    place.haft(&["disable", "a"]).good();
+    place.haft(&["enable", "a"]).good().ends(0, "is not what was agreed to");
+    place.haft(&["call", "a__tiny"]).ends(1, "the component is not the one that program.lock pins");
     place.haft(&["update", "--yes", "--no-grant"]).good();
     assert_eq!(place.haft(&["call", "a__tiny"]).good().stdout, "second\n");
 }

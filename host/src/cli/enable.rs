@@ -8,6 +8,7 @@ use super::packages::{Work, told_project};
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::package::{Change, Project, ProjectError, edit};
+use crate::report::plain;
 
 #[derive(Debug, Args)]
 pub(super) struct Enable {
@@ -64,13 +65,19 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
     Ok(Exit::Success)
 }
 
-/// Tells that nobody knows what was shown of an entry which goes to work now.
+/// Tells of an entry that goes to work now, and is not what somebody agreed to or may not be.
 fn unknown(work: &Work, name: &str, terminal: Terminal) {
-    let mut pins = work.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
-    if pins.any(|pin| pin.shown.is_none()) {
-        terminal
-            .warning(&format!("`{name}` was pinned by an earlier haft, which did not note what it showed"));
-        terminal.hint(&format!("`haft update {name}` shows all of it and asks once"));
+    let pins = work.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
+    for pin in pins {
+        let why = match work.check(pin) {
+            Err(why) => format!("is not what was agreed to: {}", plain(&why)),
+            Ok(()) if pin.shown.is_none() => {
+                "was pinned by an earlier haft, which did not note what it showed".to_owned()
+            }
+            Ok(()) => continue,
+        };
+        terminal.warning(&format!("`{name}` {why}"));
+        terminal.hint(&format!("`haft update {name}` shows what it is now and asks"));
     }
 }
 
