@@ -177,8 +177,10 @@ impl Search<'_> {
                     if self.looked_up.len() >= MAX_NAMES || !self.looked_up.insert(key) {
                         continue;
                     }
-                    // `references/` is a folder that is meant; a bare word that happens to be one is not.
-                    if !self.is_folder(&named) || is_folder {
+                    // `references/` is a folder that is meant; a bare word that happens to be one is not, and
+                    // a link that lies there is nobody's.
+                    let found = self.folder.join(&named).symlink_metadata();
+                    if found.is_ok_and(|found| found.is_file() || found.is_dir() && is_folder) {
                         self.whole(&named);
                     }
                 }
