@@ -46,6 +46,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("wit_bindgen_", &["author"]),
     ("ciborium::", &["plugin/act", "plugin/act.rs"]),
     ("rmcp::", &["mcp"]),
+    ("similar::", &["package/disclosure"]),
     ("zbus::", &["secret/keyring"]),
     ("linux_keyutils::", &["secret/keyring"]),
     ("jiff::", &["journal", "agent/session", "cli/log", "cli/sessions.rs"]),

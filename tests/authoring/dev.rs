@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::Home;
 use crate::common::repository;
+use crate::tiny::{ANYTHING, Tiny};
 
 /// A session under way, and every line that it has written to either stream.
 struct Session {
@@ -152,4 +153,23 @@ fn dev_is_not_woken_by_its_own_words() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(said.matches("built `p.wasm`").count(), 2, "{said}");
+}
+
+/// S03: an author reads all that a model will, and then what changed of it.
+#[test]
+fn s03_dev_shows_what_a_model_will_read() {
+    let home = Home::new();
+    let source = |paragraph: &str| {
+        let tool = ("tiny".into(), format!("Does little.\n\n{paragraph}"), ANYTHING.into(), None);
+        fs::write(home.work().join("source"), Tiny { tools: vec![tool], ..Tiny::default() }.bytes()).unwrap();
+    };
+    source("And more than that.");
+    program(&home, "source", "");
+    let mut session = Session::start(&home);
+    session.expect("And more than that.");
+    session.expect("next: type a call, such as `tiny");
+    source("And nothing else.");
+    session.expect("-And more than that.");
+    session.expect("+And nothing else.");
+    assert_eq!(session.leave(), Some(0));
 }

@@ -1,7 +1,6 @@
 //! Installing and removing: what is shown, what is written, what works afterwards.
 
 use std::fs;
-use std::process::Stdio;
 
 use crate::agent::fake::{Fake, says};
 
@@ -56,29 +55,69 @@ fn count(place: &Place, path: &str) -> Answer {
     place.haft(&["call", "words__count", "-a", &format!("path={path}")])
 }
 
+/// A page without what is another on every machine.
+fn redacted(place: &Place, page: &str) -> String {
+    let real = fs::canonicalize(place.home()).unwrap();
+    let page = page.replace(&real.display().to_string(), "HOME");
+    let page = page.replace(&place.home().display().to_string(), "HOME");
+    let digest = page.find("sha256:").map(|at| page[at..at + 71].to_owned()).unwrap();
+    let page = page.replace(&digest, "sha256:DIGEST");
+    page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE")
+}
+
 /// PR07, PR11, WA08: the page says what a stranger has to know, and no more is asked for by it.
 #[test]
 fn wa08_pr11_the_page_shows_everything_that_is_asked_for() {
     let place = Place::new();
     github(&place);
     let answer = place.haft(&["add", "./github"]).ends(7, "nobody is here to be asked");
-    let page = answer.stderr.replace(&place.home().display().to_string(), "HOME");
-    let digest = page.find("sha256:").map(|at| page[at..at + 71].to_owned()).unwrap();
-    let page = page.replace(&digest, "sha256:DIGEST");
-    let page = page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE");
+    let page = redacted(&place, &answer.stderr);
     insta::assert_snapshot!(page, @r"
     github 1.2.0: Works with issues
       from      ./github
       digest    sha256:DIGEST (SIZE)
       signature not signed
       by        Ada <ada@example.com>, licence MIT
-      tools     words__count            Counts the lines, words, characters and bytes of a text file.
-                program__github__greet  Greets
+      tools     words__count
+                  Counts the lines, words, characters and bytes of a text file.
+                  path: string, required
+                    Path of the file: absolute, relative to the workspace, or beginning with ~.
+                  says of itself: only reads, may be repeated
+                  answers: object
+                    What was counted.
+                    lines: integer, required
+                      minimum: 0
+                    words: integer, required
+                      minimum: 0
+                    characters: integer, required
+                      minimum: 0
+                    bytes: integer, required
+                      minimum: 0
+                program__github__greet
+                  Greets
+                  args: array, optional
+                    Further arguments, each passed on as it is, without a shell
+                    each: string
+                  says of itself: may destroy, reaches beyond this machine
+                  runs: ./bin/greet 'good day'
+      skill     SKILL.md: 5 lines, which the model reads
+                  ---
+                  name: issues
+                  description: How to work with issues
+                  ---
+                  Read first.
+      scripts   bin/greet: 3 lines, executable, sha256:4372385d40a1
+      files     more.txt: 1 line, sha256:cc4dae0f6ecb
+                program.toml: 27 lines, sha256:95bcdd8167a6
+                `haft inspect --full ./github` shows what is in them
       asks for  read ./docs
                 reach api.github.com
                 run command ./bin/greet 'good day' (greet)
                 see variable GREETING
                 instruct the model, by its SKILL.md
+      granted   read HOME/work/docs
+                reach api.github.com
+                see variable GREETING
       calls get 64MiB of memory, 30s, 1MiB of answer and 256MiB of files for each, unless said above
       commands  run as processes of yours, confined as `bash` is: read everything; write HOME/.haft, HOME/tmp; use the network
     error: nothing was changed: nobody is here to be asked
@@ -286,28 +325,8 @@ fn wa04_what_cannot_be_loaded_is_not_installed() {
 fn wa08_a_person_is_asked() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "read = [\"./docs\"]");
-    let ask = |answer: &str| {
-        let haft = env!("CARGO_BIN_EXE_haft");
-        let mut script = place.command(&[]);
-        let environment: Vec<_> =
-            script.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
-        script = std::process::Command::new("script");
-        for (name, value) in environment {
-            value.map(|value| script.env(&name, value));
-        }
-        script.args(["-qec", &format!("{haft} add ./text"), "/dev/null"]).current_dir(place.work());
-        script.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = script.spawn().ok()?;
-        let mut stdin = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, answer.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        drop(stdin);
-        Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
-    };
-    let Some((code, said)) = ask("n\n") else {
-        eprintln!("SKIPPED: there is no `script` on this machine to make a terminal with");
-        return;
-    };
+    let ask = |answer: &str| place.at_a_terminal(&["add", "./text"], answer);
+    let Some((code, said)) = ask("n\n") else { return };
     assert!(said.contains("Install it?") && said.contains("./docs"), "{said}");
     assert_eq!(code, Some(7), "{said}");
     assert!(place.read("program.toml").is_empty() && place.kept().is_empty());

@@ -109,6 +109,26 @@ impl Place {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
+    /// What a person sees at a terminal who answers with `answer`; `None` where there is no `script` to make
+    /// one with.
+    pub(super) fn at_a_terminal(&self, arguments: &[&str], answer: &str) -> Option<(Option<i32>, String)> {
+        let own = self.command(&[]);
+        let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
+        let line = words.map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let mut script = Command::new("script");
+        script.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        script.args(["-qec", &line, "/dev/null"]).current_dir(self.work());
+        let Ok(mut child) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+            eprintln!("SKIPPED: there is no `script` on this machine to make a terminal with");
+            return None;
+        };
+        let mut stdin = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut stdin, answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    }
+
     /// Every file below the store and the folder to work in, with its content: what there is to
     /// change. What haft needs itself is not counted.
     pub(super) fn everything(&self) -> BTreeMap<PathBuf, Vec<u8>> {

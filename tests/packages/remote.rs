@@ -71,7 +71,9 @@ fn pr07_pr10_an_archive_is_fetched_and_updated() {
     place.haft(&["update"]).ends(7, "is still called 1.0.0, and has another content");
     words(&place, "text", "1.0.1", "");
     *content.lock().unwrap() = archive(&place, "text");
-    place.haft(&["update"]).good();
+    let answer = place.haft(&["update"]).ends(7, "`text` is not what was agreed to");
+    assert!(answer.stderr.contains("-version = \"1.0.0\"") && answer.stderr.contains("+version = \"1.0.1\""));
+    place.haft(&["update", "--yes"]).good();
     place.haft(&["verify"]).good();
 }
 
@@ -109,7 +111,8 @@ fn pr07_a_repository_is_fetched_at_its_commit() {
     std::fs::remove_dir_all(place.store()).unwrap();
     place.haft(&["add"]).good();
     assert!(place.read("program.lock").contains("version = \"1.0.0\""));
-    place.haft(&["update"]).good().ends(0, "1.0.0 → 2.0.0");
+    place.haft(&["update"]).ends(7, "+version = \"2.0.0\"");
+    place.haft(&["update", "--yes"]).good().ends(0, "1.0.0 → 2.0.0");
     let tree = place.kept().into_iter().map(|kept| kept.join("tree"));
     assert!(tree.into_iter().all(|tree| !tree.join(".git").exists()));
 }

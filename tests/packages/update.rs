@@ -21,7 +21,7 @@ fn pr10_the_same_is_a_no_op_and_the_newer_takes_its_place() {
         place.read("program.toml").replace("name = \"text\"", "# A comment.\nname = \"text\" # and another");
     place.write("program.toml", &program);
     words(&place, "text", "1.1.0", "read = [\".\"]");
-    place.haft(&["update", "text"]).good().ends(0, "updated `text` 1.0.0 → 1.1.0");
+    place.haft(&["update", "text", "--yes"]).good().ends(0, "updated `text` 1.0.0 → 1.1.0");
     // Enabled or not, granted or not: as it was, to the last byte.
     assert_eq!(place.read("program.toml"), program);
     let listed = place.haft(&["--json", "list"]).json();
@@ -47,13 +47,12 @@ fn pr10_versions_are_ordered_as_semver_has_it() {
         place.write("own/program.toml", program("own", new, tool));
         let answer = place.haft(&["update"]);
         match said {
-            None => assert!(answer.good().stderr.contains(&format!("{old} → {new}"))),
-            Some(said) => {
-                answer.ends(7, said);
-                assert!(place.read("program.lock").contains(&format!("version = \"{old}\"")));
-                place.haft(&["update", "--yes"]).good();
-            }
+            None => drop(answer.ends(7, "`own` is not what was agreed to")),
+            Some(said) => drop(answer.ends(7, said)),
         }
+        assert!(place.read("program.lock").contains(&format!("version = \"{old}\"")));
+        let answer = place.haft(&["update", "--yes"]).good();
+        assert!(answer.stderr.contains(&format!("{old} → {new}")), "{}", answer.stderr);
         assert!(place.read("program.lock").contains(&format!("version = \"{new}\"")), "{old} {new}");
     }
 }
@@ -82,16 +81,19 @@ fn pr10_wa08_an_update_that_asks_for_more_stops() {
         now.iter().filter(|(path, _)| !path.starts_with(place.work().join("text"))).collect();
     assert!(changed.iter().all(|(path, bytes)| before.get(*path) == Some(bytes)), "{changed:?}");
     // Taken, with only a part of what is new.
-    place.haft(&["update", "--grant", "host=evil.test"]).good();
+    place.haft(&["update", "--grant", "host=evil.test"]).ends(7, "nobody is here to be asked");
+    place.haft(&["update", "--grant", "host=evil.test", "--yes"]).good();
     let text = place.read("program.toml");
     assert!(text.contains("read = [\"./docs\"]") && text.contains("hosts = [\"evil.test\"]"), "{text}");
     assert_eq!(
         asked(&place),
         serde_json::json!(["words:read=./docs", "words:read=/etc", "words:host=evil.test"])
     );
-    // Agreed to once is agreed to.
+    // What was agreed to once is no more than that; the new words are asked about all the same.
     words(&place, "text", "2.0.1", "read = [\"/etc/ssl\"]\nhosts = [\"evil.test\"]");
-    place.haft(&["update"]).good();
+    let answer = place.haft(&["update"]).ends(7, "`text` is not what was agreed to");
+    assert!(!answer.stderr.contains("[new]"), "{}", answer.stderr);
+    place.haft(&["update", "--yes"]).good();
     words(&place, "text", "3.0.0", "write = [\"/srv\"]");
     place.haft(&["update", "--yes"]).good();
     assert!(place.read("program.toml").contains("write = [\"/srv\"]"));
@@ -152,7 +154,7 @@ fn pr10_updates_are_independent() {
     place.haft(&["add", "a.wasm", "--yes"]).good();
     std::fs::remove_dir_all(place.work().join("text")).unwrap();
     place.write("a.wasm", saying("second"));
-    place.haft(&["update"]).ends(5, "`text` was not updated");
+    place.haft(&["update", "--yes"]).ends(5, "`text` was not updated");
     assert_eq!(place.haft(&["call", "a__tiny"]).good().stdout, "second\n");
     place.haft(&["update", "text"]).ends(5, "cannot look at");
     assert!(place.tools().contains(&"words__count".to_owned()));

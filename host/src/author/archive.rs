@@ -11,23 +11,11 @@ use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
 use crate::manifest::{Component, Manifest};
-use crate::package::MAX_SIZE;
+use crate::package::{MAX_SIZE, parts};
 use crate::report::{Problem, Report};
 
 /// Files of one package; what installs it takes no more.
 const MAX_FILES: usize = 10_000;
-
-/// Folders below `bin`, one in the other.
-const MAX_DEPTH: usize = 16;
-
-/// Files that belong to a package where they are there: what a model and a person read.
-const READ: &[&str] = &["SKILL.md", "README.md", "README", "README.txt", "CHANGELOG.md"];
-
-/// The same of whatever ending: `LICENSE-MIT`, `NOTICE.txt`.
-const TERMS: &[&str] = &["LICENSE", "LICENCE", "COPYING", "NOTICE"];
-
-/// The folder of programs and data that command tools bring along.
-const PROGRAMS: &str = "bin";
 
 /// When every file of a package was made, as far as it says: 1980, before which some programs know
 /// no time.
@@ -62,16 +50,11 @@ impl Package {
             let problem = Problem::new("a package needs `[program]` with its name and version");
             return Err(manifest.report(vec![problem]).into());
         };
+        check_components(folder, manifest)?;
+        check_commands(folder, manifest)?;
         let mut files = Files { folder, found: BTreeMap::new(), size: 0 };
-        files.add(Path::new("program.toml"))?;
-        files.components(manifest)?;
-        files.commands(manifest)?;
-        for name in READ.iter().map(Path::new).filter(|name| folder.join(name).is_file()) {
-            files.add(name)?;
-        }
-        files.terms()?;
-        if folder.join(PROGRAMS).is_dir() {
-            files.tree(Path::new(PROGRAMS), MAX_DEPTH)?;
+        for path in parts(folder, manifest) {
+            files.add(Path::new(&path))?;
         }
         let name = format!("{}-{}", program.name.as_str(), program.version);
         Ok(Self { name, entries: files.found.into_values().collect() })
@@ -117,68 +100,40 @@ struct Files<'a> {
     size: u64,
 }
 
+/// The components of every plugin must be in the folder.
+fn check_components(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+    let mut problems = Vec::new();
+    for plugin in &manifest.plugins {
+        let Component::File(path) = &plugin.component.value else { continue };
+        let wrong = |why: &str| {
+            let problem = Problem::new(format!("plugin `{}` cannot be packed", plugin.name.as_str()));
+            problem.at(plugin.component.span, why)
+        };
+        if !is_inside(path) {
+            problems.push(wrong("expected a file in this folder"));
+        } else if !folder.join(path).is_file() {
+            problems.push(wrong("not there").hint("build it first: `haft build`"));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems).into()) }
+}
+
+/// The programs that command tools name as `./x` must be in the folder.
+fn check_commands(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+    for tool in &manifest.tools {
+        let Some(path) = tool.command.value.first().and_then(|word| word.strip_prefix("./")) else {
+            continue;
+        };
+        if !is_inside(Path::new(path)) || !folder.join(path).is_file() {
+            let problem = Problem::new(format!("command tool `{}` cannot be packed", tool.name.as_str()));
+            let problem = problem.at(tool.command.span, "no such file in this folder");
+            return Err(manifest.report(vec![problem]).into());
+        }
+    }
+    Ok(())
+}
+
 impl Files<'_> {
-    /// The components of every plugin, which must be in the folder.
-    fn components(&mut self, manifest: &Manifest) -> anyhow::Result<()> {
-        let mut problems = Vec::new();
-        for plugin in &manifest.plugins {
-            let Component::File(path) = &plugin.component.value else { continue };
-            let wrong = |why: &str| {
-                let problem = Problem::new(format!("plugin `{}` cannot be packed", plugin.name.as_str()));
-                problem.at(plugin.component.span, why)
-            };
-            if !is_inside(path) {
-                problems.push(wrong("expected a file in this folder"));
-            } else if !self.folder.join(path).is_file() {
-                problems.push(wrong("not there").hint("build it first: `haft build`"));
-            } else {
-                self.add(path)?;
-            }
-        }
-        if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems).into()) }
-    }
-
-    /// The programs that command tools name as `./x`.
-    fn commands(&mut self, manifest: &Manifest) -> anyhow::Result<()> {
-        for tool in &manifest.tools {
-            let Some(path) = tool.command.value.first().and_then(|word| word.strip_prefix("./")) else {
-                continue;
-            };
-            if !is_inside(Path::new(path)) || !self.folder.join(path).is_file() {
-                let problem = Problem::new(format!("command tool `{}` cannot be packed", tool.name.as_str()));
-                let problem = problem.at(tool.command.span, "no such file in this folder");
-                return Err(manifest.report(vec![problem]).into());
-            }
-            self.add(Path::new(path))?;
-        }
-        Ok(())
-    }
-
-    /// What says under which terms the package may be used.
-    fn terms(&mut self) -> anyhow::Result<()> {
-        for name in names(self.folder)? {
-            if TERMS.iter().any(|term| name.starts_with(term)) && self.folder.join(&name).is_file() {
-                self.add(Path::new(&name))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn tree(&mut self, path: &Path, depth: usize) -> anyhow::Result<()> {
-        if depth == 0 {
-            anyhow::bail!("`{}` lies too deep: at most {MAX_DEPTH} folders", path.display());
-        }
-        for name in names(&self.folder.join(path))? {
-            let inner = path.join(&name);
-            if self.folder.join(&inner).symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                self.tree(&inner, depth - 1)?;
-            } else {
-                self.add(&inner)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Takes in a file; a link is none, since it would mean something else elsewhere.
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
         let file = self.folder.join(path);
@@ -211,15 +166,4 @@ fn name(path: &Path) -> Option<String> {
 
 fn is_inside(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Part::Normal(_) | Part::CurDir))
-}
-
-fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let reading = || format!("cannot read folder `{}`", folder.display());
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(reading)?.take(MAX_FILES) {
-        let name = entry.with_context(reading)?.file_name();
-        names.extend(name.into_string().ok());
-    }
-    names.sort();
-    Ok(names)
 }

@@ -4,7 +4,6 @@
 use clap::Args;
 use serde_json::json;
 
-use super::consent::Page;
 use super::given::Rights;
 use super::packages::{Arrival, Expected, Work, told, told_project, trust};
 use super::terminal::{Hinted, Terminal};
@@ -13,6 +12,7 @@ use crate::manifest::Name;
 use crate::package::signature::Trust;
 use crate::package::{Change, Digest, Kind, PackageSource, Pin, Project, ProjectError, Request, edit};
 use crate::program::missing;
+use crate::report::plain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -61,17 +61,18 @@ impl Add {
         }
     }
 
-    async fn add(&self, work: &Work, source: &str, terminal: Terminal) -> anyhow::Result<Exit> {
+    async fn add(&self, work: &Work, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
         let here = std::env::current_dir()?;
-        let source = super::given::source(source, &here, work.project.folder())?;
+        let source = super::given::source(written, &here, work.project.folder())?;
         let place = (source, work.project.folder());
         let trust = trust(self.key.as_deref())?;
         let wanted = Expected { digest: self.digest.clone(), trust: &trust };
         let arrival = work.fetch(terminal, place, wanted, self.name.clone()).await?;
         self.check(work, &arrival)?;
         let granted = self.rights.chosen(&arrival.offered, &here, work.project.folder())?;
-        let page = Page { arrival: &arrival, granted: &granted, before: None, sandbox: &work.bench.sandbox };
-        if !self.rights.agree(terminal, &page, "Install it?").await? {
+        let page = work.page(&arrival, &granted, None);
+        let rest = format!("haft inspect --full {}", shell_words::quote(&plain(written)));
+        if !self.rights.agree(terminal, &page, ("Install it?", &rest)).await? {
             return Ok(Exit::Declined);
         }
         arrival.keep()?;
@@ -110,9 +111,18 @@ impl Add {
             let source = work.source(kind, &name);
             let Some(source) = source else { continue };
             match work.project.lock.find(kind, &name) {
-                Some(pin) if pin.source == source => {
-                    if work.check(pin).is_err() && refetch(work, pin, terminal).await? {
+                Some(pin) if pin.source == source && work.check(pin).is_ok() => {}
+                Some(pin) if pin.source == source && (pin.shown.is_some() || stays(pin)) => {
+                    if refetch(work, pin, terminal).await? {
                         fetched.push(name);
+                    }
+                }
+                // An earlier haft pinned it: nobody knows what was shown to whom.
+                Some(pin) if pin.source == source => {
+                    if self.adopt(work, (kind, &name, source), terminal).await? {
+                        fetched.push(name);
+                    } else {
+                        exit = Exit::Declined;
                     }
                 }
                 None if matches!((kind, &source), (Kind::Plugin, PackageSource::Path(_))) => {}
@@ -145,8 +155,9 @@ impl Add {
         let arrival = work.fetch(terminal, place, Expected::nothing(), own).await?;
         expect_name(&arrival, kind, name)?;
         let granted = work.granted(kind, name);
-        let page = Page { arrival: &arrival, granted: &granted, before: None, sandbox: &work.bench.sandbox };
-        if !self.rights.agree(terminal, &page, "Install it with what program.toml grants?").await? {
+        let page = work.page(&arrival, &granted, None);
+        let question = ("Install it with what program.toml grants?", "haft add --full");
+        if !self.rights.agree(terminal, &page, question).await? {
             return Ok(false);
         }
         arrival.keep()?;
@@ -156,10 +167,15 @@ impl Add {
     }
 }
 
+/// Whether it is a component that is used where its author has it.
+fn stays(pin: &Pin) -> bool {
+    pin.kind == Kind::Plugin && matches!(pin.source, PackageSource::Path(_))
+}
+
 /// Fetches what a pin says, from where it says; false where it is for its author to put there.
 async fn refetch(work: &Work, pin: &Pin, terminal: Terminal) -> anyhow::Result<bool> {
     let name = pin.name.as_str();
-    if pin.kind == Kind::Plugin && matches!(pin.source, PackageSource::Path(_)) {
+    if stays(pin) {
         let why = work.check(pin).err().unwrap_or_default();
         return Err(told(
             Some(&format!("`haft update {name}` shows what it is now and asks again")),
@@ -173,6 +189,12 @@ async fn refetch(work: &Work, pin: &Pin, terminal: Terminal) -> anyhow::Result<b
     let arrival = work.fetch(terminal, place, wanted, own).await?;
     if arrival.fetched.kept != pin.kept {
         anyhow::bail!("`{name}` is fetched with another content than program.lock pins");
+    }
+    if pin.shown.as_ref().is_some_and(|shown| *shown != arrival.disclosure.noted()) {
+        return Err(told(
+            Some(&format!("`haft update {name}` shows what they say now and asks again")),
+            format_args!("the tools of `{name}` say something else than what was agreed to"),
+        ));
     }
     arrival.keep()?;
     work.bench.store.register(&crate::package::lock_path(&work.project.path))?;
@@ -263,8 +285,7 @@ fn said(work: &Work, arrival: &Arrival, was_there: bool, terminal: Terminal) {
         terminal.say(format_args!("there was no `{path}`; made one"));
     }
     terminal.say(format_args!("installed `{name}` in `{path}`"));
-    if let Some(tool) = arrival.tools.first() {
-        terminal
-            .hint(&format!("`haft call {} '{{…}}'` calls its first tool, `haft tools` lists all", tool.name));
+    if let Some(tool) = arrival.tools().next() {
+        terminal.hint(&format!("`haft call {tool} '{{…}}'` calls its first tool, `haft tools` lists all"));
     }
 }

@@ -1,27 +1,28 @@
-//! The page that somebody reads before code of a stranger's is installed: what it is, what it brings and
-//! what it asks for. Everything on it that is not haft's is neutralised; it decides nothing.
+//! The page that somebody reads before code of a stranger's is installed: what it is, what it brings,
+//! what it asks for, and what changed. Everything on it that is not haft's is neutralised; it decides
+//! nothing.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use anstyle::Style;
 
-use super::packages::{Arrival, Brought};
+use super::packages::Arrival;
+use super::shown::{Sheet, clean};
 use super::terminal::{DIM, ERROR, GOOD, HEAD, WARNING, rounded};
-use crate::grant::{Grant, Reach, Root};
+use crate::grant::{Grant, Reach, Right, Root, normalise};
 use crate::limit::Limits;
 use crate::manifest::units::{format_duration, format_size};
+use crate::package::disclosure::{Change, ItemKind};
 use crate::package::signature::Signer;
 use crate::package::{Pin, Request};
 use crate::report::plain;
 
-/// Tools that are listed; the rest is counted.
-const MAX_TOOLS: usize = 20;
+/// Characters of what a package says of itself in one place. What runs is shown whole.
+const MAX_TEXT: usize = 400;
 
-/// Characters of one line's text.
-const MAX_TEXT: usize = 100;
-
-/// Width of the column of names.
-const NAME: usize = 10;
+/// Files of a folder that are no part of the package and are named; the rest is counted.
+const MAX_NAMED: usize = 8;
 
 /// What there is to read.
 pub(super) struct Page<'a> {
@@ -32,6 +33,8 @@ pub(super) struct Page<'a> {
     pub(super) before: Option<Before<'a>>,
     /// What commands of the program may do.
     pub(super) sandbox: &'a Grant,
+    /// What relative directories start from, and what `~` means.
+    pub(super) places: (&'a Path, &'a Path),
 }
 
 /// What was agreed to before.
@@ -39,17 +42,24 @@ pub(super) struct Before<'a> {
     pub(super) pin: &'a Pin,
     /// What is asked for beyond it.
     pub(super) more: Vec<&'a Request>,
+    /// What is not as it was; `None` where nothing was noted of what was shown, so that all is shown again.
+    pub(super) changes: Option<Vec<Change>>,
 }
 
 impl Page<'_> {
-    /// The page, with colours, which the terminal leaves out where there are none.
-    pub(super) fn render(&self) -> String {
-        let mut page = String::new();
-        self.title(&mut page);
-        self.facts(&mut page);
-        self.tools(&mut page);
-        self.requests(&mut page);
-        page.trim_end().to_owned()
+    /// The page, with colours, which the terminal leaves out where there are none, for so many columns.
+    /// Long texts are cut where `rest` says what shows them whole.
+    pub(super) fn render(&self, columns: Option<usize>, rest: Option<String>) -> String {
+        let mut sheet = Sheet::new(columns, rest);
+        self.title(&mut sheet.text);
+        self.facts(&mut sheet);
+        match self.before.as_ref().and_then(|before| before.changes.as_ref()) {
+            Some(changes) => self.changes(changes, &mut sheet),
+            None => sheet.disclosure(&self.arrival.disclosure),
+        }
+        self.notes(&mut sheet);
+        self.requests(&mut sheet);
+        sheet.text.trim_end().to_owned()
     }
 
     fn title(&self, page: &mut String) {
@@ -64,9 +74,9 @@ impl Page<'_> {
             writeln!(page, "{HEAD}{}{old}{new}{HEAD:#}{}", offered.name.as_str(), what.unwrap_or_default());
     }
 
-    fn facts(&self, page: &mut String) {
+    fn facts(&self, sheet: &mut Sheet) {
         let Arrival { source, fetched, offered, .. } = self.arrival;
-        let mut fact = |name: &str, text: &str| line(page, name, Style::new(), text);
+        let mut fact = |name: &str, text: &str| sheet.line(name, Style::new(), text);
         fact("from", &plain(&source.to_string()));
         if let Some(resolved) = &fetched.resolved {
             fact("", &format!("that is {}", plain(resolved)));
@@ -77,6 +87,47 @@ impl Page<'_> {
         about.extend(offered.license.as_deref().map(|license| format!("licence {}", shortened(license))));
         if !about.is_empty() {
             fact("by", &about.join(", "));
+        }
+    }
+
+    /// What is not as it was agreed to, and how much is.
+    fn changes(&self, changes: &[Change], sheet: &mut Sheet) {
+        sheet.changes(changes);
+        if changes.is_empty() {
+            sheet.line("changes", Style::new(), "none in what there is to read");
+        }
+        let is_of = |kind| move |change: &&Change| change.kind == kind;
+        let code = changes.iter().filter(is_of(ItemKind::Component)).count();
+        if code > 0 && !changes.iter().any(|change| change.kind == ItemKind::Tool) {
+            let text = "its code is another one; what its tools say of themselves is as it was";
+            sheet.line("", WARNING, text);
+        }
+        let same = self.arrival.disclosure.items.len().saturating_sub(changes.len());
+        if same > 0 {
+            sheet.line("", DIM, &format!("as they were: {same} more of its tools and files"));
+        }
+    }
+
+    /// What is not used, and what nobody can be shown.
+    fn notes(&self, sheet: &mut Sheet) {
+        let left_out = &self.arrival.fetched.left_out;
+        if !left_out.is_empty() {
+            let named: Vec<String> = left_out.iter().take(MAX_NAMED).map(|path| clean(path)).collect();
+            let more = left_out.len().saturating_sub(named.len());
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let text = format!(
+                "{}{more}: no part of the package (`include` in its `[program]` adds files)",
+                named.join(", ")
+            );
+            sheet.line("left out", DIM, &text);
+        }
+        let Some(bundle) = &self.arrival.offered.bundle else { return };
+        if let Some(ignored) = bundle.ignored_servers() {
+            sheet.line("ignored", WARNING, &ignored);
+        }
+        if bundle.manifest.mcp_servers.iter().any(|server| server.enabled) {
+            let text = "tell of their tools when they run: what those say is not known now, and may change";
+            sheet.line("servers", WARNING, text);
         }
     }
 
@@ -92,53 +143,32 @@ impl Page<'_> {
         }
     }
 
-    fn tools(&self, page: &mut String) {
-        let tools = &self.arrival.tools;
-        let width = tools.iter().take(MAX_TOOLS).map(|tool| tool.name.chars().count()).max().unwrap_or(0);
-        for (index, Brought { name, description }) in tools.iter().take(MAX_TOOLS).enumerate() {
-            let head = if index == 0 { "tools" } else { "" };
-            let text = format!("{:width$}  {DIM}{}{DIM:#}", plain(name), shortened(description));
-            line(page, head, Style::new(), text.trim_end());
-        }
-        match tools.len().saturating_sub(MAX_TOOLS) {
-            0 if tools.is_empty() => line(page, "tools", Style::new(), "none"),
-            0 => {}
-            more => line(page, "", Style::new(), &format!("… and {more} more")),
-        }
-    }
-
-    fn requests(&self, page: &mut String) {
+    fn requests(&self, sheet: &mut Sheet) {
         let requests = &self.arrival.offered.requests;
         if requests.is_empty() {
-            line(page, "asks for", GOOD, "nothing: no files, no network, no environment");
+            sheet.line("asks for", GOOD, "nothing: no files, no network, no environment");
         }
         for (index, request) in requests.iter().enumerate() {
             let head = if index == 0 { "asks for" } else { "" };
             let (style, mark) = self.mark(request);
-            line(page, head, style, &format!("{}{mark}", self.shown(request)));
+            sheet.line(head, style, &format!("{}{mark}", self.shown(request)));
         }
         let asked: Vec<String> = requests.iter().map(ToString::to_string).collect();
         for gone in self.before.iter().flat_map(|before| &before.pin.asked).filter(|old| !asked.contains(old))
         {
-            line(page, "", DIM, &format!("no longer: {}", shortened(gone)));
+            sheet.line("", DIM, &format!("no longer: {}", clean(gone)));
         }
-        for extra in self.granted.iter().filter(|granted| !is_asked(requests, granted)) {
-            line(page, "granted", Style::new(), &format!("{} (without being asked for)", self.shown(extra)));
-        }
-        self.limits(page);
+        self.grants_of(sheet);
+        self.limits(sheet);
         if requests.iter().any(|request| matches!(request, Request::Command(..))) {
-            let rights = commands_may(self.sandbox);
-            line(
-                page,
-                "commands",
-                WARNING,
-                &format!("run as processes of yours, confined as `bash` is: {rights}"),
-            );
+            let text =
+                format!("run as processes of yours, confined as `bash` is: {}", commands_may(self.sandbox));
+            sheet.line("commands", WARNING, &text);
         }
     }
 
     /// What every call may use where nothing else is asked for.
-    fn limits(&self, page: &mut String) {
+    fn limits(&self, sheet: &mut Sheet) {
         let Limits { memory, time, result, disk } = Limits::default();
         let (memory, time) = (format_size(memory), format_duration(time));
         let (result, disk) = (format_size(result), format_size(disk));
@@ -146,7 +176,7 @@ impl Page<'_> {
             let text = format!(
                 "{memory} of memory, {time}, {result} of answer and {disk} of files for each, unless said above"
             );
-            line(page, "calls get", Style::new(), &text);
+            sheet.line("calls get", Style::new(), &text);
         }
     }
 
@@ -157,7 +187,38 @@ impl Page<'_> {
             _ => request.whose(),
         };
         let whose = whose.map(|whose| format!(" ({})", plain(whose))).unwrap_or_default();
-        format!("{} {}{whose}", request.what(), shortened(&request.detail()))
+        format!("{} {}{whose}", request.what(), clean(&request.detail()))
+    }
+
+    /// What it gets, directories by the paths that they have on this machine.
+    fn grants_of(&self, sheet: &mut Sheet) {
+        let requests = &self.arrival.offered.requests;
+        for (index, granted) in self.granted.iter().enumerate() {
+            let extra = if is_asked(requests, granted) { "" } else { " (without being asked for)" };
+            let text = match granted {
+                Request::Right(_, Right::Read(path) | Right::Write(path)) => {
+                    format!("{} {}", granted.what(), self.absolute(path))
+                }
+                _ => self.shown(granted),
+            };
+            sheet.line(if index == 0 { "granted" } else { "" }, Style::new(), &format!("{text}{extra}"));
+        }
+    }
+
+    /// The directory that is meant, and where it leads.
+    fn absolute(&self, written: &str) -> String {
+        let (folder, home) = self.places;
+        let path = match Path::new(written).strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => folder.join(written),
+        };
+        let path = normalise(&std::path::absolute(&path).unwrap_or(path));
+        let shown = clean(&path.display().to_string());
+        match path.canonicalize() {
+            Ok(real) if real != path => format!("{shown}, which is {}", clean(&real.display().to_string())),
+            Ok(_) => shown,
+            Err(_) => format!("{shown} (not there yet)"),
+        }
     }
 
     /// How a request looks, and what is to be said of it: whether it is new, and whether it is granted.
@@ -215,17 +276,15 @@ fn commands_may(grant: &Grant) -> String {
     format!("read {read}; write {write}; {network}")
 }
 
-/// A line of the page: a name in its column, then the text.
-fn line(page: &mut String, name: &str, style: Style, text: &str) {
-    // Writing to a `String` cannot fail.
-    let _ = writeln!(page, "  {DIM}{name:NAME$}{DIM:#}{style}{text}{style:#}");
-}
-
 /// A stranger's text on one line, of bounded length.
 fn shortened(text: &str) -> String {
-    let text = plain(text.trim());
+    let text = clean(text.trim());
+    let more = text.chars().count().saturating_sub(MAX_TEXT);
     match text.char_indices().nth(MAX_TEXT) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
+        Some((end, _)) => {
+            let text = text.get(..end).unwrap_or_default().trim_end();
+            format!("{text}… [{more} more characters]")
+        }
         None => text,
     }
 }

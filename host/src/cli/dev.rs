@@ -8,13 +8,14 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use super::terminal::{DIM, GOOD, Terminal};
+use super::shown::Sheet;
+use super::terminal::{DIM, Terminal};
 use super::{Common, Exit, build, call};
-use crate::author::check::gist;
 use crate::author::watch::Watch;
 use crate::author::{Interrupted, Language, Project, Talk, Workshop};
 use crate::backend::confine::Confiner;
 use crate::call::{ToolCall, ToolDef};
+use crate::package::disclosure::Disclosure;
 use crate::program::{FILE_NAME, Options, Program};
 
 mod input;
@@ -38,6 +39,8 @@ struct Session<'a> {
     workshop: Workshop,
     /// The last one that could be built and loaded.
     good: Option<Good>,
+    /// What its tools said of themselves when that was shown last.
+    shown: Disclosure,
 }
 
 struct Good {
@@ -52,7 +55,14 @@ impl Dev {
         let cancel = CancellationToken::new();
         let talk = Talk { events: terminal.work(), cancel: cancel.clone() };
         let workshop = Workshop { confiner: Confiner::open(), talk };
-        let mut session = Session { folder: &self.folder, common, terminal, workshop, good: None };
+        let mut session = Session {
+            folder: &self.folder,
+            common,
+            terminal,
+            workshop,
+            good: None,
+            shown: Disclosure::default(),
+        };
         let mut lines = input::lines();
         let leave = async {
             // Where nobody can interrupt it, it goes on until it is ended.
@@ -143,12 +153,19 @@ impl Session<'_> {
         }
     }
 
-    fn tell(&self, good: &Good) {
-        for def in good.tools() {
-            let name = good.short(&def.name);
-            let line = gist(&def.description);
-            self.terminal.say(format_args!("{GOOD}{name}{GOOD:#}{}  {DIM}{line}{DIM:#}", parameters(def)));
+    /// Tells what a model will be told: all of it at first, then what changed.
+    fn tell(&mut self, good: &Good) {
+        let now = Disclosure::of_tools(good.tools().cloned());
+        let mut sheet = Sheet::new(self.terminal.talk_columns(), None);
+        if self.shown.items.is_empty() {
+            sheet.disclosure(&now);
+        } else {
+            sheet.changes(&now.changes(&self.shown.noted(), &self.shown));
         }
+        if !sheet.text.is_empty() {
+            self.terminal.say(sheet.text.trim_end());
+        }
+        self.shown = now;
         let example = good.tools().next().map(|def| format!("{} {}", good.short(&def.name), example(def)));
         let call = example.map(|call| format!("type a call, such as `{call}`; ")).unwrap_or_default();
         self.terminal.say(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));
@@ -206,12 +223,6 @@ impl Good {
         }
         Ok(ToolCall { id: "dev".into(), tool, arguments: Value::Object(arguments) })
     }
-}
-
-/// `(text, limit?)`.
-fn parameters(def: &ToolDef) -> String {
-    let all = properties(def).map(|(name, required)| format!("{name}{}", if required { "" } else { "?" }));
-    format!("({})", all.collect::<Vec<_>>().join(", "))
 }
 
 /// What it takes at least: `text=…`.

@@ -8,6 +8,7 @@ use super::packages::{Work, told_project};
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::package::{Change, Project, ProjectError, edit};
+use crate::report::plain;
 
 #[derive(Debug, Args)]
 pub(super) struct Enable {
@@ -57,8 +58,27 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
     for name in names {
         let already = if is_on(&work.project, name) == on { " already" } else { "" };
         terminal.say(format_args!("`{name}` is {state}{already}"));
+        if on {
+            unknown(&work, name, terminal);
+        }
     }
     Ok(Exit::Success)
+}
+
+/// Tells of an entry that goes to work now, and is not what somebody agreed to or may not be.
+fn unknown(work: &Work, name: &str, terminal: Terminal) {
+    let pins = work.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
+    for pin in pins {
+        let why = match work.check(pin) {
+            Err(why) => format!("is not what was agreed to: {}", plain(&why)),
+            Ok(()) if pin.shown.is_none() => {
+                "was pinned by an earlier haft, which did not note what it showed".to_owned()
+            }
+            Ok(()) => continue,
+        };
+        terminal.warning(&format!("`{name}` {why}"));
+        terminal.hint(&format!("`haft update {name}` shows what it is now and asks"));
+    }
 }
 
 pub(super) fn is_on(project: &Project, name: &str) -> bool {

@@ -24,6 +24,9 @@ pub(super) struct Rights {
     /// Grant nothing of what is asked for
     #[arg(long)]
     pub(super) no_grant: bool,
+    /// Show texts, scripts and changes whole, however long they are
+    #[arg(long)]
+    pub(super) full: bool,
 }
 
 /// Something that is granted by hand.
@@ -79,14 +82,14 @@ impl Rights {
         Ok(of_the_whole(chosen))
     }
 
-    /// Whether somebody agrees, who is shown the page for it.
+    /// Whether somebody agrees, who is shown the page for it; `rest` is what shows all of it.
     pub(super) async fn agree(
         &self,
         terminal: Terminal,
         page: &Page<'_>,
-        question: &str,
+        (question, rest): (&str, &str),
     ) -> anyhow::Result<bool> {
-        terminal.say(page.render());
+        terminal.say(page.render(terminal.talk_columns(), (!self.full).then(|| rest.to_owned())));
         if self.yes {
             return Ok(true);
         }

@@ -16,10 +16,11 @@ use super::packages::{Expected, Work, trust};
 use super::terminal::{Hinted, Terminal, rounded};
 use super::{Common, Exit};
 use crate::limit::Limits;
+use crate::package::disclosure::{Disclosure, ItemKind};
 use crate::package::signature::Verdict;
 use crate::package::{Content, Digest, Fetched, Kind, Offered, PackageSource, Pin, Request};
 use crate::program::{builtin, builtin_names};
-use crate::report::nearest;
+use crate::report::{nearest, plain};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -37,6 +38,9 @@ pub(super) struct Inspect {
     /// Run nothing, not even to list the tools
     #[arg(long)]
     only_look: bool,
+    /// Show texts and scripts whole, however long they are
+    #[arg(long)]
+    full: bool,
     /// The public key that must have signed it: itself or its file (cosign or minisign)
     #[arg(long, value_name = "FILE|KEY")]
     key: Option<String>,
@@ -56,8 +60,10 @@ struct Found {
     /// What it is granted; `None` where it is not installed.
     granted: Option<Vec<String>>,
     components: Vec<Component>,
-    /// Tools that are no component's.
-    others: Vec<String>,
+    /// Tools that are no component's, and the files of a package.
+    others: Disclosure,
+    /// What of it is not used.
+    ignored: Option<String>,
     problems: Vec<String>,
     /// What only programs read.
     data: Value,
@@ -81,7 +87,8 @@ impl Inspect {
         if terminal.json {
             terminal.json(&found.json())?;
         } else {
-            terminal.data(&page::render(&found))?;
+            let rest = format!("haft inspect --full {}", shell_words::quote(&plain(&self.what)));
+            terminal.data(&page::render(&found, terminal.data_columns(), (!self.full).then_some(rest)))?;
         }
         let is_sound = found.problems.is_empty() && found.components.iter().all(Component::is_sound);
         Ok(if is_sound { Exit::Success } else { Exit::Program })
@@ -127,6 +134,7 @@ impl Inspect {
     async fn builtin(&self, work: &Work, name: &str, bytes: &'static [u8]) -> anyhow::Result<Found> {
         let subject = Subject {
             name: None,
+            declared: None,
             title: name.to_owned(),
             bytes: Bytes::Embedded(bytes),
             limits: Limits::default(),
@@ -185,7 +193,8 @@ impl Inspect {
             Err(error) => {
                 if let Content::Component(file) = &fetched.content {
                     let (title, bytes) = (stem, Bytes::File(file.clone()));
-                    let subject = Subject { name: None, title, bytes, limits: Limits::default() };
+                    let subject =
+                        Subject { name: None, declared: None, title, bytes, limits: Limits::default() };
                     found
                         .components
                         .push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
@@ -209,12 +218,18 @@ impl Inspect {
         }
         found.facts.extend(offered.license.clone().map(|license| ("licence", license)));
         if let Some(bundle) = &offered.bundle {
-            let brought = super::packages::commands(bundle);
-            found.others.extend(brought.map(|tool| format!("{}  {}", tool.name, tool.description)));
+            let commands: Vec<_> = super::packages::commands(bundle).collect();
+            found.others = Disclosure::of(&offered, &commands)?;
+            found.ignored = bundle.ignored_servers();
         }
+        let declared = |name: &str| {
+            let plugins = offered.bundle.iter().flat_map(|bundle| &bundle.manifest.plugins);
+            plugins.into_iter().find(|declared| declared.name.as_str() == name).cloned()
+        };
         for plugin in offered.plugins {
             let subject = Subject {
                 name: Some(plugin.name.clone()),
+                declared: declared(&plugin.name),
                 title: plugin.name,
                 bytes: Bytes::File(plugin.file),
                 limits: plugin.limits,
@@ -236,7 +251,8 @@ impl Found {
             asked: None,
             granted: None,
             components: Vec::new(),
-            others: Vec::new(),
+            others: Disclosure::default(),
+            ignored: None,
             problems: Vec::new(),
             data: Value::Null,
         }
@@ -286,7 +302,14 @@ impl Found {
             "asked": self.asked,
             "granted": self.granted,
             "components": self.components.iter().map(Component::json).collect::<Vec<_>>(),
-            "commands": self.others,
+            "commands": self.others.items.iter().filter(|item| item.kind == ItemKind::Tool).map(|item| json!({
+                "name": item.name, "definition": item.text,
+            })).collect::<Vec<_>>(),
+            "files": self.others.items.iter().filter(|item| item.kind != ItemKind::Tool).map(|item| json!({
+                "path": item.name, "digest": item.digest.to_string(), "bytes": item.size,
+                "lines": item.text.as_ref().map(|_| item.lines()), "executable": item.executable,
+            })).collect::<Vec<_>>(),
+            "ignored": self.ignored,
             "problems": self.problems,
         });
         if let (Some(all), Value::Object(data)) = (all.as_object_mut(), &self.data) {

@@ -96,7 +96,7 @@ impl Row {
     async fn fill(&mut self, work: &Work, offered: &Offered) {
         self.description.clone_from(&offered.description);
         match work.tools(offered).await {
-            Ok(tools) => self.tools = tools.into_iter().map(|tool| tool.name).collect(),
+            Ok(tools) => self.tools = tools.into_iter().map(|tool| tool.def.name).collect(),
             Err(error) => self.problem = Some(format!("{error:#}")),
         }
         let Some(bundle) = &offered.bundle else { return };

@@ -29,6 +29,7 @@ mod run;
 mod schema;
 mod serve;
 mod sessions;
+mod shown;
 mod talk;
 mod terminal;
 mod tools;

@@ -7,10 +7,13 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::Common;
+use super::consent::{Before, Page};
 use super::terminal::{Hinted, Terminal};
+use crate::call::ToolDef;
 use crate::limit::Limits;
 use crate::manifest::Name;
-use crate::native::command;
+use crate::native::command::{self, CommandSpec};
+use crate::package::disclosure::{Disclosure, Item, ItemKind, Told};
 use crate::package::oci::{Access, CredentialFiles};
 use crate::package::signature::{PublicKey, Trust};
 use crate::package::{
@@ -18,7 +21,7 @@ use crate::package::{
     ProjectError, Request, StoreError, fetch,
 };
 use crate::plugin::{Plugin, Source};
-use crate::program::{Bench, FILE_NAME};
+use crate::program::{Bench, FILE_NAME, command_spec, described};
 use crate::tool::exposed_name;
 
 /// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
@@ -60,21 +63,14 @@ pub(super) fn trust(key: Option<&str>) -> anyhow::Result<Trust> {
     key.map_or(Ok(Trust::Nobody), given)
 }
 
-/// A tool that something brings.
-pub(super) struct Brought {
-    /// As the model will see it.
-    pub(super) name: String,
-    /// The first line of what it does.
-    pub(super) description: String,
-}
-
 /// Something that was fetched and looked at. Dropping it leaves nothing.
 pub(super) struct Arrival {
     pub(super) installing: Installing,
     pub(super) source: PackageSource,
     pub(super) fetched: Fetched,
     pub(super) offered: Offered,
-    pub(super) tools: Vec<Brought>,
+    /// All that there is to agree to.
+    pub(super) disclosure: Disclosure,
 }
 
 impl Work {
@@ -99,8 +95,8 @@ impl Work {
         let fetched = self.bring(terminal, installing.directory(), (&source, base), wanted).await?;
         let offered = Offered::new(&fetched.content, &fetched.kept, name, &stem(&source))
             .map_err(|error| told(error.hint(), error))?;
-        let tools = self.tools(&offered).await?;
-        Ok(Arrival { installing, source, fetched, offered, tools })
+        let disclosure = Disclosure::of(&offered, &self.tools(&offered).await?)?;
+        Ok(Arrival { installing, source, fetched, offered, disclosure })
     }
 
     /// Fetches `source` to `directory` and looks at nothing.
@@ -128,10 +124,10 @@ impl Work {
     }
 
     /// The tools of what is offered, by running its components with no rights.
-    pub(super) async fn tools(&self, offered: &Offered) -> anyhow::Result<Vec<Brought>> {
+    pub(super) async fn tools(&self, offered: &Offered) -> anyhow::Result<Vec<Told>> {
         let mut tools = Vec::new();
         for plugin in &offered.plugins {
-            tools.extend(self.tools_of(plugin).await?);
+            tools.extend(named(offered, &plugin.name, &self.tools_of(plugin).await?));
         }
         if let Some(bundle) = &offered.bundle {
             tools.extend(commands(bundle));
@@ -139,7 +135,7 @@ impl Work {
         Ok(tools)
     }
 
-    async fn tools_of(&self, offered: &OfferedPlugin) -> anyhow::Result<Vec<Brought>> {
+    async fn tools_of(&self, offered: &OfferedPlugin) -> anyhow::Result<Vec<ToolDef>> {
         let source = Source::Pinned(offered.file.clone(), offered.digest.hex().to_owned());
         let usual = Limits::default();
         let limits = Limits {
@@ -149,11 +145,46 @@ impl Work {
         };
         let plugin = Plugin::load(self.bench.engine()?, &offered.name, source, &limits).await;
         let plugin = plugin.with_context(|| format!("`{}` cannot be loaded", offered.name))?;
-        let brought = plugin.tools().iter().map(|def| Brought {
-            name: exposed_name(&[&offered.name, &def.name]),
-            description: first_line(&def.description),
-        });
-        Ok(brought.collect())
+        Ok(plugin.tools().to_vec())
+    }
+
+    /// What somebody was shown when `pin` was made, as far as it is still to be had on this machine.
+    pub(super) async fn previous(&self, pin: &Pin) -> Disclosure {
+        let kept = async {
+            self.check(pin).map_err(anyhow::Error::msg)?;
+            let offered = self.installed(pin)?;
+            let tools = self.tools(&offered).await?;
+            Ok::<_, anyhow::Error>(Disclosure::of(&offered, &tools)?)
+        };
+        match kept.await {
+            Ok(disclosure) => disclosure,
+            Err(error) => {
+                tracing::debug!(%error, "what was agreed to is not to be had as a whole");
+                self.remembered(pin).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The tools of a component that is not there any more, as they were listed once.
+    fn remembered(&self, pin: &Pin) -> Option<Disclosure> {
+        if pin.kind != Kind::Plugin {
+            return None;
+        }
+        let engine = self.bench.engine().ok()?;
+        let defs = Plugin::remembered(engine, pin.kept.hex())?;
+        let name = pin.name.as_str();
+        Some(Disclosure::of_tools(defs.into_iter().map(|def| exposed(name, def))))
+    }
+
+    /// What somebody reads before agreeing to `arrival` with these rights.
+    pub(super) fn page<'a>(
+        &'a self,
+        arrival: &'a Arrival,
+        granted: &'a [Request],
+        before: Option<Before<'a>>,
+    ) -> Page<'a> {
+        let places = (self.project.folder(), self.bench.places.home.as_path());
+        Page { arrival, granted, before, sandbox: &self.bench.sandbox, places }
     }
 
     /// What is installed for a pin, if it is there and whole enough to be understood.
@@ -283,7 +314,14 @@ impl Arrival {
             signer: self.fetched.verdict.signer().cloned(),
             asked: self.offered.requests.iter().map(ToString::to_string).collect(),
             granted: granted.iter().map(ToString::to_string).collect(),
+            shown: Some(self.disclosure.noted()),
         }
+    }
+
+    /// The names of its tools.
+    pub(super) fn tools(&self) -> impl Iterator<Item = &str> {
+        let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
+        self.disclosure.items.iter().filter(is_tool).map(|item| item.name.as_str())
     }
 
     /// Puts it into the store. A component of this machine stays where it is.
@@ -305,24 +343,40 @@ impl Arrival {
             "kept": pin.kept.to_string(),
             "signer": pin.signer.map(|signer| signer.to_string()),
             "contracts": pin.contracts,
-            "tools": self.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
+            "tools": self.tools().collect::<Vec<_>>(),
             "asked": pin.asked,
             "granted": pin.granted,
         })
     }
 }
 
-/// The commands of a package as tools.
-pub(super) fn commands(bundle: &Bundle) -> impl Iterator<Item = Brought> {
-    let program = bundle.program.name.as_str();
-    bundle.manifest.tools.iter().map(move |tool| Brought {
-        name: command::exposed_name(program, tool.name.as_str()),
-        description: first_line(&tool.description),
-    })
+/// The tools of a plugin as a model is told of them: under their exposed names, with the descriptions that
+/// the package's program.toml puts in the place of their own.
+fn named(offered: &Offered, plugin: &str, defs: &[ToolDef]) -> Vec<Told> {
+    let plugins = offered.bundle.iter().flat_map(|bundle| &bundle.manifest.plugins);
+    let declared = plugins.into_iter().find(|declared| declared.name.as_str() == plugin);
+    let told = |def| Told { def: exposed(plugin, described(declared, def)), runs: Vec::new() };
+    defs.iter().map(told).collect()
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim().to_owned()
+fn exposed(plugin: &str, def: ToolDef) -> ToolDef {
+    ToolDef { name: exposed_name(&[plugin, &def.name]), ..def }
+}
+
+/// The commands of a package as tools, with what they run. What is on this machine's PATH is no part of
+/// what somebody agrees to.
+pub(super) fn commands(bundle: &Bundle) -> impl Iterator<Item = Told> {
+    let program = bundle.program.name.as_str();
+    bundle.manifest.tools.iter().map(move |tool| {
+        let spec = command_spec(&bundle.manifest, program, tool);
+        let spec = CommandSpec { required: Vec::new(), optional: Vec::new(), ..spec };
+        let def = command::definition(&spec);
+        let mut runs = vec![format!("runs: {}", shell_words::join(&spec.command))];
+        let flags =
+            tool.arguments.iter().filter_map(|argument| Some((&argument.name, argument.flag.as_ref()?)));
+        runs.extend(flags.map(|(name, flag)| format!("with {flag} before `{name}`")));
+        Told { def, runs }
+    })
 }
 
 /// What a component is called that does not say, after where it comes from.

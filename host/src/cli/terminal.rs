@@ -3,6 +3,7 @@
 //! print a secret, whatever it is asked to print.
 
 mod ask;
+mod columns;
 mod markdown;
 mod person;
 mod progress;

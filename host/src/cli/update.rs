@@ -1,22 +1,26 @@
-//! `haft update`: fetches anew what is installed. Stops and shows the difference where more is asked for
-//! than was agreed to, where somebody else signed it, or where it is older.
+//! `haft update`: fetches anew what is installed. Whatever changed of what somebody agreed to is shown and
+//! asked about; nothing else than the same is taken without a word.
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::add::expect_name;
-use super::consent::{Before, Page};
+use super::consent::Before;
 use super::given::Rights;
 use super::packages::{Arrival, Expected, Work, told_project, trust};
 use super::terminal::Terminal;
 use super::{Common, Exit};
+use crate::package::disclosure::Change;
 use crate::package::signature::Trust;
-use crate::package::{Change, Kind, PackageSource, Pin, Project, ProjectError, Request, edit, more};
+use crate::package::{
+    Change as Written, Kind, PackageSource, Pin, Project, ProjectError, Request, edit, more,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What is granted stays what it is. Where the new one asks for more, it is shown and asked about; `--yes` grants
-it, `--grant RIGHT` takes the update and grants no more than that besides, `--no-grant` nothing.")]
+Everything that changed is shown and asked about: scripts, SKILL.md, what the tools say of themselves. `--yes`
+agrees. What is granted stays what it is. Where the new one asks for more, that is granted with it; `--grant RIGHT`
+grants no more than that besides, `--no-grant` nothing.")]
 pub(super) struct Update {
     /// What to update; everything without one
     #[arg(value_name = "NAME")]
@@ -32,7 +36,7 @@ pub(super) struct Update {
 enum Outcome {
     Same,
     Updated(Value),
-    Declined,
+    Declined(String),
 }
 
 impl Update {
@@ -47,12 +51,15 @@ impl Update {
 
     async fn work(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Exit> {
         let entries = self.entries(work)?;
-        let (mut updated, mut exit) = (Vec::new(), Exit::Success);
+        let (mut updated, mut declined, mut exit) = (Vec::new(), Vec::new(), Exit::Success);
         for (kind, name) in entries {
             match self.update(work, kind, &name, terminal).await {
                 Ok(Outcome::Same) => terminal.say(format_args!("`{name}` is up to date")),
                 Ok(Outcome::Updated(described)) => updated.push(described),
-                Ok(Outcome::Declined) => exit = Exit::Declined,
+                Ok(Outcome::Declined(name)) => {
+                    declined.push(name);
+                    exit = Exit::Declined;
+                }
                 Err(error) if self.names.len() == 1 => return Err(error),
                 // One that cannot be had does not keep the others from being updated.
                 Err(error) => {
@@ -62,7 +69,7 @@ impl Update {
             }
         }
         if terminal.json {
-            terminal.json(&json!({ "updated": updated }))?;
+            terminal.json(&json!({ "updated": updated, "declined": declined }))?;
         }
         Ok(exit)
     }
@@ -91,30 +98,35 @@ impl Update {
         let wanted = Expected { digest: None, trust: &trust };
         let arrival = work.fetch(terminal, (source, work.project.folder()), wanted, own).await?;
         expect_name(&arrival, kind, name)?;
-        let is_same = |old: &Pin| old.kept == arrival.fetched.kept && old.source == arrival.source;
-        let is_same = |old: &Pin| is_same(old) && old.signer.as_ref() == arrival.fetched.verdict.signer();
-        if old.is_some_and(is_same) && work.check(&arrival.pin(&[])).is_ok() {
+        let shown = arrival.disclosure.noted();
+        let is_same = old.is_some_and(|old| is_same(old, &arrival) && old.shown.as_ref() == Some(&shown));
+        if is_same && work.check(&arrival.pin(&[])).is_ok() {
             return Ok(Outcome::Same);
         }
         work.check_clashes(&arrival.offered)?;
         let agreed = old.map(|pin| pin.asked.clone()).unwrap_or_default();
         let more = more(&agreed, &arrival.offered.requests);
         let new = self.new_grants(&arrival, &more, work)?;
+        let changes = changes(work, old, &arrival).await;
         let stops = stops(old, &arrival, !more.is_empty());
         let granted: Vec<_> = work.granted(kind, name).into_iter().chain(new.iter().cloned()).collect();
         if let Some(why) = &stops {
-            let before = old.map(|pin| Before { pin, more });
-            let page = Page { arrival: &arrival, granted: &granted, before, sandbox: &work.bench.sandbox };
+            let before = old.map(|pin| Before { pin, more, changes: changes.clone() });
+            let page = work.page(&arrival, &granted, before);
             terminal.warning(&format!("`{name}` {why}"));
-            let rights = Rights { yes: self.agrees(), ..self.rights.clone() };
-            if !rights.agree(terminal, &page, "Update it?").await? {
-                return Ok(Outcome::Declined);
+            let question = ("Update it?", format!("haft update --full {name}"));
+            if !self.rights.agree(terminal, &page, (question.0, &question.1)).await? {
+                return Ok(Outcome::Declined(name.to_owned()));
             }
         }
         arrival.keep()?;
         write(work, &arrival, &new, &granted)?;
         terminal.say(format_args!("updated `{name}`{}", versions(old, &arrival)));
-        Ok(Outcome::Updated(arrival.described(&granted)))
+        let mut described = arrival.described(&granted);
+        if let (Some(described), Some(changes)) = (described.as_object_mut(), changes) {
+            described.insert("changes".to_owned(), changes.iter().map(as_data).collect());
+        }
+        Ok(Outcome::Updated(described))
     }
 
     /// Whoever signed it before has to have signed it again, unless somebody names another key.
@@ -123,11 +135,6 @@ impl Update {
             Some(signer) if self.key.is_none() => Ok(Trust::Pinned(signer)),
             _ => trust(self.key.as_deref()),
         }
-    }
-
-    /// Whoever says what the update gets has agreed to it.
-    fn agrees(&self) -> bool {
-        self.rights.yes || !self.rights.grant.is_empty() || self.rights.no_grant
     }
 
     /// What is granted besides what was: of what is new, all of it or what the command line says.
@@ -139,6 +146,26 @@ impl Update {
         }
         self.rights.chosen(&offered, &here, work.project.folder())
     }
+}
+
+/// Whether it is what is installed, from where and by whom that is.
+fn is_same(old: &Pin, arrival: &Arrival) -> bool {
+    let fetched = &arrival.fetched;
+    old.kept == fetched.kept
+        && old.source == arrival.source
+        && old.signer.as_ref() == fetched.verdict.signer()
+}
+
+/// What is not as it was agreed to; `None` where nobody noted what that was.
+async fn changes(work: &Work, old: Option<&Pin>, arrival: &Arrival) -> Option<Vec<Change>> {
+    let pin = old?;
+    let noted = pin.shown.as_ref()?;
+    Some(arrival.disclosure.changes(noted, &work.previous(pin).await))
+}
+
+fn as_data(change: &Change) -> Value {
+    let lines: Vec<String> = change.lines.iter().map(ToString::to_string).collect();
+    json!({ "name": change.name, "what": change.what, "difference": lines })
 }
 
 /// Why somebody has to be asked.
@@ -157,6 +184,12 @@ fn stops(old: Option<&Pin>, arrival: &Arrival, asks_more: bool) -> Option<String
         Some(format!("is older: {}, and {} is installed", shown(now), shown(before)))
     } else if !is_here && before.is_some() && before == now && old.kept != arrival.fetched.kept {
         Some(format!("is still called {}, and has another content", shown(now)))
+    } else if old.shown.is_none() {
+        Some("was pinned by an earlier haft, which did not note what it showed".to_owned())
+    } else if old.kept != arrival.fetched.kept {
+        Some("is not what was agreed to".to_owned())
+    } else if old.shown != Some(arrival.disclosure.noted()) {
+        Some("says something else of its tools than what was agreed to".to_owned())
     } else {
         None
     }
@@ -187,7 +220,7 @@ fn write(work: &Work, arrival: &Arrival, new: &[Request], granted: &[Request]) -
             .map_err(|error| ProjectError::Edit { path: path(), error })?;
         let mut lock = project.lock.clone();
         lock.put(arrival.pin(granted));
-        Ok(Change { text, lock })
+        Ok(Written { text, lock })
     });
     done.map_err(told_project)
 }

@@ -173,6 +173,8 @@ pub(super) static PROGRAM: Table = Table {
         Key::new("authors", TEXTS, "who wrote it"),
         Key::new("author", Kind::Text, "the same as `authors` with one entry"),
         Key::new("license", Kind::Text, "an SPDX expression such as `MIT`").also(&["licence"]),
+        Key::new("include", PATHS, "files and folders that belong to the package besides those it names")
+            .also(&["files", "exclude"]),
     ],
 };
 

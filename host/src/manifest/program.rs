@@ -19,6 +19,9 @@ pub struct Program {
     pub authors: Vec<String>,
     /// An SPDX expression, as written.
     pub license: Option<String>,
+    /// Files and folders, relative to the program's folder, that belong to the package besides those
+    /// that other keys name.
+    pub include: Vec<String>,
 }
 
 /// `[host_requirements]`: bare names of programs, to be looked up on PATH and never run.
@@ -39,7 +42,8 @@ impl Program {
         let mut authors = section.list("authors", Entry::text);
         authors.extend(section.get("author", Entry::text));
         let license = section.get("license", Entry::text);
-        Some(Self { name: name?, version: version?, description, authors, license })
+        let include = section.list("include", |entry| entry.parse_with(parse_inside));
+        Some(Self { name: name?, version: version?, description, authors, license, include })
     }
 }
 
@@ -58,6 +62,15 @@ pub(super) fn read_required_tools(root: &Section<'_>) -> Vec<Located<String>> {
     root.get("requires_tools", |entry| entry.section(&REQUIRES_TOOLS))
         .map(|section| section.list("names", |entry| entry.located(Entry::text)))
         .unwrap_or_default()
+}
+
+/// A path below the program's folder, its parts joined by `/`.
+fn parse_inside(text: &str) -> Result<String, &'static str> {
+    let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if text.starts_with(['/', '~']) || parts.is_empty() || parts.contains(&"..") {
+        return Err("expected a file or folder below the program's folder, such as `templates`");
+    }
+    Ok(parts.join("/"))
 }
 
 fn parse_version(text: &str) -> Result<semver::Version, &'static str> {

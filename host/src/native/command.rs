@@ -87,20 +87,24 @@ pub fn exposed_name(program: &str, tool: &str) -> String {
     crate::tool::exposed_name(&["program", program, tool])
 }
 
+/// What a model is told of a command.
+pub fn definition(spec: &CommandSpec) -> ToolDef {
+    ToolDef {
+        name: exposed_name(&spec.program, &spec.tool),
+        description: description(spec),
+        parameters: arguments::schema(&spec.arguments, spec.extra_args),
+        // Nothing is known of the program, so the worst is said.
+        hints: Hints { destructive: true, open_world: true, ..Hints::default() },
+        output: None,
+    }
+}
+
 impl CommandTool {
     /// Makes the tool. Whether its binary is there is looked up by every call.
     pub fn new(confiner: Confiner, spec: CommandSpec) -> Result<Self, CommandError> {
         let binary = Binary::of(&spec)?;
         arguments::check_names(&spec.arguments)?;
-        let def = ToolDef {
-            name: exposed_name(&spec.program, &spec.tool),
-            description: description(&spec),
-            parameters: arguments::schema(&spec.arguments, spec.extra_args),
-            // Nothing is known of the program, so the worst is said.
-            hints: Hints { destructive: true, open_world: true, ..Hints::default() },
-            output: None,
-        };
-        Ok(Self { def, spec, confiner, binary })
+        Ok(Self { def: definition(&spec), spec, confiner, binary })
     }
 
     /// What one call may use; its time is that of the command and of stopping it.

@@ -1,6 +1,7 @@
 //! What was fetched, understood: a package's own program.toml held to the rules for packages, or what a
 //! component says of itself. Runs nothing of it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component as Part, Path, PathBuf};
 
@@ -29,6 +30,8 @@ pub struct Bundle {
     pub program: manifest::Program,
     /// What it tells the model.
     pub skill: Option<Skill>,
+    /// Keys of its SKILL.md that name MCP servers, which haft does not read.
+    server_keys: Vec<String>,
 }
 
 /// Something that can be installed.
@@ -155,8 +158,11 @@ impl Bundle {
             Some(_) => Some(listing.bytes(folder, skill::FILE, skill::MAX_FILE)?),
             None => None,
         };
-        let skill = skill.map(|bytes| Skill::parse(&String::from_utf8_lossy(&bytes), program.name.as_str()));
-        let bundle = Self { folder: folder.to_owned(), listing, manifest, program, skill };
+        let text = skill.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let skill = text.as_deref().map(|text| Skill::parse(text, program.name.as_str()));
+        let server_keys = text.as_deref().map(skill::server_keys).unwrap_or_default();
+        let folder = folder.to_owned();
+        let bundle = Self { folder, listing, manifest, program, skill, server_keys };
         bundle.check()?;
         Ok(bundle)
     }
@@ -172,12 +178,32 @@ impl Bundle {
 
     /// Whether it starts programs that it brings along: then every file of it counts.
     pub fn runs_its_own(&self) -> bool {
+        self.words().any(|word| word.starts_with("./"))
+    }
+
+    /// What of its SKILL.md is not used that somebody might count on; nothing mostly.
+    pub fn ignored_servers(&self) -> Option<String> {
+        let keys: Vec<String> =
+            self.server_keys.iter().map(|key| format!("`{}`", crate::report::plain(key))).collect();
+        let text =
+            format!("{} in its `SKILL.md`: haft starts no MCP servers that are named there", keys.join(", "));
+        (!keys.is_empty()).then_some(text)
+    }
+
+    /// The paths that its command lines name, as the listing has them.
+    pub(super) fn named(&self) -> BTreeSet<&str> {
+        let bare = |word: &'_ str| self.listing.paths().find(|path| *path == word.trim_start_matches("./"));
+        self.words().filter_map(|word| bare(word)).collect()
+    }
+
+    /// The words of its command lines.
+    fn words(&self) -> impl Iterator<Item = &String> {
         let commands = self.manifest.tools.iter().map(|tool| &tool.command.value);
         let servers = self.manifest.mcp_servers.iter().filter_map(|server| match &server.transport {
             manifest::Transport::Stdio { command, .. } => Some(&command.value),
             manifest::Transport::Http { .. } => None,
         });
-        commands.chain(servers).flatten().any(|word| word.starts_with("./"))
+        commands.chain(servers).flatten()
     }
 
     /// What it asks for.

@@ -53,6 +53,8 @@ pub struct Fetched {
     pub resolved: Option<String>,
     /// Who signed it, as far as that could be checked.
     pub verdict: Verdict,
+    /// Files that lie in the folder and are no part of the package.
+    pub left_out: Vec<String>,
 }
 
 /// What a package is.
@@ -235,12 +237,12 @@ impl Raw {
             if !self.path.join(archive::MANIFEST).is_file() {
                 return Err(FetchError::NoManifest(self.path));
             }
-            folder::copy(&self.path, &tree)?;
+            let left_out = folder::copy(&self.path, &tree)?;
             let (listing, size) = Listing::of(&tree)?;
             let kept = listing.digest();
             check(&kept)?;
             let content = Content::Tree(tree, listing);
-            return Ok(Fetched { content, digest: kept.clone(), kept, size, resolved, verdict });
+            return Ok(Fetched { content, digest: kept.clone(), kept, size, resolved, verdict, left_out });
         }
         let failed = |source| FetchError::Io { action: "read", path: self.path.clone(), source };
         let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
@@ -249,13 +251,14 @@ impl Raw {
             None => Err(FetchError::Form(crate::report::plain(bare(source)))),
             Some(Form::Component) => {
                 let (content, kept) = (Content::Component(self.path), digest.clone());
-                Ok(Fetched { content, digest, kept, size, resolved, verdict })
+                Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
             }
             Some(form) => {
                 let top = archive::unpack(&self.path, form, &tree)?;
                 let (listing, size) = Listing::of(&top)?;
                 let kept = listing.digest();
-                Ok(Fetched { content: Content::Tree(top, listing), digest, kept, size, resolved, verdict })
+                let content = Content::Tree(top, listing);
+                Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
             }
         }
     }

@@ -1,53 +1,67 @@
-//! Copies a package's folder: regular files alone, and not what work on it leaves behind. Refuses
+//! Copies a package's folder: the regular files that belong to it ([`parts`]) and nothing else. Refuses
 //! every link rather than judging where it leads.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use super::MAX_SIZE;
+use super::archive::MANIFEST;
 use super::inventory::{Inventory, Unfit};
 use super::listing::{TreeError, io_error, joined, open, refuse_special};
+use super::parts::{is_left_out, parts};
+use crate::manifest::Manifest;
 
-/// Folders that are no part of what is handed out: histories, and what tools can make again.
-const LEFT_OUT: &[&str] = &[".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules", "target"];
-
-/// The file that haft keeps beside a program.toml of its own.
-const LOCK: &str = "program.lock";
-
-/// Copies the folder `from` to `to`, which is made. Returns how many bytes there were.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<u64, TreeError> {
+/// Copies what belongs to the package in the folder `from` to `to`, which is made. Returns the paths of the
+/// files that do not, without histories and what tools can make again.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
+    let (mut seen, mut files) = (Inventory::default(), BTreeSet::new());
+    list(from, "", &mut seen, &mut files)?;
+    // One that cannot be understood is told as such where it is read again.
+    let wanted = match Manifest::load(&from.join(MANIFEST)) {
+        Ok(manifest) => parts(from, &manifest),
+        Err(_) => BTreeSet::from([MANIFEST.to_owned()]),
+    };
+    fs::create_dir(to).map_err(io_error("create folder", to))?;
     let mut inventory = Inventory::default();
-    copy_folder(from, to, "", &mut inventory)?;
-    Ok(inventory.size())
+    for path in &wanted {
+        let target = to.join(path);
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder).map_err(io_error("create folder", folder))?;
+        }
+        copy_listed(&from.join(path), &target, path, &mut inventory)?;
+    }
+    Ok(files.into_iter().filter(|path| !wanted.contains(path)).collect())
 }
 
-fn copy_folder(from: &Path, to: &Path, inside: &str, inventory: &mut Inventory) -> Result<(), TreeError> {
-    fs::create_dir(to).map_err(io_error("create folder", to))?;
-    for entry in fs::read_dir(from).map_err(io_error("list", from))? {
-        let entry = entry.map_err(io_error("list", from))?;
-        let (name, full) = (entry.file_name(), entry.path());
+/// Every file of a folder: what no package may have is refused, whether or not it would be a part of it.
+fn list(
+    folder: &Path,
+    inside: &str,
+    inventory: &mut Inventory,
+    files: &mut BTreeSet<String>,
+) -> Result<(), TreeError> {
+    for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
+        let entry = entry.map_err(io_error("list", folder))?;
+        let full = entry.path();
         let kind = entry.file_type().map_err(io_error("look at", &full))?;
-        if is_left_out(&name, kind.is_dir(), inside) {
+        if is_left_out(&entry.file_name().to_string_lossy(), kind.is_dir(), inside) {
             continue;
         }
-        let path = joined(inside, &name)?;
+        let path = joined(inside, &entry.file_name())?;
         if kind.is_dir() {
             inventory.folder(&path)?;
-            copy_folder(&full, &to.join(&name), &path, inventory)?;
+            list(&full, &path, inventory, files)?;
         } else {
             refuse_special(kind, &path)?;
-            copy_listed(&full, &to.join(&name), &path, inventory)?;
+            let metadata = entry.metadata().map_err(io_error("look at", &full))?;
+            inventory.file(&path, metadata.len())?;
+            files.insert(path);
         }
     }
     Ok(())
-}
-
-fn is_left_out(name: &std::ffi::OsStr, is_folder: bool, inside: &str) -> bool {
-    let is_history = is_folder || name == ".git";
-    let is_ours = inside.is_empty() && name == LOCK;
-    is_ours || is_history && LEFT_OUT.iter().any(|left_out| name == *left_out)
 }
 
 fn copy_listed(from: &Path, to: &Path, path: &str, inventory: &mut Inventory) -> Result<(), TreeError> {
@@ -118,22 +132,23 @@ mod tests {
     }
 
     #[test]
-    fn what_work_leaves_behind_is_no_part_of_a_package() {
+    fn s10_what_does_not_belong_to_a_package_is_left_where_it_is() {
         let (_directory, from, to) = place();
-        for folder in [".git", "target", "sub/node_modules", ".venv"] {
+        for folder in [".git", "target", "sub/node_modules", ".venv", "bin"] {
             fs::create_dir_all(from.join(folder)).unwrap();
             fs::write(from.join(folder).join("file"), "").unwrap();
         }
-        for file in ["program.toml", "program.lock", "sub/target", "sub/program.lock"] {
+        for file in ["program.lock", "sub/notes", "README.md"] {
             fs::write(from.join(file), "text").unwrap();
         }
-        fs::set_permissions(from.join("sub/target"), fs::Permissions::from_mode(0o4777)).unwrap();
-        assert_eq!(copy(&from, &to).unwrap(), 12);
+        fs::write(from.join("program.toml"), "").unwrap();
+        fs::set_permissions(from.join("bin/file"), fs::Permissions::from_mode(0o4777)).unwrap();
+        assert_eq!(copy(&from, &to).unwrap(), ["sub/notes"]);
         let (listing, _) = Listing::of(&to).unwrap();
         let paths: Vec<_> = listing.paths().collect();
-        assert_eq!(paths, ["program.toml", "sub/program.lock", "sub/target"]);
+        assert_eq!(paths, ["README.md", "bin/file", "program.toml"]);
         let mode = |path| fs::metadata(to.join(path)).unwrap().permissions().mode() & 0o7777;
-        assert_eq!((mode("program.toml"), mode("sub/target")), (0o444, 0o555));
+        assert_eq!((mode("program.toml"), mode("bin/file")), (0o444, 0o555));
     }
 
     /// PR08: a link is refused before what it leads to is looked at.
@@ -145,7 +160,7 @@ mod tests {
         assert!(error.contains("`passwd` is a symbolic link"), "{error}");
         fs::remove_file(from.join("passwd")).unwrap();
         std::os::unix::fs::symlink("/etc", from.join("etc")).unwrap();
-        fs::remove_dir_all(&to).unwrap();
+        assert!(!to.exists());
         assert!(copy(&from, &to).unwrap_err().to_string().contains("`etc` is a symbolic link"));
     }
 }

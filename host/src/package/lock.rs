@@ -1,18 +1,21 @@
 //! program.lock: what exactly was installed, and what was agreed to. Grants nothing: what may be done
 //! is said in program.toml alone.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::PackageSource;
+use super::digest::{Digest, DigestError};
+use super::disclosure::Shown;
 use super::signature::Signer;
-use super::{Digest, PackageSource};
 use crate::manifest::Name;
 
 /// The form of the file that is written, and the newest that is understood.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes of a lock file: a thousand pins of some KiB.
 const MAX_LOCK: u64 = 8 << 20;
@@ -53,6 +56,8 @@ pub struct Pin {
     pub asked: Vec<String>,
     /// What it was granted when it was installed or updated.
     pub granted: Vec<String>,
+    /// What somebody was shown of it; `None` where an earlier haft pinned it, which noted nothing.
+    pub shown: Option<Shown>,
 }
 
 /// A table of program.toml whose entries are installed.
@@ -152,6 +157,17 @@ struct WrittenPin {
     signer: Option<String>,
     asked: Vec<String>,
     granted: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shown: Option<WrittenShown>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenShown {
+    #[serde(default)]
+    tools: BTreeMap<String, String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
 }
 
 /// The lock file of the program file `program`: beside it, with its name.
@@ -245,6 +261,7 @@ impl Pin {
             signer: signer.map_err(|error| named("signer", &error))?,
             asked: pin.asked,
             granted: pin.granted,
+            shown: pin.shown.map(read_shown).transpose().map_err(|error| named("shown", &error))?,
         })
     }
 
@@ -261,8 +278,24 @@ impl Pin {
             signer: self.signer.as_ref().map(ToString::to_string),
             asked: self.asked.clone(),
             granted: self.granted.clone(),
+            shown: self
+                .shown
+                .as_ref()
+                .map(|shown| WrittenShown { tools: written(&shown.tools), files: written(&shown.files) }),
         }
     }
+}
+
+fn read_shown(shown: WrittenShown) -> Result<Shown, DigestError> {
+    let read = |digests: BTreeMap<String, String>| {
+        let digest = |(name, digest): (String, String)| Ok((name, digest.parse()?));
+        digests.into_iter().map(digest).collect::<Result<_, DigestError>>()
+    };
+    Ok(Shown { tools: read(shown.tools)?, files: read(shown.files)? })
+}
+
+fn written(digests: &BTreeMap<String, Digest>) -> BTreeMap<String, String> {
+    digests.iter().map(|(name, digest)| (name.clone(), digest.to_string())).collect()
 }
 
 #[cfg(test)]
@@ -282,6 +315,10 @@ mod tests {
             signer: None,
             asked: vec!["words:read=./docs".into()],
             granted: vec![],
+            shown: Some(Shown {
+                tools: [("words__count".to_owned(), Digest::of(b"tool"))].into(),
+                files: [("bin/run it".to_owned(), Digest::of(b"script"))].into(),
+            }),
         }
     }
 
@@ -305,10 +342,19 @@ mod tests {
         assert_eq!(lock.pins.len(), 2);
     }
 
+    /// S02: what an earlier haft pinned is read, and says that nobody was shown what is in it.
+    #[test]
+    fn s02_a_lock_of_the_version_before_is_read() {
+        let text = Lock { pins: vec![Pin { shown: None, ..pin("a", Kind::Plugin) }] }.text();
+        let old = text.replace("version = 2", "version = 1");
+        assert_ne!(old, text);
+        assert_eq!(parse(&old).unwrap().pins[0].shown, None);
+    }
+
     #[test]
     fn a_lock_of_a_later_version_is_not_guessed_at() {
-        let error = parse("version = 2\nanything = { else = true }\n").unwrap_err();
-        assert_eq!(error, "`program.lock` has version 2, and this haft understands up to 1");
+        let error = parse("version = 3\nanything = { else = true }\n").unwrap_err();
+        assert_eq!(error, "`program.lock` has version 3, and this haft understands up to 2");
         for (text, why) in [
             ("", "does not say its `version`"),
             ("version = 1\nx = 2", "unknown field `x`"),

@@ -180,7 +180,7 @@ pub(super) fn of_command(tool: &CommandTool) -> Vec<Request> {
     std::iter::once(command).chain(env).collect()
 }
 
-/// A server, with the names of what it is handed, and the variables whose values it wants to have.
+/// A server, with what it is handed, and the variables whose values it wants to have.
 pub(super) fn of_server(server: &McpServer) -> Vec<Request> {
     let (how, handed) = match &server.transport {
         Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
@@ -192,7 +192,8 @@ pub(super) fn of_server(server: &McpServer) -> Vec<Request> {
     });
     let variables = variables.map(|right| Request::Right(None, right));
     let handed = handed.iter().map(|(name, value)| match value {
-        TextOrSecret::Text(_) => name.clone(),
+        // `NODE_OPTIONS` says what is run as much as a word of the command does.
+        TextOrSecret::Text(text) => format!("{name}={text}"),
         TextOrSecret::Secret(source) => format!("{name} from {}", source_text(source)),
     });
     let handed: Vec<_> = handed.collect();

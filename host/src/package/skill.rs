@@ -44,6 +44,22 @@ impl Skill {
     }
 }
 
+/// Keys of a SKILL.md's head that name MCP servers, as other hosts have them: `mcp_servers`, `mcpServers`.
+/// haft reads none of them.
+pub(super) fn server_keys(text: &str) -> Vec<String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (head, _) = split(text).unwrap_or(("", text));
+    let keys = head.lines().filter_map(|line| {
+        let key = line.trim_start_matches([' ', '\t', '-', '"', '\'']).split(':').next()?;
+        Some(key.trim_end_matches(['"', '\'', ' ']))
+    });
+    let names_servers = |key: &&str| {
+        let bare: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
+        matches!(bare.to_ascii_lowercase().as_str(), "mcp" | "mcpserver" | "mcpservers")
+    };
+    keys.filter(names_servers).map(str::to_owned).collect()
+}
+
 /// What stands between the first two lines of `---`, and what follows.
 fn split(text: &str) -> Option<(&str, &str)> {
     let rest = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
@@ -78,6 +94,21 @@ mod tests {
         assert_eq!((bare.name.as_str(), bare.description.as_str()), ("github", ""));
         assert!(bare.text.starts_with("Do."));
         assert_eq!(Skill::parse("---\nname: x", "github").text, "---\nname: x");
+    }
+
+    /// C15: servers that a head names are known to be named, however it spells that.
+    #[test]
+    fn c15_servers_that_a_head_names_are_noticed() {
+        for (head, expected) in [
+            ("mcp_servers:\n  a:\n    command: npx", vec!["mcp_servers"]),
+            ("name: x\nmcpServers: [a]", vec!["mcpServers"]),
+            ("metadata:\n  mcp-servers:\n  - a", vec!["mcp-servers"]),
+            ("\"mcp\": {}", vec!["mcp"]),
+            ("name: mcp\ndescription: mcp_servers are good", vec![]),
+        ] {
+            assert_eq!(server_keys(&format!("---\n{head}\n---\nmcp_servers:\n")), expected, "{head}");
+        }
+        assert!(server_keys("mcp_servers:\n").is_empty());
     }
 
     #[test]

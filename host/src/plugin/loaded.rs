@@ -93,6 +93,12 @@ impl Plugin {
         }))
     }
 
+    /// The tools of the component with this SHA-256, in hexadecimal, as they were listed when it was seen
+    /// last; its file need not be there any more.
+    pub fn remembered(engine: &Engine, digest: &str) -> Option<Vec<ToolDef>> {
+        Some(engine.cache()?.known(&Digest::written(digest))?.listing.tools)
+    }
+
     fn new(engine: &Engine, name: &str, met: Met, linked: OnceLock<Result<Linked, String>>) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
         let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));

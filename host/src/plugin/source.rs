@@ -137,6 +137,11 @@ impl Digest {
         Self(text)
     }
 
+    /// The digest that is written so, in hexadecimal.
+    pub(super) fn written(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// The digest of a component with words beside it, as haft looks up what it found out about both.
     pub(super) fn with(&self, words: Option<&str>) -> Self {
         match words {

@@ -85,7 +85,7 @@ impl Assembly<'_> {
 }
 
 /// What a command tool of program.toml runs.
-pub(super) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
+pub(crate) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
     let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
     CommandSpec {
         program: program.to_owned(),

@@ -80,7 +80,10 @@ pub(super) fn installed<'m>(
     for declared in manifest.packages.iter().filter(|package| package.enabled) {
         match open(declared, pinned) {
             Ok(bundle) => match unmet(declared, &bundle) {
-                None => all.push(Installed { declared, bundle }),
+                None => {
+                    problems.extend(ignored(declared, &bundle));
+                    all.push(Installed { declared, bundle });
+                }
                 Some(problem) => problems.push(problem),
             },
             Err(problem) => problems.push(problem),
@@ -124,6 +127,14 @@ fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
             .at(declared.name.span, "not on PATH")
             .hint("install it, or put the directory it is in on PATH")
     })
+}
+
+/// What the package's SKILL.md names and nobody starts.
+fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
+    let ignored = bundle.ignored_servers()?;
+    let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
+    let problem = problem.at(declared.name.span, "this package");
+    Some(problem.hint("its author declares them as `[[mcp_servers]]` in its program.toml"))
 }
 
 /// The required programs of a package that are not on `PATH`, in backticks.

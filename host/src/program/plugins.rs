@@ -286,7 +286,7 @@ fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
 }
 
 /// The tool with the description that program.toml gives it, if it gives one.
-fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
+pub(crate) fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
     let descriptions = declared.map_or(&[][..], |plugin| &plugin.descriptions);
     let description = descriptions.iter().find(|(name, _)| name.as_str() == own.name);
     ToolDef { description: description.map_or(&own.description, |(_, text)| text).clone(), ..own.clone() }

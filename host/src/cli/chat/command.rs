@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::super::shown::Sheet;
 use super::super::talk::Talk;
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
 use super::super::transcript;
@@ -166,8 +167,12 @@ fn allow(talk: &Talk, tool: &str, terminal: Terminal) {
             terminal.say(format_args!("`{}` runs without being approved anyway", entry.def().name));
         }
         Some(entry) => {
-            talk.approvals.allow(entry.def().name.clone());
-            terminal.say(format_args!("`{}` runs without being approved in this session", entry.def().name));
+            let def = entry.def();
+            let mut sheet = Sheet::new(terminal.talk_columns(), None);
+            sheet.tool("allowed", &def.name, def);
+            terminal.say(sheet.text.trim_end());
+            talk.approvals.allow(def.name.clone());
+            terminal.say(format_args!("`{}` runs without being approved in this session", def.name));
         }
     }
 }

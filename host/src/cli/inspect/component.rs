@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use super::{compact, imports};
 use crate::call::ToolDef;
 use crate::limit::Limits;
+use crate::manifest;
 use crate::package::{Digest, MAX_SIZE};
 use crate::plugin::inspect::{Look, look};
 use crate::plugin::{Engine, Plugin, Source, Uncallable};
+use crate::program::described;
 use crate::tool::exposed_name;
 
 /// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
@@ -20,6 +22,8 @@ const MAX_LISTING_MEMORY: u64 = 1 << 30;
 pub(super) struct Subject {
     /// What its tools' names begin with; nothing for one that comes with haft.
     pub(super) name: Option<String>,
+    /// What its package says of it.
+    pub(super) declared: Option<manifest::Plugin>,
     /// How it is called here.
     pub(super) title: String,
     pub(super) bytes: Bytes,
@@ -154,7 +158,8 @@ impl Subject {
             Some(name) => exposed_name(&[name, &def.name]),
             None => def.name.clone(),
         };
-        let all = plugin.tools().iter().map(|def| (named(def), def.clone())).collect();
+        let all =
+            plugin.tools().iter().map(|def| (named(def), described(self.declared.as_ref(), def))).collect();
         Ok(Tools { all, uncallable: plugin.uncallable().to_vec() })
     }
 }

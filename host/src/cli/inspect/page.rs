@@ -7,12 +7,11 @@ use anstyle::Style;
 use super::component::{Component, Tools};
 use super::imports::{grouped, section};
 use super::{Found, compact};
+use crate::cli::shown::{Sheet, clean};
 use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, WARNING, rounded};
 use crate::plugin::inspect::{Look, Producer};
 use crate::report::plain;
 
-/// Width of the column of names.
-const NAME: usize = 10;
 /// Tools, sections or names that are listed; `--json` has all of them.
 const MAX_LISTED: usize = 40;
 /// Bytes of a line of names.
@@ -20,9 +19,10 @@ const WIDTH: usize = 90;
 /// Characters of one line's text.
 const MAX_TEXT: usize = 160;
 
-/// The whole page, with colours, which the terminal leaves out where there are none.
-pub(super) fn render(found: &Found) -> String {
-    let mut page = Page(String::new());
+/// The whole page, with colours, which the terminal leaves out where there are none, for so many columns.
+/// Long texts are cut where `rest` says what shows them whole.
+pub(super) fn render(found: &Found, columns: Option<usize>, rest: Option<String>) -> String {
+    let mut page = Page(Sheet::new(columns, rest));
     page.title(found);
     for (name, text) in &found.facts {
         page.line(name, Style::new(), text);
@@ -31,30 +31,30 @@ pub(super) fn render(found: &Found) -> String {
     for component in &found.components {
         page.component(component, found);
     }
-    for command in &found.others {
-        page.line("command", Style::new(), command);
+    page.0.package(&found.others);
+    if let Some(ignored) = &found.ignored {
+        page.line("ignored", WARNING, ignored);
     }
     for problem in &found.problems {
         page.line("problem", ERROR, problem);
     }
-    page.0.trim_end().to_owned()
+    page.0.text.trim_end().to_owned()
 }
 
-struct Page(String);
+struct Page(Sheet);
 
 impl Page {
     /// A line: a name in its column, then the text.
     fn line(&mut self, name: &str, style: Style, text: &str) {
-        let text = shortened(text);
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(self.0, "  {DIM}{name:NAME$}{DIM:#}{style}{text}{style:#}");
+        self.0.line(name, style, &clean(text.trim_end()));
     }
 
     fn title(&mut self, found: &Found) {
         let description = found.description.as_deref().map(|text| format!(": {}", shortened(text)));
         let version = found.version.as_deref().map(|version| format!(" {}", shortened(version)));
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
-            self.0,
+            self.0.text,
             "{HEAD}{}{}{HEAD:#}{}",
             shortened(&found.name),
             version.unwrap_or_default(),
@@ -92,7 +92,7 @@ impl Page {
 
     fn component(&mut self, component: &Component, found: &Found) {
         if found.components.len() > 1 {
-            let _ = writeln!(self.0, "\n{HEAD}{}{HEAD:#}", shortened(&component.title));
+            let _ = writeln!(self.0.text, "\n{HEAD}{}{HEAD:#}", shortened(&component.title));
         }
         let compiled = match component.compiled {
             Some(bytes) => format!(", compiled {}", rounded(bytes)),
@@ -122,14 +122,9 @@ impl Page {
         if tools.all.is_empty() {
             self.line("tools", WARNING, "none");
         }
-        for (index, (name, def)) in tools.all.iter().take(MAX_LISTED).enumerate() {
-            self.line(if index == 0 { "tools" } else { "" }, HEAD, &compact::signature(name, def));
-            let description = def.description.lines().next().unwrap_or_default().trim();
-            if !description.is_empty() {
-                self.line("", DIM, &format!("  {}", plain(description)));
-            }
+        for (index, (name, def)) in tools.all.iter().enumerate() {
+            self.0.tool(if index == 0 { "tools" } else { "" }, &compact::signature(name, def), def);
         }
-        self.more(tools.all.len());
         let reasons: Vec<String> =
             tools.uncallable.iter().map(|one| format!("{} {}", one.name, one.reason)).collect();
         self.lines("no tools", DIM, &reasons);

@@ -86,7 +86,7 @@ fn a_package_asks_for_what_all_its_parts_ask_for() {
         "command=pr: gh pr 'a b'",
         "env=GH_HOST",
         "command=own: ./bin/run",
-        "server=everything: npx -y (with LOG, TOKEN from variable SECRET)",
+        "server=everything: npx -y (with LOG=info, TOKEN from variable SECRET)",
         "env=SECRET",
         "instructions=SKILL.md",
     ];
