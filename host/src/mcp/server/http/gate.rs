@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_LENGTH, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::sessions::{InUse, Sessions};
 use super::{PATH, Token, origin};
+use crate::mcp::scan::Scan;
+use crate::mcp::server::bounds;
 use crate::mcp::server::handler::{Handler, Shared};
 
 /// Bytes of a request's body: a file to be written, in JSON.
@@ -88,6 +90,9 @@ impl Gate {
         let ends = request.method() == Method::DELETE;
         let (head, body) = request.into_parts();
         let body = self.read(body).await?;
+        if let Some(refusal) = beyond_bounds(&body) {
+            return Ok(refusal);
+        }
         let answer = self.service.handle(Request::from_parts(head, Full::new(body))).await;
         let answer = if ends { done(answer) } else { answer };
         let opened = answer.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -133,6 +138,17 @@ impl Gate {
             Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
         }
     }
+}
+
+/// The answer to a message that is beyond the bounds of one.
+fn beyond_bounds(body: &Bytes) -> Option<Answer> {
+    let scan = Scan::of(body);
+    let error = bounds::excess(&scan)?;
+    let message = bounds::refusal(scan.id(), error, false).to_string();
+    let mut answer = Response::new(Full::new(Bytes::from(message)).boxed());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    Some(answer)
 }
 
 /// The answer to the end of a session that is over: some clients take "accepted" for a failure.
