@@ -18,7 +18,8 @@ pub(super) struct Scan {
     /// Objects and arrays that are open.
     depth: usize,
     place: Place,
-    is_batch: bool,
+    /// The first byte that is no space: what begins as no object has no id.
+    first: Option<u8>,
     values: usize,
     /// The key or value at the top level that is being read; its beginning.
     word: Vec<u8>,
@@ -81,7 +82,7 @@ impl Scan {
 
     /// Whether it is an array of messages.
     pub(super) fn is_batch(&self) -> bool {
-        self.is_batch
+        self.first == Some(b'[')
     }
 
     /// How many values it has, or a few more.
@@ -113,6 +114,9 @@ impl Scan {
         let mut used = 0;
         for byte in bytes {
             used += 1;
+            if !byte.is_ascii_whitespace() {
+                self.first.get_or_insert(*byte);
+            }
             match byte {
                 b'"' => {
                     self.keep(b"\"");
@@ -135,7 +139,6 @@ impl Scan {
 
     fn open(&mut self, bracket: u8) {
         self.values += 1;
-        self.is_batch |= self.depth == 0 && bracket == b'[';
         // What is nested is no id.
         self.keep(&[bracket]);
         self.depth += 1;
@@ -147,7 +150,7 @@ impl Scan {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        if self.depth == 1 && !self.is_batch {
+        if self.depth == 1 && self.first == Some(b'{') {
             let room = MAX_WORD.saturating_sub(self.word.len()).min(bytes.len());
             self.word.extend_from_slice(bytes.get(..room).unwrap_or_default());
         }
@@ -200,7 +203,7 @@ mod tests {
             (r#"{"id":1e400}"#, None),
             (r#"{"id":12"#, None),
             (r#"[{"id":7}]"#, None),
-            (r#"}}{"id":7}"#, number(7)),
+            (r#"garbage{"id":7}"#, None),
             ("garbage", None),
         ] {
             assert_eq!(Scan::of(message.as_bytes()).id(), id, "{message}");
