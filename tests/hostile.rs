@@ -20,6 +20,8 @@ async fn ends(limits: Limits, tool: &str, arguments: Value, expected: &str) {
 
 const MORE_TIME: &str = "hint: to allow more, add `time = \"400ms\"` to `[plugins.limits]` of `guest`";
 const MORE_MEMORY: &str = "hint: to allow more, add `memory = \"128MiB\"` to `[plugins.limits]` of `guest`";
+/// For an answer of which no more is known than that it is longer than what can be passed at all.
+const MUCH_MORE: &str = "hint: to allow more, add `result = \"20MiB\"` to `[plugins.limits]` of `guest`";
 const MORE_RESULT: &str = "hint: to allow more, add `result = \"2MiB\"` to `[plugins.limits]` of `guest`";
 
 /// WA03: guests that never end, by computing, by calling haft or by waiting.
@@ -100,7 +102,7 @@ async fn wa03_long_answers_meet_the_result_limit() {
             "flood_result",
             json!({ "bytes": 20 << 20 }),
             format!(
-                "`flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MORE_RESULT}"
+                "`flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MUCH_MORE}"
             ),
         ),
         (
@@ -108,7 +110,7 @@ async fn wa03_long_answers_meet_the_result_limit() {
             "flood_pieces",
             json!({ "count": 1_000_000 }),
             format!(
-                "`flood_pieces` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MORE_RESULT}"
+                "`flood_pieces` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MUCH_MORE}"
             ),
         ),
         (
@@ -116,7 +118,7 @@ async fn wa03_long_answers_meet_the_result_limit() {
             "flood_pieces",
             json!({ "count": 10_000 }),
             "`flood_pieces` returned 9999 bytes, more than its result limit of 1 KiB\n\
-             hint: to allow more, add `result = \"2KiB\"` to `[plugins.limits]` of `guest`"
+             hint: to allow more, add `result = \"11KiB\"` to `[plugins.limits]` of `guest`"
                 .into(),
         ),
     ] {
@@ -313,7 +315,7 @@ async fn floods() {
         guest.fails("flood_result", json!({ "bytes": 1 << 30 })).await,
         "Tool error: `flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n"
             .to_owned()
-            + MORE_RESULT
+            + MUCH_MORE
     );
     assert_eq!(guest.says("echo", json!({ "text": "still here" })).await, "still here");
     // Clearing away a guest's memory is nothing that its caller waits for.

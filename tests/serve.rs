@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod approvals;
+mod bounds;
 mod brief;
 mod eras;
 mod http;

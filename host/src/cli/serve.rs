@@ -35,7 +35,8 @@ const CLOSING: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 The list of tools is answered from what is known of the plugins and MCP servers; what was never seen before is \
 looked at meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and plugin files take effect \
-at once.
+at once. When standard input ends, what was asked right before it is answered, for 10 s at most; older calls are \
+stopped.
 
 Examples:
   haft serve --print-config claude > .mcp.json

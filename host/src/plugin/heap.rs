@@ -7,7 +7,7 @@
 
 /// Gives what was freed back to the system. glibc keeps most of it, for each thread's own: after compiling ten
 /// small components 45 MB that nothing asks for again. Takes some milliseconds; elsewhere nothing.
-pub(super) fn give_back() {
+pub(crate) fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: `malloc_trim(3)` touches only what nobody has allocated, and may be called on any thread.

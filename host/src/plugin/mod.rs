@@ -23,7 +23,7 @@ mod engine;
 mod environment;
 mod failure;
 mod files;
-mod heap;
+pub(crate) mod heap;
 mod hints;
 mod host;
 mod http;

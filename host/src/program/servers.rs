@@ -316,7 +316,7 @@ async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<Li
     for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {
         let server = server.clone();
         asking.spawn(async move {
-            let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT };
+            let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT, noise: String::new() };
             (index, tokio::time::timeout(WAIT, server.list()).await.unwrap_or_else(|e| Err(late(e))))
         });
     }

@@ -53,13 +53,18 @@ pub enum ServerError {
         message: String,
     },
     /// It took too long.
-    #[error("did not answer `{method}` within {limit:?}")]
+    #[error("did not answer `{method}` within {limit:?}{noise}")]
     TimedOut {
         /// What was asked.
         method: &'static str,
         /// How long it was waited for.
         limit: Duration,
+        /// What it wrote instead, told.
+        noise: String,
     },
+    /// It is sent more than it reads.
+    #[error("does not read what it is sent")]
+    Stuck,
     /// The caller did not wait.
     #[error("was not waited for: the call was cancelled")]
     Cancelled,

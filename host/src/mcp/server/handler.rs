@@ -29,7 +29,10 @@ use super::offer::{Offer, Offers};
 use super::person::{Instead, Person};
 use super::telling::{Telling, Wanted};
 use crate::call::ToolCall;
-use crate::tool::{Approvals, Entry, Session};
+use crate::tool::{Approvals, Entry, Keep, Session, clip};
+
+/// Characters of a client's word that an error repeats.
+const MAX_SHOWN: usize = 200;
 
 /// The methods that are answered.
 const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
@@ -168,6 +171,11 @@ fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Res
     if is_by_call(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
 }
 
+/// A client's own word, as it is repeated in an error.
+fn shown(word: &str) -> String {
+    clip(word, MAX_SHOWN, Keep::Head)
+}
+
 /// What a server says of itself.
 fn about(offer: &Offer) -> ServerConfig {
     let capabilities =
@@ -219,7 +227,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
         if let Some(cursor) = cursor {
-            let message = format!("unknown cursor `{cursor}`: the list has one page");
+            let message = format!("unknown cursor `{}`: the list has one page", shown(&cursor));
             return Err(ErrorData::invalid_params(message, None));
         }
         Ok(ListToolsResult::with_all_items(self.shared.offers.complete().await.tools().to_vec()))
@@ -238,7 +246,7 @@ impl ServerHandler for Handler {
         self.peer.get_or_init(|| context.peer.clone());
         tokio::select! {
             biased;
-            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending", None)),
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
             answer = self.call(request, context) => answer,
         }
     }
@@ -286,7 +294,7 @@ impl ServerHandler for Handler {
         if methods.contains(&method.as_str()) {
             return Err(ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, shown(&method), None))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

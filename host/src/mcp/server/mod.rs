@@ -9,6 +9,7 @@
 //! through the toolbox and nowhere else.
 
 mod answer;
+mod bounds;
 mod calls;
 mod handler;
 pub mod http;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,8 @@ use super::body::{Bodies, MAX_BODY};
 use super::places::{Busy, Place};
 use super::sessions::{InUse, Sessions};
 use super::{PATH, Token, body, message, origin};
+use crate::mcp::scan::Scan;
+use crate::mcp::server::bounds;
 use crate::mcp::server::handler::{Handler, Shared};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -94,6 +96,9 @@ impl Gate {
         let shown = self.token.as_ref().map(|_| begin(connection)).transpose()?;
         let (head, body) = request.into_parts();
         let body = self.bodies.read(body).await?;
+        if let Some(refusal) = beyond_bounds(&body.bytes) {
+            return Ok(refusal);
+        }
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
         let session = session_of(&head.headers);
         let in_use = session.as_ref().and_then(|id| self.sessions.enter(id, true));
@@ -150,6 +155,17 @@ fn begin(connection: &Connection) -> Result<Busy, Refusal> {
 /// The session that a head names.
 fn session_of(headers: &HeaderMap) -> Option<String> {
     headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned)
+}
+
+/// The answer to a message that is beyond the bounds of one.
+fn beyond_bounds(body: &Bytes) -> Option<Answer> {
+    let scan = Scan::of(body);
+    let error = bounds::excess(&scan)?;
+    let message = bounds::refusal(scan.id(), error, false).to_string();
+    let mut answer = Response::new(Full::new(Bytes::from(message)).boxed());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Some(answer)
 }
 
 /// The answer to the end of a session that is over: some clients take "accepted" for a failure.
