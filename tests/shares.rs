@@ -15,7 +15,7 @@ use crate::common::{cache, hostile, repository};
 use crate::tiny::Tiny;
 
 /// Longer than anything takes that does not wait for guests that never end.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Calls of one client of one plugin that run or wait.
 const RUN: usize = 22;

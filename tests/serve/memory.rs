@@ -73,7 +73,9 @@ fn round(peer: &mut Peer, calls: &[(&str, serde_json::Value)]) {
     let asked: Vec<i64> = calls
         .map(|(name, arguments)| peer.ask("tools/call", json!({"name": name, "arguments": arguments})))
         .collect();
-    asked.into_iter().for_each(|id| drop(peer.answer(id)));
+    for id in asked {
+        peer.answer(id);
+    }
 }
 
 /// S19: what hostile calls took is given back while haft serves on: large answers and arguments, on as

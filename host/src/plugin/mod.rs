@@ -23,6 +23,7 @@ mod engine;
 mod environment;
 mod failure;
 mod files;
+mod floats;
 mod heap;
 mod hints;
 mod host;

@@ -9,6 +9,7 @@ mod clip;
 mod foreign;
 mod generic;
 mod ledger;
+mod mistakes;
 mod name;
 mod notes;
 mod search;
