@@ -29,7 +29,7 @@ const MORE_RESULT: &str = "hint: to allow more, add `result = \"2MiB\"` to `[plu
 async fn wa03_endless_guests_meet_the_time_limit() {
     for tool in ["spin", "spin_calling", "sleep_forever"] {
         let expected =
-            format!("Tool error: `{tool}` timed out after 200ms: reached its time limit\n{MORE_TIME}");
+            format!("Tool error (haft): `{tool}` timed out after 200ms: reached its time limit\n{MORE_TIME}");
         ends(briefly(200), tool, json!({}), &expected).await;
     }
 }
@@ -52,7 +52,7 @@ async fn wa03_falling_guests_end_with_one_line() {
             "`recurse` trapped: out of bounds memory access, as when the stack is used up",
         ),
     ] {
-        ends(Limits::default(), tool, arguments, &format!("Tool error: {expected}")).await;
+        ends(Limits::default(), tool, arguments, &format!("Tool error (haft): {expected}")).await;
     }
 }
 
@@ -63,7 +63,7 @@ async fn wa03_last_words_are_heard_after_a_flood() {
     let end = guest.fails("talk_and_panic", json!({ "bytes": 100_000 })).await;
     assert_eq!(
         end,
-        "Tool error: `talk_and_panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:14:9: its last words)"
+        "Tool error (haft): `talk_and_panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:14:9: its last words)"
     );
 }
 
@@ -73,7 +73,7 @@ async fn wa03_memory_bombs_meet_the_memory_limit() {
     let failed = "(stderr: memory allocation of 1048576 bytes failed)";
     for (tool, arguments) in [("allocate", json!({ "bytes": 4_u64 << 30 })), ("leak", json!({}))] {
         let expected =
-            format!("Tool error: `{tool}` reached its memory limit of 64 MiB {failed}\n{MORE_MEMORY}");
+            format!("Tool error (haft): `{tool}` reached its memory limit of 64 MiB {failed}\n{MORE_MEMORY}");
         ends(Limits::default(), tool, arguments, &expected).await;
     }
     // A guest that notices may say so itself.
@@ -122,7 +122,7 @@ async fn wa03_long_answers_meet_the_result_limit() {
                 .into(),
         ),
     ] {
-        ends(limits, tool, arguments, &format!("Tool error: {expected}")).await;
+        ends(limits, tool, arguments, &format!("Tool error (haft): {expected}")).await;
     }
     let guest = Guest::new(Grant::none()).await;
     assert_eq!(guest.says("flood_result", json!({ "bytes": 1 << 20 })).await.len(), 1 << 20);
@@ -139,7 +139,7 @@ async fn wa03_wrong_data_is_no_answer() {
             "does not fit its output schema: at `/answer`: \"42\" is not of type \"integer\"",
         ),
     ] {
-        let expected = format!("Tool error: `{tool}` returned structured content that {what}");
+        let expected = format!("Tool error (haft): `{tool}` returned structured content that {what}");
         ends(Limits::default(), tool, arguments, &expected).await;
     }
 }
@@ -150,7 +150,7 @@ async fn wa03_open_files_are_bounded() {
     let guest = Guest::new(grant(&[repository()], &[])).await;
     let path = repository().join("Cargo.toml");
     let end = guest.fails("many_files", json!({ "path": path, "count": 100_000 })).await;
-    assert_eq!(end, "Tool error: `many_files` reached its limit of 1000 open files and streams");
+    assert_eq!(end, "Tool error (haft): `many_files` reached its limit of 1000 open files and streams");
     assert!(guest.says("open", json!({ "path": path })).await.starts_with("[workspace]"));
 }
 
@@ -194,7 +194,7 @@ async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
     guest.session.cancel.cancel();
     for (number, end) in spinning.into_iter().enumerate() {
         let tool = if number % 2 == 0 { "spin" } else { "spin_calling" };
-        assert_eq!(end.await.unwrap(), format!("Tool error: `{tool}` was cancelled"));
+        assert_eq!(end.await.unwrap(), format!("Tool error (haft): `{tool}` was cancelled"));
     }
     assert!(begun.elapsed() < HANG, "{:?}", begun.elapsed());
 }
@@ -211,7 +211,7 @@ async fn wa03_a_sleeping_guest_ends_when_cancelled() {
         cancel.cancel();
     };
     let (end, ()) = tokio::join!(guest.fails("sleep_forever", json!({})), soon);
-    assert_eq!(end, "Tool error: `sleep_forever` was cancelled");
+    assert_eq!(end, "Tool error (haft): `sleep_forever` was cancelled");
     assert!(begun.elapsed() < HANG, "{:?}", begun.elapsed());
 }
 
@@ -231,7 +231,7 @@ async fn a_cancelled_guest_may_leave_things_tidy() {
         soon
     );
     assert!(tidy.starts_with("cancelled after "), "{tidy}");
-    assert_eq!(lingering, "Tool error: `linger` was cancelled");
+    assert_eq!(lingering, "Tool error (haft): `linger` was cancelled");
     assert!(begun.elapsed() < Duration::from_millis(2900), "{:?}", begun.elapsed());
 }
 
@@ -296,7 +296,7 @@ async fn floods() {
         let end = guest.fails(tool, arguments).await;
         let lines: Vec<&str> = end.lines().collect();
         let (first, hints) = lines.split_first().unwrap();
-        assert!(first.starts_with(&format!("Tool error: `{tool}` ")) && first.len() < 500, "{end}");
+        assert!(first.starts_with(&format!("Tool error (haft): `{tool}` ")) && first.len() < 500, "{end}");
         assert!(hints.iter().all(|line| line.starts_with("hint: ")), "{end}");
         assert!(!first.contains("too many open files") && !first.contains("os error"), "{end}");
         let (now, most) = resident();
@@ -313,7 +313,7 @@ async fn floods() {
     let guest = Guest::within(Grant::none(), large).await;
     assert_eq!(
         guest.fails("flood_result", json!({ "bytes": 1 << 30 })).await,
-        "Tool error: `flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n"
+        "Tool error (haft): `flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n"
             .to_owned()
             + MUCH_MORE
     );

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use haft::backend::{Choice, Place};
 use haft::limit::Limits;
-use haft::tool::{Context, Notes};
+use haft::tool::{Client, Context, Notes};
 use serde_json::json;
 
 use super::ground::{Bed, Kind, all, container, ssh};
@@ -85,6 +85,7 @@ async fn fl02_files_are_the_same_byte_by_byte() {
             events: &bed.events,
             cancel: &bed.cancel,
             notes: &notes,
+            client: Client::default(),
         };
         for (name, content) in [
             ("no end of line", b"a\tb\n\n  c".to_vec()),

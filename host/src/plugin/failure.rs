@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
@@ -237,14 +238,14 @@ fn trapped(trap: Trap) -> String {
     }
 }
 
-/// What ended in haft rather than in the guest. wasmtime has no types for its own limits.
+/// What ended in haft rather than in the guest. wasmtime has no type for one of its own limits.
 fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
     let reason = one_line(&error.root_cause().to_string());
-    if reason.contains("fuel") {
+    if reason.contains("fuel allocated for hostcalls") {
         let (told, result) = (bytes(transfer as u64), bytes(limits.result));
         let line = format!("passed more than {told} to haft at once; its result limit is {result}");
         End::too_long(line, transfer as u64)
-    } else if reason.contains("resource table") {
+    } else if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         End::new(format!("reached its limit of {MAX_RESOURCES} open files and streams"))
     } else {
         End::new(format!("failed: {reason}"))

@@ -29,7 +29,7 @@ use super::offer::{Offer, Offers};
 use super::person::{Instead, Person};
 use super::telling::{Telling, Wanted};
 use crate::call::ToolCall;
-use crate::tool::{Approvals, Entry, Keep, Session, clip};
+use crate::tool::{Approvals, Client, Entry, Keep, Session, clip};
 
 /// Characters of a client's word that an error repeats.
 const MAX_SHOWN: usize = 200;
@@ -55,6 +55,8 @@ pub(super) struct Handler {
     shared: Shared,
     /// What of the log the client wants. Clients that never say see what is meant for people.
     level: Mutex<LoggingLevel>,
+    /// Which of all clients it is, where it has a session or connection of its own.
+    client: Client,
     /// The client, once it has called a tool.
     peer: OnceLock<Peer<RoleServer>>,
     /// Cancelled when the client is gone.
@@ -72,7 +74,8 @@ impl Shared {
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
         let (level, guard) = (Mutex::new(LoggingLevel::Info), life.clone().drop_guard());
-        Handler { shared: self.clone(), level, peer: OnceLock::new(), life, _ends_with_this: guard }
+        let (client, peer) = (Client::another(), OnceLock::new());
+        Handler { shared: self.clone(), level, client, peer, life, _ends_with_this: guard }
     }
 }
 
@@ -100,6 +103,14 @@ impl Handler {
         Wanted { progress: context.meta.get_progress_token(), log }
     }
 
+    /// Which of all clients asks. Who opens no session is known by what it says of itself.
+    fn client(&self, context: &RequestContext<RoleServer>) -> Client {
+        match context.client_info().filter(|_| is_by_call(context)) {
+            Some(about) => Client::named(&format!("{} {}", about.name, about.version)),
+            None => self.client,
+        }
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -124,6 +135,7 @@ impl Handler {
             events: telling.events(),
             cancel: context.ct.clone(),
             approvals: person.clone().map(Approvals::by).unwrap_or_default(),
+            client: self.client(&context),
             ..offer.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
