@@ -41,6 +41,7 @@ mod mcp_real;
 mod packages;
 mod plugin;
 mod providers;
+mod readme;
 mod registry;
 mod reuse;
 mod rights;
