@@ -47,6 +47,7 @@ mod paths;
 mod patterns;
 mod plugin;
 mod providers;
+mod readme;
 mod registry;
 mod reuse;
 mod rights;
