@@ -352,11 +352,28 @@ fn pr06_check_names_what_is_missing() {
 fn init_writes_a_program_that_checks_and_never_overwrites_one() {
     let home = Home::new();
     assert_eq!(home.haft(&["init"]).code, 0);
+    // C14: what its first line names for editors is there.
+    let schema = fs::read_to_string(home.work().join("program.schema.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&schema).unwrap(), haft::manifest::json_schema());
     let check = home.haft(&["check"]);
     assert_eq!(check.code, 0, "{}", check.stderr);
     let written = fs::read_to_string(home.work().join("program.toml")).unwrap();
     assert_eq!(home.haft(&["init"]).code, 5);
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), written);
+}
+
+/// C12: whoever writes it in another way is told how it is written.
+#[test]
+fn c12_what_is_nearly_right_gets_a_hint() {
+    let home = Home::new();
+    let call = home.haft(&["call", "read", "file_path=a b"]);
+    assert_eq!(call.code, 5);
+    assert!(call.stderr.contains("`haft call read --arg 'file_path=a b'`"), "{}", call.stderr);
+    let add = home.haft(&["add", "ghcr.io/me/x:1", "--yes"]);
+    assert!(add.stderr.contains("`oci://ghcr.io/me/x:1`"), "{}", add.stderr);
+    let missing = home.haft(&["add", "./words.wasm", "--yes"]);
+    assert!(!missing.stderr.contains("oci://"), "{}", missing.stderr);
+    assert!(home.haft(&["update"]).stderr.contains("nothing is installed here"));
 }
 
 #[test]

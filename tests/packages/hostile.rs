@@ -241,8 +241,8 @@ fn pr08_git_gets_names_and_never_options() {
     let before = place.everything();
     for (source, reason) in [
         ("git+https://example.com/x@--upload-pack=touch evil", "expected a branch, a tag or a commit"),
-        ("git+ssh://example.com/x", "expected a path"),
-        ("git@example.com:x.git", "expected a path"),
+        ("git+ssh://example.com/x", "clone a private repository yourself"),
+        ("git@example.com:x.git", "clone a private repository yourself"),
         ("git+ext::sh -c touch% evil", "cannot look at"),
     ] {
         place.haft(&["add", source, "--yes"]).ends(5, reason);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::terminal::Terminal;
 use super::{Common, Exit};
 use crate::call::{ToolCall, ToolDef};
+use crate::report::{Problem, Report};
 use crate::tool::{Approvals, Session};
 
 /// The largest arguments read from standard input.
@@ -79,9 +80,22 @@ impl Call {
             }
             Some(text) => text.to_owned(),
         };
-        serde_json::from_str(&text).with_context(|| {
-            format!("the arguments are not a JSON object such as `{{\"path\": \"x\"}}`: `{}`", text.trim())
-        })
+        serde_json::from_str(&text).map_err(|_| self.not_an_object(&text).into())
+    }
+
+    fn not_an_object(&self, text: &str) -> Report {
+        let text = text.trim();
+        let wanted = "the arguments are not a JSON object such as `{\"path\": \"x\"}`";
+        let problem = Problem::new(format!("{wanted}: `{text}`"));
+        let is_name =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
+        match text.split_once('=') {
+            Some((name, _)) if is_name(name) => {
+                let pair = shell_words::quote(text);
+                problem.hint(format!("one argument by itself: `haft call {} --arg {pair}`", self.tool)).into()
+            }
+            _ => problem.into(),
+        }
     }
 }
 

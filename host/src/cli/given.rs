@@ -10,6 +10,7 @@ use super::consent::{Page, is_grantable};
 use super::terminal::{Hinted, Terminal};
 use crate::grant::{Right, RightError, normalise};
 use crate::package::{Offered, PackageSource, Request};
+use crate::report::{Problem, Report, plain};
 
 /// Which rights, and whether to ask.
 #[derive(Clone, Debug, Args)]
@@ -166,17 +167,27 @@ fn seen_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
 
 /// A source as it is written into the program.toml of `folder` by somebody in `here`.
 pub(super) fn source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<PackageSource> {
-    let source: PackageSource = text
-        .parse()
-        .map_err(|error| anyhow::anyhow!("invalid source `{}`: {error}", crate::report::plain(text)))?;
+    let source: PackageSource =
+        text.parse().map_err(|error| anyhow::anyhow!("invalid source `{}`: {error}", plain(text)))?;
     match source {
         PackageSource::Path(path) => {
             let path =
                 path.to_str().ok_or_else(|| anyhow::anyhow!("invalid source: its path is not UTF-8"))?;
+            if names_a_registry(path) && !here.join(path).exists() {
+                let problem = Problem::new(format!("no file or folder `{}`", plain(path)));
+                let problem = problem.hint(format!("of a registry: `oci://{}`", plain(path)));
+                return Err(Report::from(problem).into());
+            }
             Ok(PackageSource::Path(seen_from(path, here, folder)?.into()))
         }
         other => Ok(other),
     }
+}
+
+/// Whether a path reads like a registry's reference: `ghcr.io/owner/name:1.0`.
+fn names_a_registry(path: &str) -> bool {
+    let host = path.split_once('/').map_or("", |(host, _)| host);
+    !host.starts_with(['.', '~']) && host.contains(['.', ':'])
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `haft init`: a program.toml to start from. Never overwrites one.
+//! `haft init`: a program.toml to start from, with the schema that it names for editors. Never overwrites one.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -10,6 +10,9 @@ use clap::Args;
 use super::Exit;
 use super::terminal::Terminal;
 use crate::program::FILE_NAME;
+
+/// What the first line of the program.toml names.
+const SCHEMA: &str = "program.schema.json";
 
 #[derive(Debug, Args)]
 pub(super) struct Init {
@@ -34,6 +37,12 @@ impl Init {
                 anyhow::bail!("`{shown}` is there already; `haft check` tells whether it is right")
             }
             Err(error) => return Err(error).with_context(|| format!("cannot create `{shown}`")),
+        }
+        let schema = self.folder.join(SCHEMA);
+        // One that is there may be of another haft; it is as good.
+        if !schema.exists() {
+            let text = serde_json::to_string_pretty(&crate::manifest::json_schema())? + "\n";
+            std::fs::write(&schema, text).with_context(|| format!("cannot write `{}`", schema.display()))?;
         }
         terminal.say(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));
         Ok(Exit::Success)

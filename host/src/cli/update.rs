@@ -51,6 +51,9 @@ impl Update {
 
     async fn work(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Exit> {
         let entries = self.entries(work)?;
+        if entries.is_empty() {
+            terminal.say("nothing is installed here: no entry of program.toml is pinned in program.lock");
+        }
         let (mut updated, mut declined, mut exit) = (Vec::new(), Vec::new(), Exit::Success);
         for (kind, name) in entries {
             match self.update(work, kind, &name, terminal).await {

@@ -40,6 +40,12 @@ pub enum SourceError {
     /// A scheme that means nothing here.
     #[error("expected a path, `https://…`, `oci://…` or `git+https://…`")]
     Scheme,
+    /// git by way of ssh, for which haft has no keys.
+    #[error(
+        "git is asked over `git+https://` alone, with no keys of yours; clone a private repository yourself and \
+         add its folder"
+    )]
+    Ssh,
     /// Not encrypted.
     #[error("a package is code: fetch it with `https://`; `http://` is for this machine alone")]
     Unencrypted,
@@ -65,7 +71,7 @@ impl FromStr for PackageSource {
             return Err(SourceError::Text);
         }
         match text.split_once("://") {
-            None if text.contains("git@") => Err(SourceError::Scheme),
+            None if text.contains("git@") => Err(SourceError::Ssh),
             None => Ok(Self::Path(text.into())),
             Some(("oci", reference)) => oci(reference),
             Some(("git+https" | "git+http" | "git+file", _)) => git(text.get(4..).unwrap_or_default()),
@@ -76,6 +82,7 @@ impl FromStr for PackageSource {
                 }
                 Ok(Self::Url(text.to_owned()))
             }
+            Some(("git+ssh" | "ssh", _)) => Err(SourceError::Ssh),
             Some(_) => Err(SourceError::Scheme),
         }
     }

@@ -157,7 +157,7 @@ impl<'a> Git<'a> {
             output: Output::Separate,
             limit,
             timeout,
-            environment: Vec::new(),
+            environment: reaching_out(),
         };
         let (events, limits, notes) = (Events::none(), Limits::default(), Notes::default());
         let cancel = CancellationToken::new();
@@ -182,6 +182,24 @@ impl<'a> Git<'a> {
             never = watching => match never {},
         }
     }
+}
+
+/// What says on this machine whom git trusts and by which way it reaches others.
+const REACHING_OUT: &[&str] = &[
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+];
+
+fn reaching_out() -> Vec<(OsString, OsString)> {
+    REACHING_OUT.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
 }
 
 /// Whether the files below `directory` have more than `most` bytes, or are too many to count.

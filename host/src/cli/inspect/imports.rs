@@ -1,7 +1,7 @@
 //! What imports could mean. A component names what it can be linked with; toolchains import much that
 //! is never used, so that this decides nothing about rights.
 
-use crate::plugin::inspect::Extern;
+use crate::plugin::inspect::{Extern, Kind};
 
 /// Imports of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,11 @@ pub(super) struct Group {
 const GROUPS: &[(&[&str], &str, &str)] = &[
     (&["wasi:filesystem/"], "files", "opens what is below the directories that it is granted"),
     (&["wasi:http/"], "HTTP", "asks the hosts that it is granted"),
-    (&["wasi:sockets/"], "sockets", "haft opens none for a plugin, whatever is granted"),
+    (
+        &["wasi:sockets/"],
+        "sockets",
+        "connects by TCP to addresses that it is granted (`hosts = [\"127.0.0.1:5432\"]`); no names, no UDP, never listens",
+    ),
     (&["wasi:cli/environment"], "environment", "sees the variables that it is granted"),
     (
         &["wasi:cli/", "wasi:logging/"],
@@ -34,7 +38,7 @@ const GROUPS: &[(&[&str], &str, &str)] = &[
     (&[""], "other", "nothing that haft offers by itself"),
 ];
 
-/// The imports, in groups.
+/// The imports, in groups. A type that is imported by itself is nothing that could be called.
 pub(super) fn grouped(imports: &[Extern]) -> Vec<Group> {
     let place = |name: &str| {
         let fits = |(beginnings, ..): &(&[&str], &str, &str)| {
@@ -43,7 +47,8 @@ pub(super) fn grouped(imports: &[Extern]) -> Vec<Group> {
         GROUPS.iter().position(fits)
     };
     let group = |(at, (_, about, means)): (usize, &(&[&str], &'static str, &'static str))| {
-        let own = imports.iter().map(|import| &import.name).filter(|name| place(name) == Some(at));
+        let callable = imports.iter().filter(|import| import.kind != Kind::Type);
+        let own = callable.map(|import| &import.name).filter(|name| place(name) == Some(at));
         Group { about, means, names: own.cloned().collect() }
     };
     GROUPS.iter().enumerate().map(group).filter(|group| !group.names.is_empty()).collect()
@@ -71,7 +76,15 @@ pub(super) fn section(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::inspect::Kind;
+
+    /// S06: mere types are not listed as something that haft would have to offer.
+    #[test]
+    fn s06_types_are_no_imports_to_speak_of() {
+        let kinds = [("point", Kind::Type), ("log", Kind::Function)];
+        let imports = kinds.map(|(name, kind)| Extern { name: name.to_owned(), kind });
+        assert_eq!(grouped(&imports)[0].names, ["log"]);
+        assert!(grouped(&imports[..1]).is_empty());
+    }
 
     #[test]
     fn every_import_is_in_one_group() {
