@@ -76,7 +76,7 @@ fn c08_the_command_line_s_tools_are_those_there_are() {
     }
 }
 
-/// What a plugin of the program does not have: a misspelt `confirm` asks nobody.
+/// What a plugin of the program does not have: a misspelt `confirm` asks for all of them.
 #[test]
 fn c08_a_plugin_s_patterns_are_of_its_tools() {
     for (line, key) in [
@@ -90,6 +90,15 @@ fn c08_a_plugin_s_patterns_are_of_its_tools() {
         assert!(answer.stderr.contains(&format!("`{key}` here names it")), "{}", answer.stderr);
         assert!(answer.stderr.contains("did you mean `echo`?"), "{}", answer.stderr);
         assert_ne!(answer.code, 0);
+        // Whichever was meant to ask asks, and nobody is there.
+        let call = home.haft(&["call", "guest__echo", "{\"text\": \"ran\"}"]);
+        assert_eq!(
+            call.stdout.contains("ran"),
+            key == "descriptions",
+            "{key}: {}{}",
+            call.stdout,
+            call.stderr
+        );
     }
 }
 

@@ -139,10 +139,13 @@ impl<'m> Assembly<'m> {
         Ok(())
     }
 
-    /// What has to be asked before the tool `own` of a plugin runs.
-    fn approval(&self, wanted: &Wanted<'_>, own: &str) -> Option<Approval> {
+    /// What has to be asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin
+    /// nobody knows which was meant, so that all of them ask.
+    fn approval(&self, wanted: &Wanted<'_>, plugin: &Plugin, own: &str) -> Option<Approval> {
         let patterns = wanted.declared.map_or(&[][..], |plugin| &plugin.confirm);
-        if patterns.iter().any(|pattern| pattern.matches(own)) {
+        let is_misspelt =
+            |pattern: &ToolPattern| !plugin.tools().iter().any(|tool| pattern.matches(&tool.name));
+        if patterns.iter().any(|pattern| pattern.matches(own) || is_misspelt(pattern)) {
             return Some(approvals::of_plugin(&wanted.name, own));
         }
         let asks = wanted.place == GrantPlace::FetchAllow && self.manifest.builtins.fetch_confirm;
@@ -187,7 +190,7 @@ impl<'m> Assembly<'m> {
             }
             let described = described(wanted.declared, own);
             let tool = PluginTool::new(plugin, &described, exposed, wanted.place.clone());
-            let (grant, approval) = (wanted.grant.clone(), self.approval(wanted, &own.name));
+            let (grant, approval) = (wanted.grant.clone(), self.approval(wanted, plugin, &own.name));
             let inserted = self.insert(Arc::new(tool), grant, wanted.limits, origin.clone(), approval);
             match (inserted, wanted.package) {
                 // Somebody else's choice of names does not keep the rest from working.
