@@ -12,3 +12,5 @@ mod screen;
 mod shell;
 mod shims;
 mod ssh;
+
+pub(crate) use self::shims::{ENGINE, SSH, USUAL};

@@ -18,6 +18,7 @@ fn spec(command: &[&str]) -> CommandSpec {
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         folder: "/".into(),
         arguments: Vec::new(),
+        extra_args: true,
         required: Vec::new(),
         optional: Vec::new(),
         timeout: Duration::from_mins(1),
@@ -95,6 +96,10 @@ fn pr05_only_a_bare_name_is_a_command() {
     assert_eq!(error(&[]), CommandError::Empty);
     assert_eq!(error(&["", "x"]), CommandError::Empty);
     assert_eq!(error(&["/usr/bin/env"]), CommandError::NotABareName("/usr/bin/env".into()));
+    // T03: nor one outside the program's folder.
+    for outside in ["./../tool", "./bin/../../tool", "../tool", "bin/tool", "./.."] {
+        assert_eq!(error(&[outside]), CommandError::NotABareName(outside.into()));
+    }
     let mut twice = spec(&["echo"]);
     twice.arguments = vec![argument("a", None, None), argument("a", None, None)];
     assert_eq!(CommandTool::new(confiner(), twice).unwrap_err(), CommandError::DuplicateArgument("a".into()));

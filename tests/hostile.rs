@@ -20,6 +20,8 @@ async fn ends(limits: Limits, tool: &str, arguments: Value, expected: &str) {
 
 const MORE_TIME: &str = "hint: to allow more, add `time = \"400ms\"` to `[plugins.limits]` of `guest`";
 const MORE_MEMORY: &str = "hint: to allow more, add `memory = \"128MiB\"` to `[plugins.limits]` of `guest`";
+/// For an answer of which no more is known than that it is longer than what can be passed at all.
+const MUCH_MORE: &str = "hint: to allow more, add `result = \"20MiB\"` to `[plugins.limits]` of `guest`";
 const MORE_RESULT: &str = "hint: to allow more, add `result = \"2MiB\"` to `[plugins.limits]` of `guest`";
 
 /// WA03: guests that never end, by computing, by calling haft or by waiting.
@@ -27,7 +29,7 @@ const MORE_RESULT: &str = "hint: to allow more, add `result = \"2MiB\"` to `[plu
 async fn wa03_endless_guests_meet_the_time_limit() {
     for tool in ["spin", "spin_calling", "sleep_forever"] {
         let expected =
-            format!("Tool error: `{tool}` timed out after 200ms: reached its time limit\n{MORE_TIME}");
+            format!("Tool error (haft): `{tool}` timed out after 200ms: reached its time limit\n{MORE_TIME}");
         ends(briefly(200), tool, json!({}), &expected).await;
     }
 }
@@ -50,7 +52,7 @@ async fn wa03_falling_guests_end_with_one_line() {
             "`recurse` trapped: out of bounds memory access, as when the stack is used up",
         ),
     ] {
-        ends(Limits::default(), tool, arguments, &format!("Tool error: {expected}")).await;
+        ends(Limits::default(), tool, arguments, &format!("Tool error (haft): {expected}")).await;
     }
 }
 
@@ -61,7 +63,7 @@ async fn wa03_last_words_are_heard_after_a_flood() {
     let end = guest.fails("talk_and_panic", json!({ "bytes": 100_000 })).await;
     assert_eq!(
         end,
-        "Tool error: `talk_and_panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:14:9: its last words)"
+        "Tool error (haft): `talk_and_panic` panicked (stderr: panicked at tests/guests/hostile/src/fall.rs:14:9: its last words)"
     );
 }
 
@@ -71,7 +73,7 @@ async fn wa03_memory_bombs_meet_the_memory_limit() {
     let failed = "(stderr: memory allocation of 1048576 bytes failed)";
     for (tool, arguments) in [("allocate", json!({ "bytes": 4_u64 << 30 })), ("leak", json!({}))] {
         let expected =
-            format!("Tool error: `{tool}` reached its memory limit of 64 MiB {failed}\n{MORE_MEMORY}");
+            format!("Tool error (haft): `{tool}` reached its memory limit of 64 MiB {failed}\n{MORE_MEMORY}");
         ends(Limits::default(), tool, arguments, &expected).await;
     }
     // A guest that notices may say so itself.
@@ -100,7 +102,7 @@ async fn wa03_long_answers_meet_the_result_limit() {
             "flood_result",
             json!({ "bytes": 20 << 20 }),
             format!(
-                "`flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MORE_RESULT}"
+                "`flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MUCH_MORE}"
             ),
         ),
         (
@@ -108,7 +110,7 @@ async fn wa03_long_answers_meet_the_result_limit() {
             "flood_pieces",
             json!({ "count": 1_000_000 }),
             format!(
-                "`flood_pieces` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MORE_RESULT}"
+                "`flood_pieces` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n{MUCH_MORE}"
             ),
         ),
         (
@@ -116,11 +118,11 @@ async fn wa03_long_answers_meet_the_result_limit() {
             "flood_pieces",
             json!({ "count": 10_000 }),
             "`flood_pieces` returned 9999 bytes, more than its result limit of 1 KiB\n\
-             hint: to allow more, add `result = \"2KiB\"` to `[plugins.limits]` of `guest`"
+             hint: to allow more, add `result = \"11KiB\"` to `[plugins.limits]` of `guest`"
                 .into(),
         ),
     ] {
-        ends(limits, tool, arguments, &format!("Tool error: {expected}")).await;
+        ends(limits, tool, arguments, &format!("Tool error (haft): {expected}")).await;
     }
     let guest = Guest::new(Grant::none()).await;
     assert_eq!(guest.says("flood_result", json!({ "bytes": 1 << 20 })).await.len(), 1 << 20);
@@ -137,7 +139,7 @@ async fn wa03_wrong_data_is_no_answer() {
             "does not fit its output schema: at `/answer`: \"42\" is not of type \"integer\"",
         ),
     ] {
-        let expected = format!("Tool error: `{tool}` returned structured content that {what}");
+        let expected = format!("Tool error (haft): `{tool}` returned structured content that {what}");
         ends(Limits::default(), tool, arguments, &expected).await;
     }
 }
@@ -148,7 +150,7 @@ async fn wa03_open_files_are_bounded() {
     let guest = Guest::new(grant(&[repository()], &[])).await;
     let path = repository().join("Cargo.toml");
     let end = guest.fails("many_files", json!({ "path": path, "count": 100_000 })).await;
-    assert_eq!(end, "Tool error: `many_files` reached its limit of 1000 open files and streams");
+    assert_eq!(end, "Tool error (haft): `many_files` reached its limit of 1000 open files and streams");
     assert!(guest.says("open", json!({ "path": path })).await.starts_with("[workspace]"));
 }
 
@@ -192,7 +194,7 @@ async fn wa03_spinning_guests_starve_nobody_and_end_when_cancelled() {
     guest.session.cancel.cancel();
     for (number, end) in spinning.into_iter().enumerate() {
         let tool = if number % 2 == 0 { "spin" } else { "spin_calling" };
-        assert_eq!(end.await.unwrap(), format!("Tool error: `{tool}` was cancelled"));
+        assert_eq!(end.await.unwrap(), format!("Tool error (haft): `{tool}` was cancelled"));
     }
     assert!(begun.elapsed() < HANG, "{:?}", begun.elapsed());
 }
@@ -209,7 +211,7 @@ async fn wa03_a_sleeping_guest_ends_when_cancelled() {
         cancel.cancel();
     };
     let (end, ()) = tokio::join!(guest.fails("sleep_forever", json!({})), soon);
-    assert_eq!(end, "Tool error: `sleep_forever` was cancelled");
+    assert_eq!(end, "Tool error (haft): `sleep_forever` was cancelled");
     assert!(begun.elapsed() < HANG, "{:?}", begun.elapsed());
 }
 
@@ -229,7 +231,7 @@ async fn a_cancelled_guest_may_leave_things_tidy() {
         soon
     );
     assert!(tidy.starts_with("cancelled after "), "{tidy}");
-    assert_eq!(lingering, "Tool error: `linger` was cancelled");
+    assert_eq!(lingering, "Tool error (haft): `linger` was cancelled");
     assert!(begun.elapsed() < Duration::from_millis(2900), "{:?}", begun.elapsed());
 }
 
@@ -294,7 +296,7 @@ async fn floods() {
         let end = guest.fails(tool, arguments).await;
         let lines: Vec<&str> = end.lines().collect();
         let (first, hints) = lines.split_first().unwrap();
-        assert!(first.starts_with(&format!("Tool error: `{tool}` ")) && first.len() < 500, "{end}");
+        assert!(first.starts_with(&format!("Tool error (haft): `{tool}` ")) && first.len() < 500, "{end}");
         assert!(hints.iter().all(|line| line.starts_with("hint: ")), "{end}");
         assert!(!first.contains("too many open files") && !first.contains("os error"), "{end}");
         let (now, most) = resident();
@@ -311,9 +313,9 @@ async fn floods() {
     let guest = Guest::within(Grant::none(), large).await;
     assert_eq!(
         guest.fails("flood_result", json!({ "bytes": 1 << 30 })).await,
-        "Tool error: `flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n"
+        "Tool error (haft): `flood_result` passed more than 17 MiB to haft at once; its result limit is 1 MiB\n"
             .to_owned()
-            + MORE_RESULT
+            + MUCH_MORE
     );
     assert_eq!(guest.says("echo", json!({ "text": "still here" })).await, "still here");
     // Clearing away a guest's memory is nothing that its caller waits for.

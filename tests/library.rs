@@ -20,7 +20,7 @@ async fn pl03_an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
     let answers: Vec<_> = fake.requests()[1]["messages"].as_array().unwrap()[3..].to_vec();
     assert_eq!(
         (&answers[0]["content"], &answers[1]["content"]),
-        (&json!("-4"), &json!("Error: Tool error: no thermometer there"))
+        (&json!("-4"), &json!("Tool error: no thermometer there"))
     );
     let saved = haft::agent::Sessions::new(place.path()).all().unwrap();
     assert_eq!(saved[0].restored().unwrap().turns, 2);

@@ -4,12 +4,16 @@
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
 mod approvals;
+mod bounds;
 mod brief;
 mod eras;
 mod http;
 mod memory;
 mod peer;
+mod priming;
 mod reload;
+mod replicas;
+mod room;
 mod servers;
 mod spinning;
 mod stdio;

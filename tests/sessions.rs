@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use self::model::Model;
+pub(crate) use self::model::{Model, Says};
 use crate::cli::{Answer, Home};
 
 /// A place to work in whose program asks `model`.

@@ -35,7 +35,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("hyper_util::", &["mcp/server"]),
     ("tokio_rustls::", &["plugin/http"]),
     ("to_socket_addrs", &["plugin/http/client.rs"]),
-    ("ring::", &["package/signature", "mcp/server/random.rs"]),
+    ("ring::", &["package/signature", "mcp/server/random.rs", "mcp/server/questions"]),
     ("minisign_verify::", &["package/signature"]),
     ("tar::", &["package/archive", "package/archive.rs", "author/archive.rs"]),
     ("flate2::", &["package/archive", "package/archive.rs", "author/archive.rs"]),

@@ -17,6 +17,8 @@ pub(crate) struct Tiny {
     pub(crate) before_answering: &'static str,
     /// The text of every answer.
     pub(crate) answer: String,
+    /// The number of the world's error that every answer is, where it is one.
+    pub(crate) error: Option<u32>,
 }
 
 /// Parameters that are allowed to be anything.
@@ -32,6 +34,7 @@ impl Default for Tiny {
             before_listing: "",
             before_answering: "",
             answer: "a tiny answer".into(),
+            error: None,
         }
     }
 }
@@ -85,7 +88,10 @@ impl Tiny {
         let list = data.words(&[tools, self.tools.len().try_into().unwrap()]);
         let [text, length] = data.text(&self.answer);
         let content = data.words(&[0, text, length, 0, 0]);
-        let answer = data.words(&[0, content, 1, 0, 0, 0]);
+        let answer = data.words(&match self.error {
+            Some(number) => [1, number, text, length, 0, 0],
+            None => [0, content, 1, 0, 0, 0],
+        });
         let import = self
             .import
             .as_ref()

@@ -81,10 +81,11 @@ pub async fn embed(
     let session = Session { events, ..Session::default() };
 
     // `History::default()` would do for a conversation that nobody wants to go on with.
-    let log = Sessions::new(folder).begin(Begun::new(Some("embed"), None, None), &session.redactor)?;
-    let mut history = History::kept(log);
+    let begun = Begun::new(Some("embed"), None, None);
+    let log = Sessions::new(folder).begin(begun, task, &session.redactor)?;
+    let mut history = History::kept(log, task);
     let agent = Agent::new(provider, toolbox, AgentSettings::default());
-    Ok(agent.run(&mut history, task, &session).await?)
+    Ok(agent.go_on(&mut history, &session).await?)
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -9,6 +9,7 @@ mod children;
 mod grants;
 mod live;
 mod packages;
+mod patterns;
 mod places;
 mod plugins;
 mod provider;
@@ -28,7 +29,10 @@ pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::live::{Choice, Live, News, Running};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
+use self::patterns::Unseen;
+pub use self::patterns::{Idle, Why};
 pub use self::places::Places;
+use self::plugins::Wanted;
 pub(crate) use self::plugins::described;
 pub use self::provider::ModelChoice;
 pub use self::servers::Servers;
@@ -119,6 +123,8 @@ pub struct Program {
     pub is_complete: bool,
     /// The files that it was made of, there or not.
     pub files: Vec<PathBuf>,
+    /// Tools that there may be besides.
+    unseen: Unseen,
     places: Places,
 }
 
@@ -149,7 +155,7 @@ impl Program {
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
-        let mut assembly = Assembly::new(&manifest, problems, options.known_only);
+        let mut assembly = Assembly::new(&manifest, &installed, problems, options.known_only);
         let backend = assembly.backend(options, &places, &confiner, &grant).await?;
         let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
         wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
@@ -160,16 +166,9 @@ impl Program {
         let mut declared = servers::declared(&manifest, &grant);
         declared.extend(servers::of_packages(&installed, &grant)?);
         let servers = assembly.servers(declared, options, &places, &confiner).await?;
-        match &options.only {
-            // Found; or nobody has it, and whoever asked for it is told the nearest name.
-            Some(only) if assembly.toolbox.find(only).is_none() => {
-                assembly.plugins(&engine, later, secrets).await?;
-            }
-            Some(_) => {}
-            None => assembly.required_tools(),
-        }
+        assembly.rest(options.only.as_deref(), later, &engine, secrets).await?;
         let skills = packages::skills(&installed);
-        let Assembly { toolbox, problems, uncallable, is_complete, files, .. } = assembly;
+        let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         drop(installed);
         Ok(Self {
@@ -186,6 +185,7 @@ impl Program {
             servers,
             is_complete,
             files,
+            unseen,
             places,
         })
     }
@@ -222,17 +222,15 @@ impl Program {
         Secrets::new(&self.manifest, &self.places.home, &self.redactor)
     }
 
-    /// The tools that `[agent] tools` allows and, where there are any, `patterns` too, told of within
+    /// The tools that `patterns` name or, where there are none, those that `[agent] tools` names, told of within
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
         let agent = &self.manifest.agent;
-        let mut tools = match &agent.tools {
-            Some(allowed) => self.toolbox.select(allowed, None),
+        let tools = match &agent.tools {
+            _ if !patterns.is_empty() => self.toolbox.select(patterns, None),
+            Some(allowed) => self.toolbox.select(&allowed.value, None),
             None => self.toolbox.clone(),
         };
-        if !patterns.is_empty() {
-            tools = tools.select(patterns, None);
-        }
         agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget))
     }
 
@@ -311,10 +309,17 @@ struct Assembly<'a> {
     is_target: bool,
     /// The files that the program is made of.
     files: Vec<PathBuf>,
+    /// Tools that there may be, and that are not in the toolbox.
+    unseen: Unseen,
 }
 
 impl<'a> Assembly<'a> {
-    fn new(manifest: &'a Manifest, problems: Vec<Problem>, known_only: bool) -> Self {
+    fn new(
+        manifest: &'a Manifest,
+        installed: &[Installed<'_>],
+        problems: Vec<Problem>,
+        known_only: bool,
+    ) -> Self {
         let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
         let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
         let program = named.unwrap_or(Path::new(FILE_NAME));
@@ -328,6 +333,27 @@ impl<'a> Assembly<'a> {
             is_complete: true,
             is_target: false,
             files,
+            unseen: packages::unused(manifest, installed),
         }
+    }
+
+    /// What is left to do where all but `later` is in the toolbox.
+    async fn rest(
+        &mut self,
+        only: Option<&str>,
+        later: Vec<Wanted<'a>>,
+        engine: &Engine,
+        secrets: Secrets<'_>,
+    ) -> anyhow::Result<()> {
+        match only {
+            // Found; or nobody has it, and whoever asked for it is told the nearest name.
+            Some(only) if self.toolbox.find(only).is_none() => self.plugins(engine, later, secrets).await?,
+            Some(_) => {}
+            None => {
+                self.required_tools();
+                self.package_patterns();
+            }
+        }
+        Ok(())
     }
 }

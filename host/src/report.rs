@@ -36,6 +36,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// `name` is shown before the line numbers, usually a path as the user wrote it.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();

@@ -114,10 +114,10 @@ async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
     let fake = Fake::start([calls, says("done")]).await;
     let (toolbox, _, order) = slow();
     let agent = agent(&fake, toolbox);
-    let log = sessions.begin(Begun::new(None, None, None), &redactor).unwrap();
+    let log = sessions.begin(Begun::new(None, None, None), "do it", &redactor).unwrap();
     let saved = sessions.find(log.id()).unwrap();
     {
-        let mut history = History::kept(log);
+        let mut history = History::kept(log, "do it");
         let stop = tokio_util::sync::CancellationToken::new();
         let trigger = stop.clone();
         let events = Events::to(move |event| {
@@ -127,7 +127,7 @@ async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
         });
         let session = Session { events, ..Session::default() };
         tokio::select! {
-            _ = agent.run(&mut history, "do it", &session) => panic!("it was to be stopped"),
+            _ = agent.go_on(&mut history, &session) => panic!("it was to be stopped"),
             () = stop.cancelled() => {}
         }
     }

@@ -64,7 +64,7 @@ async fn pl03_parallel_calls_run_in_order_and_are_answered_by_id() {
     run(&agent(&fake, toolbox)).await.unwrap();
     let ran: Vec<_> = log.lock().unwrap().iter().map(|call| call.id.clone()).collect();
     assert_eq!(ran, ["b", "a", "c"]);
-    let expected = pairs(&[("b", "1"), ("a", "Error: Tool error: out of order"), ("c", "3")]);
+    let expected = pairs(&[("b", "1"), ("a", "Tool error: out of order"), ("c", "3")]);
     assert_eq!(answers(&fake.requests()[1]), expected);
     fake.assert_done();
 }
@@ -106,7 +106,7 @@ async fn pl08_a_failing_tool_is_reported_and_the_loop_goes_on() {
     let fake = Fake::start([calls(&[("a", "broken", "{}")]), says("it is broken")]).await;
     let outcome = run(&agent(&fake, toolbox(&[BROKEN]).0)).await.unwrap();
     assert_eq!(outcome.text, "it is broken");
-    assert_eq!(answers(&fake.requests()[1]), pairs(&[("a", "Error: Tool error: out of order")]));
+    assert_eq!(answers(&fake.requests()[1]), pairs(&[("a", "Tool error: out of order")]));
 }
 
 /// PL09.
@@ -253,7 +253,7 @@ async fn pl20_cancelled_while_a_tool_works() {
     assert_eq!(agent.run(&mut history, "two", &Session::default()).await.unwrap().text, "here again");
     let expected = pairs(&[
         ("a", "nothing"),
-        ("b", "Error: Tool error: stopped half way"),
+        ("b", "Tool error: stopped half way"),
         ("c", "Error: the call was not run: cancelled by the user"),
     ]);
     assert_eq!(answers(&fake.requests()[1]), expected);

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use haft::manifest::Manifest;
 use haft::plugin::inspect::look;
 
 use crate::cli::Home;
@@ -28,11 +29,18 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     home.write("program.toml", program);
     let before = fs::read(home.work().join("p.wasm")).unwrap();
     let answer = home.haft(&["pack", "p.wasm", "--wit", "wit"]);
-    assert!(answer.stderr.contains("with its documentation and program.toml"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.contains("with its documentation and list of what it asks for"),
+        "{}",
+        answer.stderr
+    );
     let once = fs::read(home.work().join("p.wasm")).unwrap();
     assert!(once.starts_with(&before), "what was there is as it was");
     let found = look(&once).unwrap();
-    assert_eq!((found.wit.len(), found.program.as_deref()), (1, Some(program)));
+    assert_eq!(found.wit.len(), 1);
+    let program = found.program.unwrap();
+    let asked = Manifest::parse(&program, Path::new("program.toml")).unwrap();
+    assert_eq!(asked.plugins[0].grant.read[0].value, Path::new("docs"));
     home.haft(&["pack", "p.wasm", "--wit", "wit"]);
     assert_eq!(fs::read(home.work().join("p.wasm")).unwrap(), once);
     // Only what is given is replaced.
@@ -40,7 +48,7 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     home.write("wit/world.wit", &WIT.replace("Documented", "Documented anew"));
     home.haft(&["pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"]);
     let other = look(&fs::read(home.work().join("q.wasm")).unwrap()).unwrap();
-    assert_eq!(other.program.as_deref(), Some(program));
+    assert_eq!(other.program.as_deref(), Some(program.as_str()));
     assert!(String::from_utf8_lossy(&other.wit[0]).contains("Documented anew"));
     let nothing = home.haft(&["pack", "q.wasm"]);
     assert!(nothing.code == 3 && nothing.stderr.contains("nothing to add"), "{}", nothing.stderr);
@@ -161,4 +169,61 @@ fn pr08_what_lies_elsewhere_is_not_packed() {
     );
     let names: Vec<_> = fs::read_dir(home.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_string_lossy().contains("tar")), "{names:?}");
+}
+
+/// S01: of the program that a component is used in nothing goes into it but what its own entry asks for.
+#[test]
+fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
+    let home = Home::new();
+    wordcount(&home);
+    fs::create_dir(home.work().join("wit")).unwrap();
+    home.write("wit/world.wit", WIT);
+    let around = "[program]\nname = \"notes\"\nversion = \"1.0.0\"\n\
+        # planted-comment\n\
+        [provider]\nname = \"openai\"\nbase_url = \"http://127.0.0.1:9/planted-address\"\n\
+        [[mcp_servers]]\nname = \"s\"\ncommand = \"server\"\nargs = [\"--password=planted-argument\"]\n\
+        env = { MODE = \"planted-value\" }\n\
+        [[plugins]]\nname = \"other\"\ncomponent = \"planted-other.wasm\"\n";
+    let entry = "[[plugins]]\nname = \"mine\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n";
+    let packed = |arguments: &[&str]| {
+        let answer = home.haft(&[&["pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"], arguments].concat());
+        (answer.code, answer.stderr, fs::read(home.work().join("q.wasm")).unwrap_or_default())
+    };
+    home.write("program.toml", &format!("{around}{entry}"));
+    for arguments in [&[][..], &["--program", "program.toml"]] {
+        let (code, said, bytes) = packed(arguments);
+        assert_eq!(code, 0, "{said}");
+        assert!(!String::from_utf8_lossy(&bytes).contains("planted"));
+        let program = look(&bytes).unwrap().program.unwrap();
+        assert!(program.contains("docs") && !program.contains("notes"), "{program}");
+        // It is not called like the program that uses it.
+        let shown = home.haft(&["inspect", "q.wasm", "--json"]);
+        assert!(!shown.stdout.contains("notes"), "{}", shown.stdout);
+        fs::remove_file(home.work().join("q.wasm")).unwrap();
+    }
+    home.write("program.toml", around);
+    let (code, said, bytes) = packed(&["--program", "program.toml"]);
+    assert!(code == 3 && bytes.is_empty() && said.contains("has no plugin that is `p.wasm`"), "{said}");
+    assert!(said.contains("hint: ") && said.contains("[[plugins]]"), "{said}");
+    // Without being named it has nothing to say of the component.
+    let (code, said, bytes) = packed(&[]);
+    assert!(code == 0 && look(&bytes).unwrap().program.is_none(), "{said}");
+}
+
+/// S01: nor goes anything into a package that means nothing there.
+#[test]
+fn s01_a_package_has_nothing_of_what_its_author_runs() {
+    let home = Home::new();
+    let program = "[program]\nname = \"words\"\nversion = \"1.2.0\"\n[provider]\nname = \"openai\"\n\
+        headers = { X-Team = \"planted\" }\n[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"true\"\n";
+    home.write("program.toml", program);
+    let answer = home.haft(&["pack", "."]);
+    assert!(
+        answer.code == 0 && answer.stderr.contains("left out of program.toml: `provider`"),
+        "{}",
+        answer.stderr
+    );
+    let packed = files(&home.work().join("words-1.2.0.tar.gz"));
+    let text = &packed["words-1.2.0/program.toml"].3;
+    assert!(text.contains("[[tools]]") && !text.contains("planted"), "{text}");
 }

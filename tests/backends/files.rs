@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use haft::backend::{Choice, Place};
 use haft::limit::Limits;
-use haft::tool::{Context, Notes};
+use haft::tool::{Client, Context, Notes};
 use serde_json::json;
 
 use super::ground::{Bed, Kind, all, container, ssh};
@@ -26,6 +26,38 @@ async fn fl01_a_file_is_written_read_replaced_and_cut() {
         let none =
             bed.call("read_file", json!({ "path": format!("{path}.none") })).await.unwrap_err().to_string();
         assert!(none.contains("there is no such file"), "{none}");
+        bed.backend.close().await;
+    }
+}
+
+/// C12: `write_file` makes the directories on the way, as `write` does, and none where nothing may be
+/// written.
+#[tokio::test(flavor = "multi_thread")]
+async fn c12_missing_directories_are_made() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let folder = place(&bed, "").await;
+        let folder = folder.trim_end_matches('/');
+        for name in ["one/two/a file", "it's/-new/\n/x", "dots/.//./x", "one/three"] {
+            let path = format!("{folder}/{name}");
+            let written = bed.call("write_file", json!({ "path": path, "content": name })).await;
+            assert!(written.is_ok(), "{}: {name}: {written:?}", kind.name);
+            let read = bed.call("read_file", json!({ "path": path })).await.unwrap().content;
+            assert_eq!(read, name, "{}", kind.name);
+        }
+        let none = bed.call("read_file", json!({ "path": format!("{folder}/none/x") })).await.unwrap_err();
+        assert!(none.to_string().contains("its directory is not there"), "{none}");
+        if kind.choice.place != Place::Local {
+            for path in ["/etc/haft-none-4711/x", "~/.kube/haft-none/x"] {
+                let home = String::from_utf8(bed.run("printf %s ~").await.output).unwrap();
+                let path = path.replace('~', &home);
+                let refused =
+                    bed.call("write_file", json!({ "path": path, "content": "x" })).await.unwrap_err();
+                assert!(refused.to_string().contains("which tools do not write"), "{}: {refused}", kind.name);
+            }
+            let left = bed.run("ls -d /etc/haft-none-4711 ~/.kube/haft-none").await.output;
+            assert_eq!(String::from_utf8_lossy(&left), "", "{}: nothing was made", kind.name);
+        }
         bed.backend.close().await;
     }
 }
@@ -53,6 +85,7 @@ async fn fl02_files_are_the_same_byte_by_byte() {
             events: &bed.events,
             cancel: &bed.cancel,
             notes: &notes,
+            client: Client::default(),
         };
         for (name, content) in [
             ("no end of line", b"a\tb\n\n  c".to_vec()),
@@ -153,7 +186,9 @@ async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
             ("loop", "too many links"),
             ("pipe", "a device, a pipe or a socket"),
             ("here", "a directory"),
-            ("none/x", "its directory is not there"),
+            ("loop/x", "its directory is not there"),
+            ("none/../x", "its directory is not there"),
+            ("pipe/x", "its directory is not there"),
         ] {
             let path = format!("{folder}/{path}");
             let refused = bed

@@ -13,7 +13,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::Events;
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
-use haft::tool::{Context, Notes, Tool, ToolError};
+use haft::tool::{Client, Context, Notes, Tool, ToolError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -285,6 +285,7 @@ impl Bed {
             events: &self.events,
             cancel: &self.cancel,
             notes: &notes,
+            client: Client::default(),
         };
         let out = Arc::new(Bytes::default());
         let task = Task { command: command.to_owned(), timeout };
@@ -308,6 +309,7 @@ impl Bed {
             events: &self.events,
             cancel: &self.cancel,
             notes: &notes,
+            client: Client::default(),
         };
         tool.call(&ToolCall { id: "call".into(), tool: name.into(), arguments }, &context).await
     }

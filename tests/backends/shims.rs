@@ -15,12 +15,12 @@ struct Shims {
 }
 
 /// What the scripts of backends use.
-const USUAL: &[&str] = &[
+pub(crate) const USUAL: &[&str] = &[
     "sh", "head", "cat", "env", "grep", "sleep", "setsid", "tr", "wc", "tail", "mv", "rm", "cp", "readlink",
 ];
 
 /// A container engine that runs what it is told here, and writes down what that was.
-const ENGINE: &str = r#"#!/bin/sh
+pub(crate) const ENGINE: &str = r#"#!/bin/sh
 printf '%s\n' "$(basename "$0") $*" >>"$HOME/told"
 case $1 in
     container) echo "${RUNNING:-true}"; exit "${STATUS:-0}" ;;
@@ -29,7 +29,7 @@ esac
 "#;
 
 /// An ssh that runs what it is told here.
-const SSH: &str = r#"#!/bin/sh
+pub(crate) const SSH: &str = r#"#!/bin/sh
 printf '%s\n' "ssh $*" >>"$HOME/told"
 master=; socket=
 while [ $# -gt 0 ]; do

@@ -22,7 +22,7 @@ use haft::backend::start::ENVIRONMENT;
 use haft::event::Events;
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::limit::Limits;
-use haft::tool::{Context, Notes};
+use haft::tool::{Client, Context, Notes};
 use tokio_util::sync::CancellationToken;
 
 const ROUNDS: usize = 200;
@@ -142,7 +142,14 @@ async fn timed(confiner: &Confiner, grant: &Grant) -> Duration {
     };
     let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
     let notes = Notes::default();
-    let context = Context { grant, limits: &limits, events: &events, cancel: &cancel, notes: &notes };
+    let context = Context {
+        grant,
+        limits: &limits,
+        events: &events,
+        cancel: &cancel,
+        notes: &notes,
+        client: Client::default(),
+    };
     settle().await;
     let started = Instant::now();
     let finished = run(confiner, &job, "bench", &context).await.unwrap();

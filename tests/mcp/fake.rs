@@ -297,7 +297,13 @@ impl Fake {
             "echo" => self.text(id, &arguments.to_string()),
             "fail" => self
                 .answer(id, &json!({ "isError": true, "content": [{ "type": "text", "text": "no luck" }] })),
-            "refuse" => self.error(id, -32602, "wrong arguments, says the server"),
+            "refuse" => {
+                let more =
+                    "!".repeat(usize::try_from(arguments["characters"].as_u64().unwrap_or(0)).unwrap());
+                self.error(id, -32602, &format!("wrong arguments, says the server{more}"));
+            }
+            "garbage" => self.garbage(id, arguments),
+            "flood" => self.flood(id, token, arguments),
             "crash" => {
                 eprintln!("panic: something terrible");
                 std::process::exit(7);
@@ -333,6 +339,27 @@ impl Fake {
             "needs_more" => self.needs_more(id, params),
             _ => self.error(id, -32602, "unknown tool"),
         }
+    }
+
+    /// An answer that is no JSON, or only a line that is none.
+    fn garbage(&self, id: &Value, arguments: &Value) {
+        let line = match arguments["id"].as_bool() {
+            Some(true) => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"a\":\"\\ud800\"}}}}"),
+            _ => "Traceback (most recent call last):".to_owned(),
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{line}").unwrap();
+        out.flush().unwrap();
+    }
+
+    /// Notifications without end, for a while, and then the answer.
+    fn flood(&self, id: &Value, token: &Value, arguments: &Value) {
+        for done in 0..arguments["count"].as_u64().unwrap() {
+            self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                "progressToken": token, "progress": done, "message": "x".repeat(100),
+            } }));
+        }
+        self.text(id, "flooded");
     }
 
     fn needs_more(&self, id: &Value, params: &Value) {

@@ -201,3 +201,56 @@ async fn mc10_dropping_leaves_no_process() {
     ground.server.close().await;
     eventually("nothing is left", || !is_running(&mark)).await;
 }
+
+/// C18: an answer that is no JSON fails its call at once, and a line that is none is told when no answer comes.
+#[tokio::test]
+async fn c18_garbage_is_told_as_what_it_is() {
+    let ground = Ground::new(&json!({}), LONG);
+    let error = ground.error("garbage", json!({ "id": true })).await;
+    assert!(error.contains("the server's answer is malformed"), "{error}");
+    let ground = Ground::new(&json!({}), SECOND * 2);
+    ground.list().await.unwrap();
+    let error = ground.error("garbage", json!({})).await;
+    assert!(
+        error.ends_with(
+            "did not answer `tools/call` within 2s; it wrote a line that is not JSON-RPC: \
+             `Traceback (most recent call last):`"
+        ),
+        "{error}"
+    );
+    assert_eq!(ground.text("echo", json!({})).await, "{}");
+}
+
+/// C18: a server that floods its client with notifications, and is given up meanwhile, has not ended.
+#[tokio::test]
+async fn c18_a_flood_of_notifications_ends_no_server() {
+    let ground = Ground::new(&json!({}), SECOND);
+    ground.list().await.unwrap();
+    for _ in 0..3 {
+        let flooded = ground.call("flood", json!({ "count": 50_000 })).await;
+        let told = flooded.map_or_else(|error| error.to_string(), |result| result.content);
+        assert!(told == "flooded" || told.contains("did not answer"), "{told}");
+    }
+    let started = Instant::now();
+    loop {
+        match ground.call("echo", json!({})).await {
+            Ok(result) => break assert_eq!(result.content, "{}"),
+            Err(error) => assert!(error.to_string().contains("did not answer"), "{error}"),
+        }
+        assert!(started.elapsed() < LONG);
+    }
+    let starts = fake::methods(&ground.folder()).iter().filter(|method| *method == "initialize").count();
+    assert_eq!(starts, 1, "it was not stopped");
+}
+
+/// S16: an error is as long as an answer may be.
+#[tokio::test]
+async fn s16_an_error_is_bounded() {
+    let ground = Ground::new(&json!({}), LONG);
+    let error = ground.error("refuse", json!({ "characters": 2_000_000 })).await;
+    assert!(error.chars().count() <= 1100 && error.contains("total chars"), "{}", error.len());
+    assert!(
+        error.starts_with("Tool error: MCP server `fake` answered with an error: wrong arguments"),
+        "{error}"
+    );
+}

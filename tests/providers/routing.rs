@@ -105,6 +105,22 @@ async fn mr03_the_program_s_own_models_are_chosen_by_a_word() {
     server.assert_done();
 }
 
+/// C08: `--tools` stands in the place of `[agent] tools`, as every other flag does.
+#[tokio::test]
+async fn c08_tools_of_the_command_line_replace_those_of_the_program() {
+    let vendor = VENDORS[0];
+    let server = Server::apart(vendor, [says("a"), says("b")]).await;
+    let home = home(&server, "[agent]\ntools = [\"read\"]\n");
+    for arguments in [&["hi"][..], &["--tools", "time", "hi"]] {
+        let answer = run(&home, arguments).await;
+        assert_eq!(answer.status.code(), Some(0), "{}", String::from_utf8_lossy(&answer.stderr));
+    }
+    let tools: Vec<String> = server.bodies().iter().map(|body| body["tools"].to_string()).collect();
+    assert!(tools[0].contains("\"read\"") && !tools[0].contains("\"time\""), "{}", tools[0]);
+    assert!(tools[1].contains("\"time\"") && !tools[1].contains("\"read\""), "{}", tools[1]);
+    server.assert_done();
+}
+
 /// MR01: a section that is missing, a name that is not known, and nobody's key for somebody else.
 #[tokio::test]
 async fn mr01_what_is_missing_is_named() {

@@ -16,17 +16,17 @@ use super::peer::LONG;
 const TOKEN: &str = "a-token-of-the-test-4711";
 
 /// haft behind an address.
-struct Site {
-    child: Child,
+pub(crate) struct Site {
+    pub(crate) child: Child,
     address: SocketAddr,
 }
 
 /// What came back.
 #[derive(Debug)]
-struct Reply {
-    status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Site {
@@ -34,7 +34,7 @@ impl Site {
         clippy::zombie_processes,
         reason = "it is waited for when this is dropped; where it never serves the test ends"
     )]
-    fn start(stage: &Stage, arguments: &[&str]) -> Self {
+    pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
         let arguments = [&["serve", "--http", "127.0.0.1:0"], arguments].concat();
         let mut child = stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN).spawn().unwrap();
         let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
@@ -56,18 +56,18 @@ impl Site {
         }
     }
 
-    fn open(stage: &Stage) -> Self {
+    pub(crate) fn open(stage: &Stage) -> Self {
         Self::start(stage, &["--token-env", "HAFT_TEST_TOKEN"])
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         stream
     }
 
     /// The head of a request, as a good client sends it, but for what is overridden.
-    fn head(&self, method: &str, headers: &[(&str, &str)], length: usize) -> String {
+    pub(crate) fn head(&self, method: &str, headers: &[(&str, &str)], length: usize) -> String {
         let host = self.address.to_string();
         let bearer = format!("Bearer {TOKEN}");
         let length = length.to_string();
@@ -86,7 +86,7 @@ impl Site {
         format!("{method} /mcp HTTP/1.1\r\n{lines}\r\n")
     }
 
-    fn send(&self, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub(crate) fn send(&self, method: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut stream = self.connect();
         let head = self.head(method, headers, body.len());
         // A server that refuses a body may stop reading it.
@@ -94,26 +94,36 @@ impl Site {
         reply(stream)
     }
 
-    fn post(&self, headers: &[(&str, &str)], message: &Value) -> Reply {
+    pub(crate) fn post(&self, headers: &[(&str, &str)], message: &Value) -> Reply {
         self.send("POST", headers, message.to_string().as_bytes())
     }
 
     /// A request of 2026-07-28.
-    fn modern(&self, headers: &[(&str, &str)], method: &str, params: Value) -> Reply {
+    pub(crate) fn modern(&self, headers: &[(&str, &str)], method: &str, params: Value) -> Reply {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let own =
             [("mcp-protocol-version", "2026-07-28"), ("mcp-method", method), ("mcp-name", name.as_str())];
         self.post(&[&own, headers].concat(), &modern(method, 1, params))
     }
 
-    /// Opens a session; its name.
-    fn session(&self) -> String {
+    /// Asks for a session of `version`.
+    pub(crate) fn initialize(&self, version: &str) -> Reply {
         let client = json!({"name": "raw", "version": "0"});
-        let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-        let reply =
-            self.post(&[], &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open}));
+        let open = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        self.post(&[], &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open}))
+    }
+
+    /// Opens a session; its name.
+    pub(crate) fn session(&self) -> String {
+        let reply = self.initialize("2025-11-25");
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.header("mcp-session-id").unwrap().to_owned()
+    }
+
+    /// Whether a session is served.
+    pub(crate) fn list(&self, session: &str) -> u16 {
+        let own = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
+        self.post(&own, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).status
     }
 }
 
@@ -125,13 +135,13 @@ impl Drop for Site {
 }
 
 impl Reply {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 
     /// The answer, in whichever of its two forms.
-    fn answer(&self) -> Value {
+    pub(crate) fn answer(&self) -> Value {
         let data = self.body.lines().filter_map(|line| line.trim().strip_prefix("data: "));
         let texts = data.chain([self.body.trim()]);
         let mut messages = texts.filter_map(|text| serde_json::from_str::<Value>(text).ok());
@@ -142,7 +152,7 @@ impl Reply {
 }
 
 /// All that a server sends until it hangs up.
-fn reply(mut stream: TcpStream) -> Reply {
+pub(crate) fn reply(mut stream: TcpStream) -> Reply {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -281,7 +291,27 @@ fn what_is_not_mcp_is_refused() {
     assert_eq!(site.send("PUT", &[], b"").status, 405);
     assert_eq!(site.send("POST", &[("content-type", "text/plain")], b"{}").status, 415);
     assert_eq!(site.send("POST", &[("accept", "text/html")], b"{}").status, 406);
-    assert!((400..500).contains(&site.send("POST", &[], b"{").status));
+    // S11: what is no message is told in the words of JSON-RPC; a wrong type stays one.
+    for (body, code, id) in [
+        ("{", -32700, Value::Null),
+        ("[]", -32600, Value::Null),
+        (r#"{"id": 7}"#, -32600, json!(7)),
+        (r#"{"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": 1}"#, -32602, json!(7)),
+    ] {
+        let refused = site.send("POST", &[], body.as_bytes());
+        assert_eq!(
+            (refused.status, refused.header("content-type")),
+            (400, Some("application/json")),
+            "{body}"
+        );
+        let answer = refused.answer();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &id), "{answer}");
+        assert_eq!(site.send("POST", &[("content-type", "text/plain")], body.as_bytes()).status, 415);
+    }
+    assert_eq!(site.send("DELETE", &[("mcp-session-id", "none")], b"").status, 404);
+    assert_eq!(site.send("GET", &[("mcp-session-id", "none")], b"").status, 404);
+    assert_eq!(site.send("GET", &[], b"").status, 400, "a stream is of a session");
+    assert_eq!(site.send("POST", &[("host", "")], b"{}").status, 400, "HTTP/1.1 has a host");
     let many: Vec<String> = (0..100).map(|n| format!("x-{n}")).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "1")).collect();
     assert_eq!(site.modern(&many, "tools/list", json!({})).status, 431);
@@ -294,49 +324,6 @@ fn what_is_not_mcp_is_refused() {
     let elsewhere = site.head("POST", &[], 0).replacen("/mcp", "/other", 1);
     stream.write_all(elsewhere.as_bytes()).unwrap();
     assert_eq!(reply(stream).status, 404);
-}
-
-/// A thousand sessions that nobody uses: the oldest give way, memory stays where it is, and a client
-/// with a session of its own is served.
-#[test]
-fn a_thousand_idle_sessions_are_bounded() {
-    let stage = Stage::new("");
-    let site = Site::open(&stage);
-    let first = site.session();
-    let before = resident(site.child.id());
-    for _ in 0..1000 {
-        site.session();
-    }
-    let grown = resident(site.child.id()).saturating_sub(before);
-    eprintln!("1000 sessions: {} KiB more", grown >> 10);
-    assert!(grown < 64 << 20, "{} MiB", grown >> 20);
-    let list = |session: &str| {
-        let own = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
-        site.post(&own, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).status
-    };
-    assert_eq!(list(&first), 404, "the session that was idle for longest is gone");
-    assert_eq!(list(&site.session()), 200);
-}
-
-/// Connections that say nothing keep nobody else out for long.
-#[test]
-fn connections_that_say_nothing_are_bounded() {
-    let stage = Stage::new("");
-    let site = Site::open(&stage);
-    let silent: Vec<TcpStream> = (0..300).map(|_| site.connect()).collect();
-    std::thread::sleep(Duration::from_millis(200));
-    let refused = silent.iter().filter(|stream| {
-        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        let mut bytes = [0; 12];
-        (&mut &**stream).read(&mut bytes).is_ok_and(|read| bytes[..read].starts_with(b"HTTP/1.1 503"))
-    });
-    let refused = refused.count();
-    assert!((44..60).contains(&refused), "{refused} of 300");
-    drop(silent);
-    let started = Instant::now();
-    while site.modern(&[], "tools/list", json!({})).status != 200 {
-        assert!(started.elapsed() < LONG);
-    }
 }
 
 /// A signal lets the answer under way be written, and closes the rest.
@@ -439,17 +426,10 @@ fn rs06_approvals_work_over_http() {
     assert_eq!(done["content"][0]["text"], "4711\n", "{done}");
 }
 
-/// Bytes of memory that a process holds.
-fn resident(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
-}
-
 /// A client that asks and never reads what it is sent is hung up on, in bounded time and memory.
 #[tokio::test]
 async fn whoever_does_not_read_is_hung_up_on() {
-    use haft::mcp::server::http::{Patience, Server, Settings};
+    use haft::mcp::server::http::{Patience, Room, Server, Settings};
     use haft::mcp::server::{About, Offer, Publisher};
     use haft::tool::Session;
 
@@ -458,12 +438,13 @@ async fn whoever_does_not_read_is_hung_up_on() {
     let offer = Offer::new(toolbox, Session::default(), About::default(), true);
     let (_publisher, offers) = Publisher::new(offer);
     let patience = Patience {
+        first: Duration::from_millis(500),
         headers: Duration::from_millis(500),
         body: Duration::from_millis(500),
         reading: Duration::from_millis(500),
     };
-    let settings =
-        Settings { address: "127.0.0.1:0".parse().unwrap(), token: None, hosts: Vec::new(), patience };
+    let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
+    let settings = Settings { address, token: None, hosts: Vec::new(), room, patience };
     let server = Server::bind(offers, settings).await.unwrap();
     let address = server.address();
     let stop = tokio_util::sync::CancellationToken::new();
@@ -496,4 +477,49 @@ async fn whoever_does_not_read_is_hung_up_on() {
     assert!(ended.await.unwrap() < LONG);
     stop.cancel();
     serving.await.unwrap().unwrap();
+}
+
+/// Threads of guests in a process.
+fn guests(pid: u32) -> usize {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let name = |thread: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(thread.ok()?.path().join("comm")).ok()
+    };
+    threads.filter_map(name).filter(|name| name.starts_with("haft-guest")).count()
+}
+
+/// S08: a client with more guests that never end than there is room for keeps no other client waiting,
+/// whether it opens a session or not, and not its own other tools either.
+#[test]
+fn s08_one_client_keeps_no_other_waiting() {
+    let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
+    let site = Site::open(&stage);
+    let call = |session: &str, tool: &str, arguments: Value| {
+        let headers = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
+        let params = json!({"name": tool, "arguments": arguments});
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).to_string();
+        let mut stream = site.connect();
+        stream.write_all(site.head("POST", &headers, body.len()).as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        stream
+    };
+    let text = |stream| reply(stream).answer()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    let (greedy, other) = (site.session(), site.session());
+    assert_eq!(text(call(&greedy, "guest__echo", json!({"text": "compiled"}))), "compiled");
+    let spinning: Vec<TcpStream> = (0..80).map(|_| call(&greedy, "guest__spin", json!({}))).collect();
+    // Its share of the 64 there are.
+    let begun = Instant::now();
+    while guests(site.child.id()) < 20 {
+        assert!(begun.elapsed() < LONG, "{} guests", guests(site.child.id()));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(text(call(&other, "guest__echo", json!({"text": "other"}))), "other");
+    let file = json!({"file_path": stage.path("program.toml")});
+    assert!(text(call(&other, "read", file.clone())).contains("[program]"));
+    assert!(text(call(&greedy, "read", file)).contains("[program]"));
+    let modern =
+        site.modern(&[], "tools/call", json!({"name": "guest__echo", "arguments": {"text": "modern"}}));
+    assert_eq!(modern.answer()["result"]["content"][0]["text"], "modern", "{modern:?}");
+    drop(spinning);
 }

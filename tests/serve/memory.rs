@@ -61,3 +61,45 @@ fn compiling(stage: &Stage) -> Peer {
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "compiled"}))), "compiled");
     peer
 }
+
+/// Calls at once.
+#[cfg(target_env = "gnu")]
+const AT_ONCE: usize = 12;
+
+/// Makes as many of these calls as are made at once, and waits for all the answers.
+#[cfg(target_env = "gnu")]
+fn round(peer: &mut Peer, calls: &[(&str, serde_json::Value)]) {
+    let calls = calls.iter().cycle().take(AT_ONCE);
+    let asked: Vec<i64> = calls
+        .map(|(name, arguments)| peer.ask("tools/call", json!({"name": name, "arguments": arguments})))
+        .collect();
+    for id in asked {
+        peer.answer(id);
+    }
+}
+
+/// S19: what hostile calls took is given back while haft serves on: large answers and arguments, on as
+/// many threads as there are calls at once.
+#[cfg(target_env = "gnu")]
+#[test]
+fn s19_memory_stays_flat_under_hostile_calls() {
+    const MOST: u64 = 64 << 10;
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let good = [("guest__echo", json!({"text": "x".repeat(1000)}))];
+    (0..3).for_each(|_| round(&mut peer, &good));
+    let before = held(&peer, "RssAnon");
+    for bytes in [4 << 20, 8 << 20, 16 << 20].repeat(4) {
+        round(
+            &mut peer,
+            &[
+                ("guest__flood_result", json!({"bytes": bytes})),
+                ("guest__panic", json!({"message": "no"})),
+                ("guest__echo", json!({"text": "x".repeat(900_000)})),
+                ("guest__unknown", json!({})),
+            ],
+        );
+    }
+    (0..3).for_each(|_| round(&mut peer, &good));
+    await_held(&peer, "RssAnon", before + MOST);
+}

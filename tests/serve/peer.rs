@@ -61,7 +61,11 @@ impl Peer {
     }
 
     pub(crate) fn write(&mut self, text: &str) {
-        self.input.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+        self.write_bytes(text.as_bytes());
+    }
+
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
+        self.input.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
     pub(crate) fn send(&mut self, message: &Value) {

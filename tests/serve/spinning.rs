@@ -67,7 +67,8 @@ fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
     let mut peer = Peer::open(&stage);
     spin(&mut peer);
     peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711 & sleep 4711"}}));
-    std::thread::sleep(Duration::from_millis(300));
+    // Whoever hangs up right after asking waits for the answer.
+    std::thread::sleep(Duration::from_secs(1));
     let (took, code) = peer.hang_up();
     eprintln!("ended {took:?} after its client hung up, with 8 spinning guests");
     assert_eq!(code, Some(0));

@@ -134,6 +134,11 @@ fn allows(terminal: &Terminal) {
     terminal.sees("allowed in this session: bash", 1);
     terminal.enter("/deny bash");
     terminal.sees("`bash` is to be approved again", 1);
+    // C08: a name that no tool has is not taken for one that was never allowed.
+    terminal.enter("/allow bsah");
+    terminal.sees("there is no tool `bsah`; did you mean `bash`?", 1);
+    terminal.enter("/deny bsah");
+    terminal.sees("there is no tool `bsah`; did you mean `bash`?", 2);
 }
 
 /// Everything that was said is there, and nothing that was allowed.

@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 
 /// What the model says next.
 #[derive(Default)]
-pub(super) struct Says {
-    pub(super) text: String,
+pub(crate) struct Says {
+    pub(crate) text: String,
     /// Tools and their arguments.
-    pub(super) calls: Vec<(&'static str, Value)>,
+    pub(crate) calls: Vec<(&'static str, Value)>,
     /// Between two words of the text, where it is streamed.
-    pub(super) pause: Duration,
+    pub(crate) pause: Duration,
 }
 
 impl Says {
-    pub(super) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    pub(super) fn call(tool: &'static str, arguments: Value) -> Self {
+    pub(crate) fn call(tool: &'static str, arguments: Value) -> Self {
         Self { calls: vec![(tool, arguments)], ..Self::default() }
     }
 }
@@ -32,7 +32,7 @@ impl Says {
 type Script = dyn Fn(&[Value]) -> Says + Send + Sync;
 
 /// The endpoint. Its threads end with the process.
-pub(super) struct Model {
+pub(crate) struct Model {
     address: SocketAddr,
     state: Arc<State>,
 }
@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Model {
-    pub(super) fn start(script: impl Fn(&[Value]) -> Says + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(&[Value]) -> Says + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State { script: Box::new(script), violations: Mutex::default() });
@@ -57,12 +57,12 @@ impl Model {
         Self { address, state }
     }
 
-    pub(super) fn base_url(&self) -> String {
+    pub(crate) fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
     /// Every conversation was one that the real thing accepts.
-    pub(super) fn assert_content(&self) {
+    pub(crate) fn assert_content(&self) {
         assert_eq!(*self.state.violations.lock().unwrap(), Vec::<String>::new());
     }
 }
@@ -188,13 +188,13 @@ fn check(messages: &[Value]) -> Result<(), String> {
 }
 
 /// What the person said last.
-pub(super) fn asked(messages: &[Value]) -> &str {
+pub(crate) fn asked(messages: &[Value]) -> &str {
     let last = messages.iter().rev().find(|message| message["role"] == "user");
     last.and_then(|message| message["content"].as_str()).unwrap_or_default()
 }
 
 /// The calls with their answers, in order: the tool, its arguments, the answer.
-pub(super) fn answers(messages: &[Value]) -> Vec<(String, Value, String)> {
+pub(crate) fn answers(messages: &[Value]) -> Vec<(String, Value, String)> {
     let mut answers = Vec::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     for message in messages {

@@ -30,9 +30,11 @@ pub(super) struct OpenTurn {
 }
 
 impl History {
-    /// A conversation that begins now and is kept in `log`.
-    pub fn kept(log: SessionLog) -> Self {
-        Self { log: Some(log), ..Self::default() }
+    /// A conversation that begins now with what a person `said`, and is kept in `log`, which has that already.
+    pub fn kept(log: SessionLog, said: &str) -> Self {
+        let mut messages = Vec::new();
+        say(&mut messages, said);
+        Self { messages, log: Some(log), ..Self::default() }
     }
 
     /// The conversation of a session, which goes on being kept in `log` where there is one. A call that was begun and

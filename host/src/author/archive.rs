@@ -10,12 +10,16 @@ use anyhow::Context;
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
+use super::declaration;
 use crate::manifest::{Component, Manifest};
 use crate::package::{MAX_SIZE, parts};
 use crate::report::{Problem, Report};
 
 /// Files of one package; what installs it takes no more.
 const MAX_FILES: usize = 10_000;
+
+/// The file that makes a folder a package.
+const MANIFEST: &str = "program.toml";
 
 /// When every file of a package was made, as far as it says: 1980, before which some programs know
 /// no time.
@@ -41,6 +45,10 @@ pub struct Package {
     pub name: String,
     /// What is in it, in order.
     pub entries: Vec<Entry>,
+    /// Tables of program.toml that mean nothing in a package, and stay behind.
+    pub left_out: Vec<String>,
+    /// Its program.toml.
+    manifest: String,
 }
 
 impl Package {
@@ -56,8 +64,12 @@ impl Package {
         for path in parts(folder, manifest) {
             files.add(Path::new(&path))?;
         }
+        let (manifest, left_out) = declaration::of_package(manifest.source.text())?;
+        if let Some(entry) = files.found.get_mut(MANIFEST) {
+            entry.size = manifest.len() as u64;
+        }
         let name = format!("{}-{}", program.name.as_str(), program.version);
-        Ok(Self { name, entries: files.found.into_values().collect() })
+        Ok(Self { name, entries: files.found.into_values().collect(), left_out, manifest })
     }
 
     /// Bytes of its files together.
@@ -70,13 +82,19 @@ impl Package {
         let zip = GzBuilder::new().operating_system(UNKNOWN_SYSTEM).write(Vec::new(), Compression::best());
         let mut archive = Builder::new(zip);
         for entry in &self.entries {
-            let bytes = std::fs::read(&entry.file)
-                .with_context(|| format!("cannot read `{}`", entry.file.display()))?;
+            let bytes = self.bytes(entry)?;
             self.append(&mut archive, entry, &bytes)
                 .with_context(|| format!("cannot pack `{}`", entry.file.display()))?;
         }
         let zip = archive.into_inner().context("cannot end the archive")?;
         zip.finish().context("cannot compress the archive")
+    }
+
+    fn bytes(&self, entry: &Entry) -> anyhow::Result<Vec<u8>> {
+        if entry.path == MANIFEST {
+            return Ok(self.manifest.clone().into_bytes());
+        }
+        std::fs::read(&entry.file).with_context(|| format!("cannot read `{}`", entry.file.display()))
     }
 
     fn append(&self, archive: &mut Builder<impl Write>, entry: &Entry, bytes: &[u8]) -> io::Result<()> {

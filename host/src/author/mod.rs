@@ -12,6 +12,7 @@ pub mod bindings;
 mod build;
 pub mod check;
 pub mod component;
+pub mod declaration;
 pub mod language;
 pub mod pack;
 mod project;

@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-
+use super::declaration;
 use super::language::{self, Language};
 use super::wit::Wit;
 use crate::manifest::{self, Component, Manifest, Plugin};
@@ -85,10 +84,12 @@ impl Project {
         self.wit_path().map(|path| Wit::read(&path, self.world())).transpose()
     }
 
-    /// The text of its program.toml, which goes with the component.
+    /// What of its program.toml goes with the component, as it is written now.
     pub fn program(&self) -> anyhow::Result<String> {
-        let file = self.folder.join(FILE_NAME);
-        std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))
+        let manifest = Manifest::load(&self.folder.join(FILE_NAME))?;
+        let plugin = built_plugin(&manifest)?;
+        let file = self.component.file_name().unwrap_or_default().to_string_lossy();
+        declaration::of_component(manifest.source.text(), plugin, &file, true)
     }
 
     /// `path` as it is seen from the project's folder, or whole where it lies elsewhere.

@@ -15,7 +15,7 @@ use crate::event::{Event, Events};
 use crate::grant::{Grant, Root};
 use crate::limit::Limits;
 use crate::report::{Problem, Report};
-use crate::tool::{Context, Notes};
+use crate::tool::{Client, Context, Notes};
 
 /// How long one run of a tool may take: longer than any first build on a slow machine.
 const BOUND: Duration = Duration::from_hours(1);
@@ -172,7 +172,8 @@ impl Runner {
         };
         let (limits, notes) = (Limits::default(), Notes::default());
         let (grant, cancel) = (&self.grant, &self.talk.cancel);
-        let context = Context { grant, limits: &limits, events, cancel, notes: &notes };
+        let context =
+            Context { grant, limits: &limits, events, cancel, notes: &notes, client: Client::default() };
         let call = if output == Output::Merged { MERGED } else { "" };
         let finished = process::run(&self.confiner, &job, call, &context).await.map_err(|error| {
             Report::from(Problem::new(format!("cannot run `{}`: {error}", tool.program.display())))

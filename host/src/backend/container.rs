@@ -17,7 +17,7 @@ use super::lookup::find_on_path;
 use super::process::{self, End, Job, Output};
 use crate::event::Events;
 use crate::limit::Limits;
-use crate::tool::{Context, Notes};
+use crate::tool::{Client, Context, Notes};
 
 /// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -86,6 +86,7 @@ impl Container {
             events: &Events::none(),
             cancel: &CancellationToken::new(),
             notes: &Notes::default(),
+            client: Client::default(),
         };
         let mut finished = process::run(&line.confiner, &job, "container", &context).await?;
         let words = finished.stderr.as_mut().map(|text| text.render(MAX_WORDS)).unwrap_or_default();

@@ -149,6 +149,11 @@ impl Life {
         self.words.lock().unwrap_or_else(PoisonError::into_inner).last()
     }
 
+    /// Whether it was asked to.
+    pub fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
     /// Asks everything of it to stop. Returns at once.
     pub fn stop(&self) {
         // Nobody to hear it means that nothing is left.

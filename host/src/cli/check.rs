@@ -11,7 +11,8 @@ use serde_json::json;
 use self::component::Checked;
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::backend::lookup::find_on_path;
+use crate::backend::lookup::{find_on_path, is_executable};
+use crate::manifest::{CommandTool, McpServer, Transport};
 use crate::program::{Bench, FILE_NAME, Options, Program};
 use crate::report::Problem;
 use crate::tool::{bytes, tokens};
@@ -38,8 +39,10 @@ impl Check {
 /// Checks a program; of a plugin project also the components, as whoever ships them should.
 async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut program = Program::load(options).await?;
-    let (missing, crowded) = (missing(&program), crowded(&program));
-    program.problems.extend(missing.into_iter().chain(crowded));
+    let missing = [missing(&program), missing_commands(&program), missing_servers(&program)].concat();
+    let crowded = crowded(&program);
+    let (misnamed, unknown) = program.misnamed_agent_tools(false);
+    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed));
     let components = match program.manifest.build {
         Some(_) => {
             let bench = Bench::new(options, &program.manifest)?;
@@ -59,6 +62,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
             "tools": tools,
             "problems": problems,
             "uncallable": uncallable,
+            "unchecked": unknown,
             "components": components,
         }))?;
         return Ok(if is_good { Exit::Success } else { Exit::Program });
@@ -69,6 +73,9 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     }
     for line in &program.uncallable {
         terminal.say(format!("not callable: {line}"));
+    }
+    for line in &unknown {
+        terminal.say(format!("not checked: {line}"));
     }
     for component in &components {
         component.tell(terminal)?;
@@ -88,6 +95,45 @@ fn missing(program: &Program) -> Vec<Problem> {
         problem.at(name.span, "not found on PATH").hint("install it, or put the directory it is in on PATH")
     };
     missing.map(problem).collect()
+}
+
+/// Command tools whose program is not there. Looked up, never run.
+fn missing_commands(program: &Program) -> Vec<Problem> {
+    let folder = &program.manifest.folder;
+    let problem = |tool: &CommandTool| {
+        let word = tool.command.value.first()?;
+        let own = word.contains('/').then(|| folder.join(word.trim_start_matches("./")));
+        let (label, hint) = match &own {
+            Some(file) if is_executable(file) => return None,
+            Some(file) if file.is_file() => ("not executable", format!("`chmod +x {}`", file.display())),
+            Some(file) => ("no such file", format!("it is looked for at `{}`", file.display())),
+            None if find_on_path(word).is_some() => return None,
+            None => (
+                "not found on PATH",
+                "install it, or put the directory it is in on PATH; `./…` names a file beside program.toml"
+                    .into(),
+            ),
+        };
+        let text = format!("command tool `{}` cannot run `{word}`", tool.name.as_str());
+        Some(Problem::new(text).at(tool.command.span, label).hint(hint))
+    };
+    program.manifest.tools.iter().filter_map(problem).collect()
+}
+
+/// MCP servers whose program is not there, also where their tools are remembered. Looked up, never run.
+fn missing_servers(program: &Program) -> Vec<Problem> {
+    let declared = program.manifest.mcp_servers.iter().filter(|server| server.enabled);
+    let problem = |server: &McpServer| {
+        let Transport::Stdio { command, .. } = &server.transport else { return None };
+        let is_told = program.problems.iter().any(|problem| problem.span() == Some(server.name.span));
+        let mut running = program.servers.iter().filter(|_| !is_told);
+        let config = running.find(|running| running.config().name == server.name.as_str())?.config();
+        let error = config.program().err()?;
+        let problem = Problem::new(format!("MCP server `{}` {error}", server.name.as_str()));
+        let problem = problem.at(command.span, "this command");
+        Some(error.hint().into_iter().fold(problem, Problem::hint))
+    };
+    declared.filter_map(problem).collect()
 }
 
 /// A `tool_budget` that not even the two tools fit that stand for all others.

@@ -47,6 +47,7 @@ use self::terminal::Terminal;
 use crate::agent::{Begun, Saved};
 use crate::author::Interrupted;
 use crate::backend::confine::Confiner;
+use crate::plugin::settle_heap;
 use crate::program::{Allow, Ask, FILE_NAME, Options, Program, Servers, Target};
 use crate::report::Report;
 
@@ -167,6 +168,7 @@ impl Cli {
     /// It is built here and not by the program, which would then have all of haft's futures compiled
     /// into it as well.
     pub fn execute(self) -> Exit {
+        settle_heap();
         let terminal = Terminal::new(self.common.json);
         // Two threads are enough for waiting; tools have threads and processes of their own.
         match Builder::new_multi_thread().worker_threads(2).enable_all().build() {

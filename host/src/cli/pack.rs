@@ -12,16 +12,17 @@ use super::build::shown;
 use super::terminal::Terminal;
 use crate::author::archive::Package;
 use crate::author::component::{self, Kind};
+use crate::author::declaration;
 use crate::author::pack;
 use crate::author::wit::Wit;
-use crate::manifest::{Component, Manifest};
+use crate::manifest::{Component, Manifest, Plugin};
 use crate::program::FILE_NAME;
 use crate::report::{Problem, Report};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  haft pack tool.wasm --wit wit    adds the documentation of the WIT, and program.toml where it is beside
+  haft pack tool.wasm --wit wit    adds the documentation of the WIT, and what program.toml says that it asks for
   haft pack .                      makes NAME-VERSION.tar.gz of the package in this folder")]
 pub(super) struct Pack {
     /// A component, or a folder with a program.toml
@@ -55,22 +56,24 @@ impl Pack {
             _ => made,
         };
         let program = match named {
-            Some(path) => Some(text(path)?),
-            None => program_beside(&self.what)?,
+            Some(path) => Some(self.declared(path)?.ok_or_else(|| undeclared(&self.what, path))?),
+            None => self.declared_beside()?,
         };
         let docs = wit.as_ref().map(Wit::encode).transpose()?;
         if docs.is_none() && program.is_none() {
             let problem = Problem::new(format!("nothing to add to `{}`", self.what.display()));
             let problem = problem.hint("`--wit DIR` adds the documentation of its tools");
-            return Err(Report::from(problem.hint("`--program FILE` says what it asks for")).into());
+            let hint = "`--program FILE` adds what it asks for, where `[[plugins]]` there names this file";
+            return Err(Report::from(problem.hint(hint)).into());
         }
         let packed = pack::finish(&component, docs.as_deref(), program.as_deref())?;
         let output = self.output.as_deref().unwrap_or(&self.what);
         pack::write(output, &packed)?;
-        let added: Vec<_> = [(docs.is_some(), "documentation"), (program.is_some(), "program.toml")]
-            .into_iter()
-            .filter_map(|(is_there, what)| is_there.then_some(what))
-            .collect();
+        let added: Vec<_> =
+            [(docs.is_some(), "documentation"), (program.is_some(), "list of what it asks for")]
+                .into_iter()
+                .filter_map(|(is_there, what)| is_there.then_some(what))
+                .collect();
         let (path, bytes) = (shown(output), packed.len() as u64);
         if terminal.json {
             terminal.json(&json!({ "component": output, "bytes": bytes, "added": added }))?;
@@ -110,6 +113,10 @@ impl Pack {
             let note = if entry.executable { "  executable" } else { "" };
             terminal.say(format_args!("  {:>10}  {}{note}", pack::size(entry.size), entry.path));
         }
+        for table in &package.left_out {
+            terminal
+                .say(format_args!("  left out of program.toml: `{table}`, which is no part of a package"));
+        }
         let (count, whole) = (package.entries.len(), pack::size(package.size()));
         let files = if count == 1 { "file" } else { "files" };
         terminal
@@ -119,27 +126,38 @@ impl Pack {
     }
 }
 
-/// The text of the program.toml in the component's folder, if that says that the component is its own.
-fn program_beside(component: &Path) -> anyhow::Result<Option<String>> {
-    let folder = component.parent().unwrap_or(Path::new(""));
-    let file = folder.join(FILE_NAME);
-    if !file.is_file() {
-        return Ok(None);
+impl Pack {
+    /// What the program.toml in the component's folder says of it, if it does.
+    fn declared_beside(&self) -> anyhow::Result<Option<String>> {
+        let file = self.what.parent().unwrap_or(Path::new("")).join(FILE_NAME);
+        if file.is_file() { self.declared(&file) } else { Ok(None) }
     }
-    let manifest = Manifest::load(&file)?;
-    let is_same = |path: &Path| {
-        let path = folder.join(path);
-        path == component || path.canonicalize().ok() == component.canonicalize().ok()
-    };
-    let is_declared = manifest.plugins.iter().any(|plugin| match &plugin.component.value {
-        Component::File(path) => is_same(path),
-        _ => false,
-    });
-    if is_declared { text(&file).map(Some) } else { Ok(None) }
+
+    /// What a program.toml says of the component, if that is one of its plugins. Where another program merely
+    /// uses it, what that one is called says nothing of the component.
+    fn declared(&self, file: &Path) -> anyhow::Result<Option<String>> {
+        let manifest = Manifest::load(file)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let component = self.what.canonicalize()?;
+        let is_it = |plugin: &&Plugin| match &plugin.component.value {
+            Component::File(path) => folder.join(path).canonicalize().is_ok_and(|path| path == component),
+            _ => false,
+        };
+        let Some(plugin) = manifest.plugins.iter().find(is_it) else { return Ok(None) };
+        let is_its_own =
+            manifest.program.as_ref().is_some_and(|program| program.name.value == plugin.name.value);
+        let name = self.what.file_name().unwrap_or_default().to_string_lossy();
+        declaration::of_component(manifest.source.text(), plugin, &name, is_its_own).map(Some)
+    }
 }
 
-/// The text of a program.toml, which must be right: others will read it.
-fn text(file: &Path) -> anyhow::Result<String> {
-    Manifest::load(file)?;
-    std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))
+/// Why nothing of `program` goes into a component that it does not name.
+fn undeclared(component: &Path, program: &Path) -> Report {
+    let problem =
+        Problem::new(format!("`{}` has no plugin that is `{}`", program.display(), component.display()));
+    let hint = format!(
+        "add it there: `[[plugins]]` with a `name` and `component = {:?}`",
+        component.display().to_string()
+    );
+    problem.hint(hint).into()
 }

@@ -57,7 +57,7 @@ pub(super) struct Choice {
     /// How often the model is asked at most, in place of `[agent] max_turns`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
-    /// Offer only tools with these names; `*` stands for any characters
+    /// Offer only tools with these names, in place of `[agent] tools`; `*` stands for any characters
     #[arg(long, value_name = "PATTERN")]
     tools: Vec<ToolPattern>,
 }
@@ -113,9 +113,9 @@ impl Choice {
         settings
     }
 
-    /// The tools that the agent is offered.
-    pub(super) fn tools(&self, program: &Program) -> Toolbox {
-        program.agent_tools(&self.tools)
+    /// The tools that the agent is offered. A name that no tool has is refused.
+    pub(super) fn tools(&self, program: &Program, terminal: Terminal) -> anyhow::Result<Toolbox> {
+        Ok(program.chosen_tools(&self.tools, |text| terminal.warning(text))?)
     }
 
     /// What the command line says about the model.

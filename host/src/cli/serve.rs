@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use self::snippet::Client;
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::manifest::{KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
-use crate::mcp::server::http::{PATH, Patience, Server, Settings, Token};
+use crate::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
+use crate::mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
 use crate::mcp::server::{Offers, stdio};
 use crate::program::{Choice, Live, News, Places};
 use crate::secret::Secrets;
@@ -35,7 +35,8 @@ const CLOSING: Duration = Duration::from_secs(10);
 #[command(after_help = "\
 The list of tools is answered from what is known of the plugins and MCP servers; what was never seen before is \
 looked at meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and plugin files take effect \
-at once.
+at once. When standard input ends, what was asked right before it is answered, for 10 s at most; older calls are \
+stopped.
 
 Examples:
   haft serve --print-config claude > .mcp.json
@@ -87,7 +88,7 @@ impl Serve {
         let (live, offers) = Live::start(options, choice, move |news| tell(terminal, &news)).await?;
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
-        let running = live.running();
+        let (running, room) = (live.running(), room(live.serve()));
         let kept = tokio::spawn(live.keep());
         let stopped = stop.clone();
         let serving = async {
@@ -98,7 +99,7 @@ impl Serve {
                 }
                 Some(address) => {
                     let (hosts, patience) = (self.allow_host, Patience::default());
-                    let settings = Settings { address, token, hosts, patience };
+                    let settings = Settings { address, token, hosts, room, patience };
                     serve_http(offers, settings, is_made_up, stop, terminal).await
                 }
             }
@@ -148,6 +149,12 @@ impl Serve {
         terminal.data(&client.snippet(&server)?)?;
         Ok(Exit::Success)
     }
+}
+
+fn room(serve: manifest::Serve) -> Room {
+    let [sessions, connections] =
+        [serve.max_sessions, serve.max_connections].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    Room { sessions, connections }
 }
 
 /// The standard streams without the buffers that are for text.

@@ -83,8 +83,8 @@ impl Talk {
     ) -> anyhow::Result<Self> {
         let saved = resume.map(|name| name.find(common)).transpose()?;
         let program = common.of_session(saved.as_ref()).program(terminal, true).await?;
+        let (toolbox, settings) = (choice.tools(&program, terminal)?, choice.settings(&program));
         let provider = program.provider(&choice.model()).await?;
-        let (toolbox, settings) = (choice.tools(&program), choice.settings(&program));
         let approvals = Approvals::by(screen.person());
         let (screen, history) = (screen.clone(), History::default());
         let mut talk =
@@ -100,15 +100,17 @@ impl Talk {
         self.history = History::default();
     }
 
-    /// Begins a session with the first thing that is said: one in which nothing was said is none.
-    fn begin_session(&mut self) -> Result<(), SessionError> {
-        if self.history.log().is_none()
-            && let Some(sessions) = self.program.sessions()
-        {
-            let log = sessions.begin(self.program.begun(), &self.program.redactor)?;
-            self.history = History::kept(log);
+    /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
+    /// on the disk once this returns.
+    fn say(&mut self, prompt: &str) -> Result<(), SessionError> {
+        match self.program.sessions().filter(|_| self.history.log().is_none()) {
+            Some(sessions) => {
+                let log = sessions.begin(self.program.begun(), prompt, &self.program.redactor)?;
+                self.history = History::kept(log, prompt);
+                Ok(())
+            }
+            None => self.history.say(prompt),
         }
-        Ok(())
     }
 
     /// Goes on with a session.
@@ -183,7 +185,8 @@ impl Talk {
             let hint = "write what to do next: `haft run --resume last 'PROMPT'`";
             return Err(Hinted::new("nothing is left to do in this session", hint).into());
         }
-        self.begin_session().map_err(hinted)?;
+        // Before the first model is asked, be it only for the route.
+        prompt.map_or(Ok(()), |prompt| self.say(prompt)).map_err(hinted)?;
         let approvals = self.approvals.clone();
         let session = Session { approvals, ..self.program.session(self.screen.events()) };
         let cancel = session.cancel.clone();
@@ -198,7 +201,7 @@ impl Talk {
             let Routed { model, usage } = route(provider.as_ref(), way, prompt, &session).await;
             let settings = AgentSettings { model: Some(model), ..settings.clone() };
             let agent = Agent::new(provider.clone(), toolbox.clone(), settings);
-            let mut outcome = agent.run(history, prompt, &session).await?;
+            let mut outcome = agent.go_on(history, &session).await?;
             outcome.usage += usage;
             Ok(outcome)
         };

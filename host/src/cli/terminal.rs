@@ -216,7 +216,10 @@ pub(super) fn log(verbose: u8) {
         2 => "haft=debug,info,rmcp=warn",
         _ => "trace",
     };
-    let filter = EnvFilter::try_from_env("HAFT_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let written = std::env::var("HAFT_LOG").unwrap_or_default();
+    let parsed = EnvFilter::builder().parse(&written);
+    let wrong = parsed.as_ref().err().map(ToString::to_string);
+    let filter = parsed.ok().filter(|_| !written.is_empty()).unwrap_or_else(|| EnvFilter::new(level));
     let logger = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Log)
@@ -225,6 +228,9 @@ pub(super) fn log(verbose: u8) {
         .with_target(false);
     // A library user may have set a logger already; theirs is the better one.
     let _ = logger.try_init();
+    if let Some(error) = wrong {
+        tracing::warn!("`HAFT_LOG` is not followed: {error}; expected levels such as `haft=debug,warn`");
+    }
 }
 
 /// Where the log goes. It is written message by message, so none is split.

@@ -2,7 +2,7 @@
 //! plugins and servers bring their own.
 
 use super::catalogue::AGENT;
-use super::entry::Entry;
+use super::entry::{Entry, Located};
 use super::pattern::ToolPattern;
 use super::section::Section;
 
@@ -32,7 +32,7 @@ pub struct Agent {
     /// Questions to the model in one run; at least 1.
     pub max_turns: u32,
     /// Which tools it is offered, by exposed name; `None`: all, empty: none at all.
-    pub tools: Option<Vec<ToolPattern>>,
+    pub tools: Option<Located<Vec<ToolPattern>>>,
     /// Rough tokens (bytes of JSON / 4) that the list of tools may take. What does not fit stays
     /// reachable through a search tool; `None`: no limit.
     pub tool_budget: Option<u32>,
@@ -79,7 +79,7 @@ impl Agent {
             system_prompt: section.get("system_prompt", Entry::text),
             route: section.get("route", |entry| entry.one_of(ROUTES)).unwrap_or_default(),
             max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
-            tools: section.get("tools", Entry::tool_patterns),
+            tools: section.get("tools", |entry| entry.located(Entry::tool_patterns)),
             tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
             history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
                 .unwrap_or(default.history_budget),

@@ -7,6 +7,7 @@ use super::agent::Agent;
 use super::name::{Name, ToolName};
 use super::plugin::Reuse;
 use super::provider::{self, Provider};
+use super::serve::Serve;
 use super::server::McpServer;
 use super::tool::ARGUMENT_TYPES;
 
@@ -148,6 +149,8 @@ pub(super) static ROOT: Table = Table {
         Key::new("mcp", Kind::Tables(&MCP_SERVER), "the same as `mcp_servers`"),
         Key::new("provider", Kind::Table(&PROVIDER), "the model").also(&["model", "llm", "providers"]),
         Key::new("agent", Kind::Table(&AGENT), "how the agent works").also(&["agents"]),
+        Key::new("serve", Kind::Table(&SERVE), "how many clients `haft serve --http` takes")
+            .also(&["server", "http"]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
         Key::new(
             "backend",
@@ -191,6 +194,12 @@ pub(super) static TOOL: Table = Table {
         .also(&["cmd", "run", "exec"]),
         Key::new("arguments", Kind::List(&Kind::Table(&ARGUMENT)), "what the model may add to the command")
             .also(&["args", "parameters", "params"]),
+        Key::new(
+            "extra_args",
+            Kind::Flag,
+            "whether the model may add further words as `args`; default only where `arguments` is absent",
+        )
+        .also(&["any_args", "rest"]),
         Key::new("timeout", Kind::Time, "when it is stopped; default `120s`").also(&["time", "time_limit"]),
         Key::new("env", VARIABLES, "variables of haft's environment that it may see; default none")
             .also(&["environment"]),
@@ -536,6 +545,23 @@ const COUNT_HISTORY: Kind =
     Kind::Count { min: Agent::MIN_HISTORY_BUDGET as u64, max: Agent::MAX_HISTORY_BUDGET as u64 };
 const COUNT_REPEATS: Kind = Kind::Count { min: 0, max: Agent::MAX_MAX_REPEATS as u64 };
 
+pub(super) static SERVE: Table = Table {
+    header: "[serve]",
+    doc: "How many clients `haft serve --http` takes.",
+    keys: &[
+        Key::new("max_sessions", COUNT_SESSIONS, "sessions at once; default 2048").also(&["sessions"]),
+        Key::new("max_connections", COUNT_CONNECTIONS, "connections at once; default 8192").also(&[
+            "connections",
+            "max_clients",
+            "clients",
+        ]),
+    ],
+};
+
+const COUNT_SESSIONS: Kind = Kind::Count { min: 1, max: Serve::MAX_SESSIONS as u64 };
+const COUNT_CONNECTIONS: Kind =
+    Kind::Count { min: Serve::MIN_CONNECTIONS as u64, max: Serve::MAX_CONNECTIONS as u64 };
+
 pub(super) static SANDBOX: Table = Table {
     header: "[sandbox]",
     doc: "How far tools reach on this machine.",
@@ -707,6 +733,8 @@ mod tests {
         assert_eq!(count(&PROVIDER, "max_retries"), Provider::DEFAULT_MAX_RETRIES);
         assert_eq!(count(&AGENT, "max_turns"), Agent::default().max_turns);
         assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);
+        assert_eq!(count(&SERVE, "max_sessions"), Serve::default().max_sessions);
+        assert_eq!(count(&SERVE, "max_connections"), Serve::default().max_connections);
         assert_eq!(time(&BUILTINS, "shell_timeout"), Builtins::default().shell_timeout);
         assert_eq!(documented(&BUILTINS, "search_url"), Builtins::SEARCH_URL);
         let reuse = Reuse::default();

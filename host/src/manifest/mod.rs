@@ -1,5 +1,5 @@
 //! program.toml: parsed as written, checked key by key, built into plain values. It says what the
-//! file says and nothing else: no path is opened, no variable read, no host looked up.
+//! file says and where it is, and nothing else: no path is opened, no variable read, no host looked up.
 //!
 //! - **Parse:** `syntax` makes a tree of TOML in which every value knows its place.
 //! - **Check:** one file a table reads its keys through a `Section`, which notes every mistake
@@ -23,6 +23,7 @@ mod sandbox;
 mod schema;
 mod secret;
 mod section;
+mod serve;
 mod server;
 mod source;
 mod syntax;
@@ -50,9 +51,10 @@ pub use self::sandbox::Sandbox;
 pub use self::schema::json_schema;
 pub(crate) use self::secret::is_credential;
 pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
+pub use self::serve::Serve;
 pub use self::server::{McpServer, Transport};
 pub use self::source::{PackageSource, SourceError};
-pub use self::tool::{Argument, ArgumentType, CommandTool};
+pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 
 use self::section::{Notes, Section};
 use crate::report::{Problem, Report, Source, Span};
@@ -65,6 +67,8 @@ pub const MAX_FILE: usize = 256 << 10;
 pub struct Manifest {
     /// Where the file is; empty without one.
     pub path: PathBuf,
+    /// The folder that the file is in, absolute: what its relative paths start from. Empty without a file.
+    pub folder: PathBuf,
     /// What the spans of [`Located`] point into; written secrets are masked in it.
     pub source: Source,
     /// `[program]`; there if there are `tools`.
@@ -87,6 +91,8 @@ pub struct Manifest {
     pub provider: Option<Provider>,
     /// `[agent]`.
     pub agent: Agent,
+    /// `[serve]`.
+    pub serve: Serve,
     /// `[sandbox]`.
     pub sandbox: Sandbox,
     /// `[backend]`.
@@ -118,7 +124,8 @@ impl Manifest {
         let read = Self::read(&Section::root(&table, &catalogue::ROOT, &notes));
         let problems = notes.into_problems();
         if problems.is_empty() {
-            Ok(Self { path: path.to_owned(), source, ..read })
+            let folder = folder_of(path).map_err(|error| unreadable(path, &error))?;
+            Ok(Self { path: path.to_owned(), folder, source, ..read })
         } else {
             Err(Report::with_source(source, problems))
         }
@@ -135,7 +142,7 @@ impl Manifest {
     pub fn resolve(&self, written: &Path, home: &Path) -> PathBuf {
         match written.strip_prefix("~") {
             Ok(rest) => home.join(rest),
-            Err(_) => self.path.parent().unwrap_or(Path::new("")).join(written),
+            Err(_) => self.folder.join(written),
         }
     }
 
@@ -182,6 +189,7 @@ impl Manifest {
         tool::note_missing_program(root);
         Self {
             path: PathBuf::new(),
+            folder: PathBuf::new(),
             source: Source::default(),
             program: Program::read(root),
             tools: CommandTool::read_all(root),
@@ -193,11 +201,19 @@ impl Manifest {
             mcp_servers: McpServer::read_all(root),
             provider: Provider::read(root),
             agent: Agent::read(root),
+            serve: Serve::read(root),
             sandbox: Sandbox::read(root),
             backend: BackendTable::read(root),
             builtins: Builtins::read(root),
         }
     }
+}
+
+/// The folder of the file at `path`, absolute. A link is not followed: its own folder is meant.
+pub(crate) fn folder_of(path: &Path) -> io::Result<PathBuf> {
+    // `program.toml` alone has a parent only once it is absolute.
+    let path = std::path::absolute(path)?;
+    Ok(path.parent().unwrap_or(&path).to_owned())
 }
 
 /// At most one byte more than allowed, so that a device or a pipe cannot fill the memory.

@@ -26,6 +26,8 @@ pub struct CommandTool {
     pub command: Located<Vec<String>>,
     /// In the order in which they are appended to the command.
     pub arguments: Vec<Argument>,
+    /// Whether a call may add any further words as `args`; by default only where `arguments` is absent.
+    pub extra_args: bool,
     /// When the whole process tree is stopped.
     pub timeout: Duration,
     /// Variables of haft's environment that it may see, besides those every child gets.
@@ -51,6 +53,9 @@ pub struct Argument {
     /// `None`: the value stands alone.
     pub flag: Option<String>,
 }
+
+/// The argument of a call that takes any further words.
+pub const EXTRA_ARGS: &str = "args";
 
 /// What an argument's value must be, and how it becomes words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +144,7 @@ impl Named<'_> {
         let description = section.require("description", Entry::text);
         let command = section.require("command", |entry| entry.located(command));
         let arguments = read_arguments(section);
+        let extra_args = read_extra_args(section, &arguments);
         let longest = Duration::from_millis(1)..=Limits::MAX_TIME;
         let timeout = section.get("timeout", |entry| entry.duration(longest));
         let env = section.list("env", Entry::variable);
@@ -149,6 +155,7 @@ impl Named<'_> {
             description: description?,
             command: command?,
             arguments,
+            extra_args,
             timeout,
             env,
             confirm,
@@ -177,6 +184,15 @@ fn read_arguments(tool: &Section<'_>) -> Vec<Argument> {
         sections.iter().filter_map(|section| Some((section, Argument::read(section)?))).collect();
     note_shifting(&arguments);
     arguments.into_iter().map(|(_, argument)| argument).collect()
+}
+
+/// What is declared is all that a call may add, unless the program says otherwise.
+fn read_extra_args(tool: &Section<'_>, arguments: &[Argument]) -> bool {
+    let extra = tool.get("extra_args", Entry::flag);
+    if extra == Some(true) && arguments.iter().any(|argument| argument.name.as_str() == EXTRA_ARGS) {
+        tool.reject("extra_args", format!("an argument of the name `{EXTRA_ARGS}` is declared already"));
+    }
+    extra.unwrap_or(!tool.has("arguments"))
 }
 
 /// A positional argument that may be missing moves those after it into its place.

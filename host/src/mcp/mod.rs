@@ -2,4 +2,5 @@
 //! rmcp; starts no process itself.
 
 pub mod client;
+mod scan;
 pub mod server;

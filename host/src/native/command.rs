@@ -38,6 +38,8 @@ pub struct CommandSpec {
     pub folder: PathBuf,
     /// What a call may add, in this order.
     pub arguments: Vec<Argument>,
+    /// Whether a call may add any further words, after those.
+    pub extra_args: bool,
     /// Binaries without which it cannot work, besides its own.
     pub required: Vec<String>,
     /// Binaries that it makes use of.
@@ -90,7 +92,7 @@ pub fn definition(spec: &CommandSpec) -> ToolDef {
     ToolDef {
         name: exposed_name(&spec.program, &spec.tool),
         description: description(spec),
-        parameters: arguments::schema(&spec.arguments),
+        parameters: arguments::schema(&spec.arguments, spec.extra_args),
         // Nothing is known of the program, so the worst is said.
         hints: Hints { destructive: true, open_world: true, ..Hints::default() },
         output: None,
@@ -124,7 +126,7 @@ impl CommandTool {
     /// What a call adds to the words of the command.
     fn words(&self, arguments: &Value) -> Result<Vec<String>, String> {
         let any = self.spec.command.iter().skip(1).any(|word| word == "--");
-        arguments::words(&self.spec.arguments, arguments, any)
+        arguments::words(&self.spec.arguments, self.spec.extra_args, arguments, any)
     }
 
     fn job(&self, call: &ToolCall, limit: usize) -> Result<Job, ToolError> {

@@ -75,13 +75,13 @@ impl WriteFile {
     /// One for the files of `backend`.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
-            "Write a file on the target ({}), creating it or replacing what it holds.",
+            "Write a file on the target ({}), creating it and its directories, or replacing what it holds.",
             backend.summary()
         );
         let parameters = json!({
             "type": "object",
             "properties": {
-                "path": {"type": "string", "description": "The file; its directory has to be there"},
+                "path": {"type": "string", "description": "The file"},
                 "content": {"type": "string", "description": "All that the file will hold"},
                 "encoding": ENCODING.clone(),
             },

@@ -147,7 +147,9 @@ impl Bundle {
         let bytes = listing.bytes(folder, MANIFEST, manifest::MAX_FILE as u64)?;
         let path = folder.join(MANIFEST);
         let manifest = Manifest::parse_bytes(&bytes, Path::new(MANIFEST)).map_err(BundleError::Manifest)?;
-        let manifest = Manifest { path, ..manifest };
+        // Not where the file was read from: `MANIFEST` is only what messages call it.
+        let home = manifest::folder_of(&path).unwrap_or_else(|_| folder.to_owned());
+        let manifest = Manifest { path, folder: home, ..manifest };
         let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
         if let Some(nested) = manifest.packages.first() {
             return Err(BundleError::Nested(nested.source.value.to_string()));

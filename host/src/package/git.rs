@@ -14,7 +14,7 @@ use crate::backend::process::{self, End, Finished, Job, Output};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::limit::Limits;
-use crate::tool::{Context, Notes};
+use crate::tool::{Client, Context, Notes};
 
 /// How long one of git's commands may take.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -161,8 +161,14 @@ impl<'a> Git<'a> {
         };
         let (events, limits, notes) = (Events::none(), Limits::default(), Notes::default());
         let cancel = CancellationToken::new();
-        let context =
-            Context { grant: &self.grant, limits: &limits, events: &events, cancel: &cancel, notes: &notes };
+        let context = Context {
+            grant: &self.grant,
+            limits: &limits,
+            events: &events,
+            cancel: &cancel,
+            notes: &notes,
+            client: Client::default(),
+        };
         let running = process::run(self.fetching.confiner, &job, action, &context);
         let watching = async {
             while !is_larger(self.fetching.directory, MAX_CHECKOUT) {

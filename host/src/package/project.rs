@@ -13,7 +13,7 @@ use rustix::fs::FlockOperation;
 use super::edit::EditError;
 use super::lock::{Kind, Lock, LockError, lock_path};
 use super::store::{Store, StoreError};
-use crate::manifest::{MAX_FILE, Manifest};
+use crate::manifest::{MAX_FILE, Manifest, folder_of};
 use crate::report::Report;
 
 /// How long a change waits for another haft that changes the same program: that takes a moment.
@@ -123,8 +123,8 @@ impl Project {
     pub fn open(path: &Path) -> Result<Self, ProjectError> {
         // Where the folder cannot be opened, opening the files in it says why.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let _unchanged = match File::open(folder_of(&real)) {
-            Ok(folder) => Some(locked(folder, folder_of(&real), FlockOperation::NonBlockingLockShared)?),
+        let _unchanged = match File::open(parent_of(&real)) {
+            Ok(folder) => Some(locked(folder, parent_of(&real), FlockOperation::NonBlockingLockShared)?),
             Err(_) => None,
         };
         Self::read(path)
@@ -132,9 +132,11 @@ impl Project {
 
     fn read(path: &Path) -> Result<Self, ProjectError> {
         let text = read(path)?;
-        let manifest = match &text {
-            Some(text) => Manifest::parse(text, path)?,
-            None => Manifest { path: path.to_owned(), ..Manifest::default() },
+        let manifest = if let Some(text) = &text {
+            Manifest::parse(text, path)?
+        } else {
+            let folder = folder_of(path).map_err(failed("find", path))?;
+            Manifest { path: path.to_owned(), folder, ..Manifest::default() }
         };
         let lock = Lock::load(&lock_path(path))?.unwrap_or_default();
         Ok(Self { path: path.to_owned(), text: text.unwrap_or_default(), manifest, lock })
@@ -147,7 +149,7 @@ impl Project {
 
     /// Its folder, which relative paths start from.
     pub fn folder(&self) -> &Path {
-        folder_of(&self.path)
+        &self.manifest.folder
     }
 
     /// The table that has an entry of this name.
@@ -171,7 +173,7 @@ impl Project {
     ) -> Result<(), E> {
         // A link to a program.toml stays one.
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = folder_of(path);
+        let folder = parent_of(path);
         let opened = File::open(folder).map_err(failed("open", folder))?;
         let _alone = locked(opened, folder, FlockOperation::NonBlockingLockExclusive)?;
         let project = Self::read(path)?;
@@ -211,7 +213,7 @@ fn read(path: &Path) -> Result<Option<String>, ProjectError> {
 }
 
 /// The folder of a file.
-fn folder_of(path: &Path) -> &Path {
+fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -230,7 +232,7 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
 
 /// Writes a file beside its place and puts it there: whoever reads it sees the old one or the new one.
 fn replace(path: &Path, text: &str) -> Result<(), ProjectError> {
-    let folder = folder_of(path);
+    let folder = parent_of(path);
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(".haft-").tempfile_in(folder)?;
         file.write_all(text.as_bytes())?;

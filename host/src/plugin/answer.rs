@@ -58,8 +58,9 @@ pub(super) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Re
     let size =
         result.content.len() + structured_size + result.attachments.iter().map(attached).sum::<usize>();
     if size as u64 > limits.result {
-        let (size, limit) = (bytes(size as u64), bytes(limits.result));
-        return Err(End::too_long(format!("returned {size}, more than its result limit of {limit}")));
+        let (told, limit) = (bytes(size as u64), bytes(limits.result));
+        let line = format!("returned {told}, more than its result limit of {limit}");
+        return Err(End::too_long(line, size as u64));
     }
     Ok(result)
 }

@@ -3,8 +3,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::places::MAX_GUESTS;
 use super::state::MAX_RESOURCES;
-use super::threads::MAX_GUESTS;
 use crate::backend::open_files;
 
 /// What all guests may open together, and as much as one of them for haft itself: a guest that

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
@@ -14,6 +15,7 @@ use super::clock::Clock;
 use super::compilations::Compilations;
 use super::failure::LoadError;
 use super::files::{KnownSeals, Seals};
+use super::heap::{self, Tidied};
 use super::http::Client;
 use super::pool::{self, Memory};
 use super::source::{Digest, Source};
@@ -63,6 +65,8 @@ struct Inner {
     seals: KnownSeals,
     ahead: usize,
     compilations: Compilations,
+    spare: Arc<Semaphore>,
+    tidied: Tidied,
 }
 
 /// What runs components whose memory is of one kind, and what these may import.
@@ -108,10 +112,20 @@ impl Engine {
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
         let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
         let compilations = Compilations::new(options.events.clone());
-        let (ready, pooling) = (OnceLock::new(), options.pooling);
-        let inner =
-            Inner { calls, ready, pooling, clock, threads, client, cache, seals, ahead, compilations };
-        Ok(Self(Arc::new(inner)))
+        Ok(Self(Arc::new(Inner {
+            calls,
+            ready: OnceLock::new(),
+            pooling: options.pooling,
+            clock,
+            threads,
+            client,
+            cache,
+            seals,
+            ahead,
+            compilations,
+            spare: Arc::new(Semaphore::new(pool::SPARE)),
+            tidied: Tidied::default(),
+        })))
     }
 
     /// What the kernel holds of the second wall around guests, should their directories not be all
@@ -158,6 +172,21 @@ impl Engine {
     /// Instances of each plugin to be made ahead.
     pub(super) fn ahead(&self) -> usize {
         self.0.ahead
+    }
+
+    /// The right to hold an instance that no guest works in; `None` where there are enough of them.
+    pub(super) fn spare(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.spare.clone().try_acquire_owned().ok()
+    }
+
+    /// Gives back what calls freed, now and then. To be called after one.
+    pub(super) fn tidy(&self) {
+        if self.0.tidied.is_due() {
+            self.0.threads.spawn(async {
+                // That it could not be done harms nobody.
+                let _ = tokio::task::spawn_blocking(heap::give_back).await;
+            });
+        }
     }
 
     /// What holds back and tells of compilations.
@@ -230,10 +259,13 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
 
 type HasSelf = wasmtime::component::HasSelf<State>;
 
-/// Names what compiles: the version of haft and every setting of the engine.
+/// Raised whenever the same component is listed in other words or with other schemas.
+const LISTING: u32 = 2;
+
+/// Names what compiles and lists: the version of haft and every setting of the engine.
 fn key(engine: &wasmtime::Engine) -> String {
     let mut hasher = DefaultHasher::new();
-    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    (env!("CARGO_PKG_VERSION"), LISTING).hash(&mut hasher);
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }

@@ -4,11 +4,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use super::pool::GUEST_STACK;
-use super::state::{self, MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
+use super::state::{MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
 use crate::limit::Limits;
 use crate::net::one_line;
 
@@ -130,25 +131,30 @@ pub(super) struct End {
 pub(super) enum Limit {
     Memory,
     Time,
-    Result,
+    /// Of the answer, which had so many bytes, or more.
+    Result(u64),
     Disk,
 }
 
 impl Limit {
-    /// The line of program.toml that would allow twice as much; `None` where that is too much.
-    pub(super) fn doubled(self, limits: &Limits) -> Option<String> {
-        let size = |name: &str, bytes: u64, most: u64| {
-            let doubled = state::bytes(bytes.checked_mul(2)?).replace(" bytes", "B").replace(' ', "");
-            (bytes * 2 <= most).then(|| format!("{name} = \"{doubled}\""))
-        };
+    /// What to do for more: the line of program.toml that would allow twice as much, or an answer as long as the
+    /// one that was too long, with some to spare. Where there is no such line, why.
+    pub(super) fn raised(self, limits: &Limits) -> Result<String, Option<String>> {
         match self {
-            Self::Memory => size("memory", limits.memory, Limits::MAX_MEMORY),
-            Self::Result => size("result", limits.result, Limits::MAX_RESULT),
-            Self::Disk => size("disk", limits.disk, Limits::MAX_DISK),
+            Self::Memory => size("memory", limits.memory.saturating_mul(2), Limits::MAX_MEMORY).ok_or(None),
+            Self::Disk => size("disk", limits.disk.saturating_mul(2), Limits::MAX_DISK).ok_or(None),
+            Self::Result(length) => {
+                let wanted = with_spare(length).max(limits.result.saturating_mul(2));
+                let most = bytes(Limits::MAX_RESULT);
+                let none =
+                    || format!("no answer can be longer than {most}: write it to a file, or answer in parts");
+                size("result", wanted, Limits::MAX_RESULT).ok_or_else(|| Some(none()))
+            }
             Self::Time => {
-                let doubled = limits.time.checked_mul(2).filter(|time| *time <= Limits::MAX_TIME)?;
+                let doubled =
+                    limits.time.checked_mul(2).filter(|time| *time <= Limits::MAX_TIME).ok_or(None)?;
                 let whole = doubled.subsec_nanos() == 0;
-                Some(if whole {
+                Ok(if whole {
                     format!("time = \"{}s\"", doubled.as_secs())
                 } else {
                     format!("time = \"{}ms\"", doubled.as_millis())
@@ -158,6 +164,18 @@ impl Limit {
     }
 }
 
+/// The line that allows so many bytes, where that is not too much.
+fn size(name: &str, wanted: u64, most: u64) -> Option<String> {
+    let written = bytes(wanted).replace(" bytes", "B").replace(' ', "");
+    (wanted <= most).then(|| format!("{name} = \"{written}\""))
+}
+
+/// A length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
+fn with_spare(length: u64) -> u64 {
+    let unit = if length < 1 << 20 { 1 << 10 } else { 1 << 20 };
+    length.saturating_add(length / 8).div_ceil(unit).saturating_mul(unit)
+}
+
 impl End {
     /// An end that no limit brought.
     pub(super) fn new(line: impl Into<String>) -> Self {
@@ -165,8 +183,8 @@ impl End {
     }
 
     /// An answer that is too long.
-    pub(super) fn too_long(line: impl Into<String>) -> Self {
-        Self { line: line.into(), limit: Some(Limit::Result) }
+    pub(super) fn too_long(line: impl Into<String>, length: u64) -> Self {
+        Self { line: line.into(), limit: Some(Limit::Result(length)) }
     }
 }
 
@@ -221,13 +239,14 @@ fn trapped(trap: Trap) -> String {
     }
 }
 
-/// What ended in haft rather than in the guest. wasmtime has no types for its own limits.
+/// What ended in haft rather than in the guest. wasmtime has no type for one of its own limits.
 fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
     let reason = one_line(&error.root_cause().to_string());
-    if reason.contains("fuel") {
-        let (transfer, result) = (bytes(transfer as u64), bytes(limits.result));
-        End::too_long(format!("passed more than {transfer} to haft at once; its result limit is {result}"))
-    } else if reason.contains("resource table") {
+    if reason.contains("fuel allocated for hostcalls") {
+        let (told, result) = (bytes(transfer as u64), bytes(limits.result));
+        let line = format!("passed more than {told} to haft at once; its result limit is {result}");
+        End::too_long(line, transfer as u64)
+    } else if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         End::new(format!("reached its limit of {MAX_RESOURCES} open files and streams"))
     } else {
         End::new(format!("failed: {reason}"))

@@ -1,17 +1,65 @@
-//! The heap, where its allocator has to be told when it is worth giving memory back.
+//! The heap, where its allocator has to be told what to keep and when it is worth giving memory back.
 
 #![cfg_attr(
     all(target_os = "linux", target_env = "gnu"),
-    expect(unsafe_code, reason = "one library call, which says why it is sound")
+    expect(unsafe_code, reason = "library calls, which say why they are sound")
 )]
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Bytes of a block that has pages of its own, which go back when it is freed: the large ones are
+/// arguments and answers. glibc begins with 128 KiB and goes up to 32 MiB by itself as blocks are freed, and
+/// keeps as much again in the heap of every thread.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const OWN_PAGES: i32 = 1 << 20;
+
+/// Heaps that threads share. glibc makes eight for every processor; a guest's thread rarely waits for
+/// another's.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const HEAPS: i32 = 8;
+
+/// How often what calls freed is given back, while there are any. It takes some milliseconds.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Settles for the whole process how much freed memory the allocator keeps. For programs of haft's own:
+/// in somebody else's it is theirs to say.
+pub fn settle() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    for (setting, value) in
+        [(libc::M_MMAP_THRESHOLD, OWN_PAGES), (libc::M_TRIM_THRESHOLD, OWN_PAGES), (libc::M_ARENA_MAX, HEAPS)]
+    {
+        // SAFETY: `mallopt(3)` takes two numbers and changes nothing that is allocated.
+        let is_set = unsafe { libc::mallopt(setting, value) };
+        tracing::debug!(setting, value, is_set, "allocator");
+    }
+}
 
 /// Gives what was freed back to the system. glibc keeps most of it, for each thread's own: after compiling ten
 /// small components 45 MB that nothing asks for again. Takes some milliseconds; elsewhere nothing.
-pub(super) fn give_back() {
+pub(crate) fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: `malloc_trim(3)` touches only what nobody has allocated, and may be called on any thread.
         let any = unsafe { libc::malloc_trim(0) };
         tracing::debug!(any = any == 1, "freed memory given back");
+    }
+}
+
+/// When memory was given back last.
+#[derive(Default)]
+pub(super) struct Tidied(Mutex<Option<Instant>>);
+
+impl Tidied {
+    /// Whether it is time to do it again, which counts as done.
+    pub(super) fn is_due(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Not after the first call: a process may make no other.
+        let since = last.get_or_insert_with(Instant::now);
+        let is_due = since.elapsed() >= EVERY;
+        if is_due {
+            *since = Instant::now();
+        }
+        is_due
     }
 }

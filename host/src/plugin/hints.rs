@@ -71,8 +71,15 @@ impl Refused<'_> {
 
     /// What to add to program.toml for more of a limit, where there can be more.
     pub(super) fn more(&self, limit: Limit) -> Option<String> {
-        let line = limit.doubled(self.limits).filter(|_| *self.place == GrantPlace::Plugin)?;
-        Some(format!("to allow more, add `{line}` to `[plugins.limits]` of `{}`", self.plugin))
+        if *self.place != GrantPlace::Plugin {
+            return None;
+        }
+        match limit.raised(self.limits) {
+            Ok(line) => {
+                Some(format!("to allow more, add `{line}` to `[plugins.limits]` of `{}`", self.plugin))
+            }
+            Err(why) => why,
+        }
     }
 
     /// How to grant a host. The tools that come with haft have no table of their own for it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
@@ -36,6 +37,8 @@ pub(super) struct Instance {
     limits: Limits,
     pub(super) made: Instant,
     calls: u32,
+    /// While no guest works in it.
+    spare: Option<OwnedSemaphorePermit>,
 }
 
 /// What a use of an instance came to.
@@ -79,7 +82,9 @@ impl Instance {
         });
         let bound = Bound::of(&store.data().run);
         match bound.hold(component.instantiate(&mut store)).await {
-            Ok(guest) => Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0 }),
+            Ok(guest) => {
+                Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0, spare: None })
+            }
             Err(error) => Err(describe(&error, &store, limits)),
         }
     }
@@ -94,6 +99,11 @@ impl Instance {
     pub(super) fn has_reached_out(&self) -> bool {
         let state = self.store.data();
         state.wanted.opened || !state.http.decisions().list().is_empty()
+    }
+
+    /// Holds it while no guest works in it.
+    pub(super) fn set_aside(&mut self, spare: OwnedSemaphorePermit) {
+        self.spare = Some(spare);
     }
 
     /// What the guest has.
@@ -140,6 +150,7 @@ impl Instance {
         (state.run, state.writable) = (run, Some(writable));
         state.relative.hear(&request.arguments);
         self.calls += 1;
+        self.spare = None;
         self.store.as_context_mut().set_epoch_deadline(1);
         let called = bound.hold(self.guest.call(&mut self.store, request)).await;
         self.used(called)

@@ -15,6 +15,7 @@ use super::listing::{Listing, Uncallable};
 use super::meet;
 use super::pool;
 use super::reuse::Reuse;
+use super::shares::Party;
 use super::source::{Digest, Source};
 use super::stock::Stock;
 use crate::call::ToolDef;
@@ -28,6 +29,8 @@ pub struct Plugin(pub(super) Arc<Inner>);
 /// What the clones of a [`Plugin`] share.
 pub(super) struct Inner {
     pub(super) name: Arc<str>,
+    /// Tells it from others where plugins share something.
+    pub(super) number: u64,
     pub(super) engine: Engine,
     pub(super) met: Met,
     pub(super) linked: OnceLock<Result<Linked, String>>,
@@ -106,6 +109,7 @@ impl Plugin {
         let (restocking, expiring, clearing) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Self(Arc::new(Inner {
             name,
+            number: Party::plugin(),
             engine,
             met,
             linked,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
 use super::cache::Code;
@@ -13,6 +14,7 @@ use super::http::Injections;
 use super::instance::Instance;
 use super::listing::Listing;
 use super::sections::{self, WIT_SECTION};
+use super::shares::Party;
 use super::source::{Digest, Source};
 use super::state::Run;
 use super::threads::Lost;
@@ -87,7 +89,8 @@ fn docs(bytes: &[u8], words: Option<&str>) -> typed::Docs {
 async fn ask(engine: &Engine, name: &str, linked: &Linked, limits: &Limits) -> Result<Listing, LoadError> {
     let lost = |lost: Lost| LoadError::Internal(lost.to_string());
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
-    let place = engine.threads().place().await.map_err(lost)?;
+    let place =
+        engine.threads().place(Party::HAFT, limits.time, &CancellationToken::new()).await.map_err(lost)?;
     let listed = engine.threads().run(place, wall::nowhere(), move |handle, sender| {
         let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
         // Whoever has the answer and lets go of the plugin has nothing of it mapped any more.

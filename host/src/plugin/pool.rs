@@ -15,6 +15,7 @@
 use wasmtime::component::Component;
 use wasmtime::{Config, Enabled, InstanceAllocationStrategy, PoolingAllocationConfig};
 
+use super::places::MAX_GUESTS;
 use crate::limit::Limits;
 
 /// Stack of a guest: twice wasmtime's default, for interpreters and recursive parsers.
@@ -23,8 +24,11 @@ pub(super) const GUEST_STACK: usize = 1 << 20;
 /// Stack that a guest and haft's functions for it run on.
 const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
-/// Guests at once and instances made ahead, with room to spare.
+/// Instances at once: those of guests at work, and as many that are made ahead, kept or not yet cleared away.
 const POOL: u32 = 128;
+
+/// Instances that no guest works in: what is left of the pool, so that every call finds room in it.
+pub(super) const SPARE: usize = POOL as usize - MAX_GUESTS;
 
 /// Instances of a large memory that are made ahead, of all plugins together: at most 256 MiB stay resident.
 const READY: u32 = 16;

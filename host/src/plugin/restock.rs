@@ -82,14 +82,16 @@ impl Inner {
     /// so until nothing is left; it comes back where that is behind.
     pub(super) fn clear_later(
         plugin: &Arc<Self>,
-        instance: Instance,
+        mut instance: Instance,
         grant: &Arc<Grant>,
         limits: Limits,
     ) -> Option<Instance> {
+        let Some(spare) = plugin.engine.spare() else { return Some(instance) };
         let mut left = plugin.left.lock().unwrap_or_else(PoisonError::into_inner);
         if left.len() >= MAX_LEFT {
             return Some(instance);
         }
+        instance.set_aside(spare);
         left.push(instance);
         drop(left);
         if !plugin.clearing.swap(true, Ordering::SeqCst) {
@@ -134,12 +136,16 @@ impl Inner {
         if !is_wanted || !plugin.stock.has_room(grant, limits) {
             return;
         }
+        let Some(spare) = plugin.engine.spare() else { return };
         let _ticking = plugin.engine.clock().run();
         let run = Run { gives_way: true, ..Run::idle(&plugin.name, limits) };
         let (grant, injections) = (grant.clone(), plugin.injections.clone());
         let making = Instance::make(&plugin.engine, linked, grant, injections, limits, (run, None));
         match plugin.engine.threads().begin(&wall::nowhere(), pin!(making)) {
-            Ok(Poll::Ready(Ok(instance))) if !instance.has_reached_out() => plugin.stock.put(instance),
+            Ok(Poll::Ready(Ok(mut instance))) if !instance.has_reached_out() => {
+                instance.set_aside(spare);
+                plugin.stock.put(instance);
+            }
             // One that waits or takes long is made by its call.
             _ => return,
         }
@@ -156,13 +162,17 @@ impl Inner {
         let _ticking = self.engine.clock().run();
         let Ok(linked) = self.linked() else { return };
         while self.stock.has_room(grant, limits) {
+            let Some(spare) = self.engine.spare() else { return };
             let mut made = self.make_ahead(self.ready().unwrap_or(linked), grant, limits).await;
             if made.is_err() && self.ready().is_some() {
                 // Other plugins have all the room there is.
                 made = self.make_ahead(linked, grant, limits).await;
             }
             match made {
-                Ok(instance) if !instance.has_reached_out() => self.stock.put(instance),
+                Ok(mut instance) if !instance.has_reached_out() => {
+                    instance.set_aside(spare);
+                    self.stock.put(instance);
+                }
                 // It was given no directory, and what it asked of the network was for nobody.
                 Ok(_) => return,
                 Err(end) => return tracing::debug!(end.line, "instance not made ahead"),

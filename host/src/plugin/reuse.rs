@@ -125,6 +125,8 @@ impl Reuse {
         if instance.calls() >= reuse.settings.max_calls || !instance.is_tidy() {
             return Some(instance);
         }
+        let Some(spare) = plugin.engine.spare() else { return Some(instance) };
+        instance.set_aside(spare);
         instance.renew(&plugin.name);
         let mut kept = reuse.lock();
         kept.idle.push(Idle { instance, ground, since: Instant::now() });

@@ -11,16 +11,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::lent;
+use super::places::{MAX_GUESTS, NoPlace, Place, Places};
+use super::shares::Party;
 use super::wall::WallState;
 use super::walls::Walls;
 use super::writable::Writable;
-
-/// Guests at work at once; further calls wait their turn. Each holds a thread, a memory of its
-/// own and a few file descriptors.
-pub(super) const MAX_GUESTS: usize = 64;
 
 /// Threads beyond the guests': for preparing instances, for looking names up and for guests stuck
 /// in the kernel.
@@ -37,11 +36,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub(super) struct Threads {
     own: Option<Runtime>,
     walls: Walls,
-    permits: Arc<Semaphore>,
+    places: Places,
 }
-
-/// One guest's right to be at work, until it is dropped.
-pub(super) struct Place(#[expect(dead_code, reason = "held, not looked at")] OwnedSemaphorePermit);
 
 /// Why work gave no answer.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +48,9 @@ pub(super) enum Lost {
     /// Its thread could not be confined as every other was.
     #[error("the thread could not be confined: {0}")]
     Unconfined(String),
+    /// There is no room for it.
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
     /// It ended without a word.
     #[error("the thread panicked; this is a defect of haft")]
     Panicked,
@@ -70,12 +69,17 @@ impl Threads {
             .enable_all()
             .build()?;
         let walls = Walls::new(MAX_GUESTS + SPARE_THREADS);
-        Ok(Self { own: Some(own), walls, permits: Arc::new(Semaphore::new(MAX_GUESTS)) })
+        Ok(Self { own: Some(own), walls, places: Places::default() })
     }
 
-    /// Waits until one more guest may be at work.
-    pub(super) async fn place(&self) -> Result<Place, Lost> {
-        self.permits.clone().acquire_owned().await.map(Place).map_err(|_| Lost::Panicked)
+    /// Waits until one more guest of the party may be at work, for `time` at most.
+    pub(super) async fn place(
+        &self,
+        party: Party,
+        time: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Place, Lost> {
+        Ok(self.places.place(party, time, cancel).await?)
     }
 
     /// Begins `work` on the calling thread, if that is lent to guests and they may write nowhere else than

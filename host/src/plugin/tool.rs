@@ -21,15 +21,17 @@ use super::instance::{Instance, Used};
 use super::lent::{self, Whose};
 use super::loaded::{Inner, Plugin};
 use super::noted;
+use super::places::{NoPlace, Place};
 use super::reuse::{Ground, NoTurn, Reuse, Turn};
+use super::shares::Party;
 use super::state::{Run, State};
-use super::threads::{Lost, Place};
+use super::threads::Lost;
 use super::writable::Writable;
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::tool::{Context, Notes, Schema, Tool, ToolError};
+use crate::tool::{Context, Notes, Schema, Tool, ToolError, foreign};
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +84,19 @@ struct Job {
     is_brief: bool,
 }
 
+/// Why a call has no answer.
+enum Failed {
+    /// The tool says so, in its own words.
+    Said(ToolError),
+    /// haft says so: how the guest came to its end, or why it never began. Reads on from the tool's name.
+    Ended(String),
+}
+
+/// What a call came to.
+type Answered = Result<ToolResult, Failed>;
+
 /// A call at work.
-type Work = Pin<Box<dyn Future<Output = (Result<ToolResult, ToolError>, Remains)> + Send>>;
+type Work = Pin<Box<dyn Future<Output = (Answered, Remains)> + Send>>;
 
 /// What is to be cleared away when the caller has its answer.
 struct Remains {
@@ -108,16 +121,28 @@ impl PluginTool {
             if matches!(none, NoTurn::Busy { .. }) {
                 context.notes.timed_out();
             }
-            ToolError::ExecutionFailed(format!("`{}` {none}", self.def.name))
+            self.ended(&none.to_string())
+        })
+    }
+
+    /// Waits until one more guest of the plugin may be at work for the client.
+    async fn place(&self, context: &Context<'_>) -> Result<Place, ToolError> {
+        let plugin = &self.plugin.0;
+        let party = Party { plugin: plugin.number, client: context.client };
+        let place = plugin.engine.threads().place(party, context.limits.time, context.cancel).await;
+        place.map_err(|lost| {
+            if matches!(lost, Lost::NoPlace(NoPlace::Busy { .. })) {
+                context.notes.timed_out();
+            }
+            self.lost(&lost)
         })
     }
 
     /// Does a job: here and now where that is lent, and over in a moment; else on a thread of the guests.
-    async fn run(&self, job: Job) -> Result<Result<ToolResult, ToolError>, Lost> {
+    async fn run(&self, job: Job, place: Place) -> Result<Answered, Lost> {
         let (is_brief, writable) = (job.is_brief, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
-        let place = threads.place().await?;
         if is_brief && let Poll::Ready((answer, remains)) = threads.begin(&writable, work.as_mut())? {
             lent::leave(move |whose| remains.clear_here(place, whose));
             return Ok(answer);
@@ -137,6 +162,19 @@ impl PluginTool {
             was_brief.store(begun.elapsed() < BRIEF, Ordering::Relaxed);
             (answer, Remains { plugin, job, instance, _ticking: ticking })
         })
+    }
+
+    /// What became of a call whose guest was never heard of.
+    fn lost(&self, lost: &Lost) -> ToolError {
+        match lost {
+            Lost::NoPlace(none) => self.ended(&none.to_string()),
+            lost => self.ended(&format!("did not run: {lost}")),
+        }
+    }
+
+    /// The end of a call, told by haft.
+    fn ended(&self, end: &str) -> ToolError {
+        ToolError::Host(format!("`{}` {end}", self.def.name))
     }
 
     fn output(&self) -> Option<Arc<Schema>> {
@@ -181,8 +219,9 @@ impl Tool for PluginTool {
             Some(reuse) => Some(self.turn(reuse, context).await?),
             None => None,
         };
-        let ready = plugin.prepare(&grant).await;
-        let writable = ready.map_err(|lost| named(&self.def.name, lost_error(&lost)))?;
+        // Before anything is opened: a call that waits holds its arguments and no more.
+        let place = self.place(context).await?;
+        let writable = plugin.prepare(&grant).await.map_err(|lost| self.lost(&lost))?;
         let job = Job {
             request: Request {
                 id: call.id.clone(),
@@ -201,8 +240,10 @@ impl Tool for PluginTool {
             turn,
             is_brief: self.is_brief(context.grant),
         };
-        let answer = self.run(job).await.unwrap_or_else(|lost| Err(lost_error(&lost)));
-        answer.map_err(|error| named(&self.def.name, error))
+        self.run(job, place).await.map_err(|lost| self.lost(&lost))?.map_err(|failed| match failed {
+            Failed::Said(error) => error,
+            Failed::Ended(end) => self.ended(&end),
+        })
     }
 }
 
@@ -216,6 +257,7 @@ impl Remains {
             Inner::restock_later(&plugin, job.grant, job.limits);
         }
         drop(instance);
+        plugin.engine.tidy();
         // Now the next call may have an instance.
         drop(job.turn);
     }
@@ -232,28 +274,9 @@ impl Remains {
     }
 }
 
-/// What became of a call whose guest was never heard of.
-fn lost_error(lost: &Lost) -> ToolError {
-    ToolError::ExecutionFailed(format!("{ENDED}did not run: {lost}"))
-}
-
-/// An error of a guest's end starts with whose end it was.
-fn named(tool: &str, error: ToolError) -> ToolError {
-    match error {
-        ToolError::ExecutionFailed(message) => match message.strip_prefix(ENDED) {
-            Some(end) => ToolError::ExecutionFailed(format!("`{tool}` {end}")),
-            None => ToolError::ExecutionFailed(message),
-        },
-        error @ ToolError::InvalidArguments(_) => error,
-    }
-}
-
-/// Marks a message of haft about a guest, as against one of the guest's own.
-const ENDED: &str = "\u{0}";
-
 impl Inner {
     /// Does one job, and returns what is left to be cleared away when the caller has its answer.
-    async fn answer(self: &Arc<Self>, job: &Job) -> (Result<ToolResult, ToolError>, Option<Instance>) {
+    async fn answer(self: &Arc<Self>, job: &Job) -> (Answered, Option<Instance>) {
         let ground = job.turn.as_ref().map(|_| Ground::of(&job.grant, &job.writable));
         let instance = match self.instance(job, ground.as_ref()).await {
             Ok(instance) => instance,
@@ -270,7 +293,7 @@ impl Inner {
         let answer = match outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
-            Ok(Err(error)) => Err(self.refusal(error, state, job)),
+            Ok(Err(error)) => Err(Failed::Said(self.refusal(error, state, job))),
             Err(end) => Err(self.ended(&end, Some(state), job)),
         };
         match ground.filter(|_| is_alive) {
@@ -326,11 +349,14 @@ impl Inner {
     /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
     fn refusal(&self, error: ToolError, state: &State, job: &Job) -> ToolError {
         match error {
-            ToolError::InvalidArguments(_) => error,
             ToolError::ExecutionFailed(message) => {
                 let hints = self.refused(job).of_error(state, &message);
-                ToolError::ExecutionFailed(with_hints(message, hints))
+                ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
             }
+            ToolError::InvalidArguments(message) => {
+                ToolError::InvalidArguments(foreign(&message).into_owned())
+            }
+            host @ ToolError::Host(_) => host,
         }
     }
 
@@ -339,7 +365,7 @@ impl Inner {
     }
 
     /// The same of a guest that ended without a word of its own, or whose answer is of no use.
-    fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> ToolError {
+    fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> Failed {
         noted::ended(&job.notes, end);
         let refused = self.refused(job);
         let more = end.limit.and_then(|limit| refused.more(limit));
@@ -347,7 +373,7 @@ impl Inner {
         if let Some(state) = state.filter(|_| hints.is_empty()) {
             hints = refused.of_end(state);
         }
-        ToolError::ExecutionFailed(with_hints(format!("{ENDED}{}", end.line), hints))
+        Failed::Ended(with_hints(end.line.clone(), hints))
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `bool`, `string`, `char` | `true`, text, text of one character |
 //! | `s8` … `u32` | a whole number |
 //! | `s64`, `u64` | a whole number, or one as text; written as text beyond 2^53 |
-//! | `f32`, `f64` | a number; `"NaN"`, `"Infinity"`, `"-Infinity"` in answers |
+//! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
 //! | `list<u8>` | text, or `{"base64": …}` for bytes that are no text |
 //! | `list<T>`, `tuple<…>` | a list |
 //! | `map<string, T>`, other maps | an object; a list of `{"key": …, "value": …}` |

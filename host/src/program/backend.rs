@@ -115,10 +115,7 @@ fn of_table(manifest: &Manifest, table: &BackendTable, places: &Places) -> Choic
         ContainerEngine::Docker => Engine::Docker,
         ContainerEngine::Podman => Engine::Podman,
     });
-    let config = table.ssh_config.as_ref().map(|path| {
-        let path = manifest.resolve(&path.value, &places.home);
-        std::path::absolute(&path).unwrap_or(path)
-    });
+    let config = table.ssh_config.as_ref().map(|path| manifest.resolve(&path.value, &places.home));
     let place = match (&table.container, &table.ssh) {
         (Some(name), _) => Place::Container { name: name.clone(), engine },
         (None, Some(target)) => Place::Ssh { target: target.value.clone(), config },

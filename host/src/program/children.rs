@@ -1,7 +1,6 @@
 //! Tools that start processes: `bash` and the commands of program.toml. Where program.toml asks for
 //! a person's approval, none of them runs without.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::{Assembly, approvals};
@@ -88,14 +87,14 @@ impl Assembly<'_> {
 /// What a command tool of program.toml runs.
 pub(crate) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
     let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
-    let folder = manifest.path.parent().unwrap_or(Path::new(""));
     CommandSpec {
         program: program.to_owned(),
         tool: tool.name.as_str().to_owned(),
         description: tool.description.clone(),
         command: tool.command.value.clone(),
-        folder: std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned()),
+        folder: manifest.folder.clone(),
         arguments: tool.arguments.clone(),
+        extra_args: tool.extra_args,
         required: names(&manifest.host_requirements.required),
         optional: names(&manifest.host_requirements.optional),
         timeout: tool.timeout,

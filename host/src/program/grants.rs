@@ -8,7 +8,7 @@ use super::Places;
 use crate::grant::{Grant, Right, RightError, Root, SandboxMode};
 use crate::manifest::{GrantTable, Located, Manifest, Package, Plugin};
 use crate::package::{Bundle, lock_path};
-use crate::report::Problem;
+use crate::report::{Problem, nearest};
 
 /// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`. Without a
 /// plugin it is for the built-in tools, `bash` and commands.
@@ -222,7 +222,12 @@ pub(super) fn unknown_plugins(
     let own = |name: &str| manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
     let known = |name: &str| own(name) || of_packages.contains(&name);
     match allow.iter().filter_map(|allow| allow.plugin.as_deref()).find(|name| !known(name)) {
-        Some(name) => anyhow::bail!("`--allow` names the plugin `{name}`, which this program does not have"),
+        Some(name) => {
+            let declared = manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+            let near = nearest(name, declared.chain(of_packages.iter().copied()));
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            anyhow::bail!("`--allow` names the plugin `{name}`, which this program does not have{near}")
+        }
         None => Ok(()),
     }
 }

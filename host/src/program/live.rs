@@ -3,14 +3,16 @@
 //! served last stays. MCP servers that are declared as before run on, with all that they remember.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::watch::{Moment, Watch};
 use super::{Ask, Options, Program, Servers, mode_name};
 use crate::event::Events;
-use crate::manifest::ToolPattern;
-use crate::mcp::server::{About, Offer, Offers, Publisher};
+use crate::grant::Root;
+use crate::manifest::{Serve, ToolPattern};
+use crate::mcp::server::{About, Offer, Offers, Publisher, Questions};
 use crate::report::Report;
 use crate::tool::Toolbox;
 
@@ -37,6 +39,7 @@ pub struct Live {
     read: Moment,
     is_complete: bool,
     running: Running,
+    serve: Serve,
     tell: Box<Tell>,
 }
 
@@ -86,6 +89,9 @@ impl Live {
         let read = Moment::now();
         let program = Program::load(&known).await?;
         choice.check(&program)?;
+        if let Some(report) = choice.misnamed(&program) {
+            return Err(report.into());
+        }
         let is_complete = program.is_complete && program.servers.unknown().is_empty();
         if is_complete && let Some(report) = program.report() {
             tell(News::Problems(&report));
@@ -93,8 +99,14 @@ impl Live {
         let (files, running) = (program.files.clone(), Running::default());
         running.put(program.servers.clone());
         let (publisher, offers) = Publisher::new(offer(&program, &choice));
-        let tell = Box::new(tell);
-        Ok((Self { options, choice, publisher, files, read, is_complete, running, tell }, offers))
+        let offers = offers.with_questions(questions(&program));
+        let (tell, serve) = (Box::new(tell), program.manifest.serve);
+        Ok((Self { options, choice, publisher, files, read, is_complete, running, serve, tell }, offers))
+    }
+
+    /// How many clients it takes: what `[serve]` said at the start.
+    pub fn serve(&self) -> Serve {
+        self.serve
     }
 
     /// Its MCP servers.
@@ -168,6 +180,9 @@ impl Live {
                 if let Some(report) = program.report().filter(|_| is_last) {
                     (self.tell)(News::Problems(&report));
                 }
+                if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
+                    (self.tell)(News::Problems(&report));
+                }
                 self.files.clone_from(&program.files);
                 self.running.put(program.servers.clone());
                 Some(self.publisher.publish(offer(&program, &self.choice)))
@@ -206,11 +221,33 @@ impl Choice {
         }
     }
 
-    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+    /// Patterns that no tool has, of those that can be told.
+    fn misnamed(&self, program: &Program) -> Option<Report> {
+        let (wrong, _) =
+            program.misnamed("`--tools`", &self.of_plugin(&program.toolbox), &self.patterns, false);
+        (!wrong.is_empty()).then(|| program.manifest.report(wrong))
+    }
+
+    fn of_plugin(&self, toolbox: &Toolbox) -> Toolbox {
         let own = self.plugin.as_ref().and_then(|plugin| format!("{plugin}__*").parse().ok());
-        let toolbox = own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None));
+        own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None))
+    }
+
+    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+        let toolbox = self.of_plugin(toolbox);
         if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
     }
+}
+
+/// The questions of a program: an answer is good for every haft of this user that serves the same
+/// program.toml for the same workspace.
+fn questions(program: &Program) -> Questions {
+    let path = &program.manifest.path;
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let workspace = program.grant.workspace().map(Root::path);
+    let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
+    // No path has a NUL.
+    Questions::kept(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
 fn offer(program: &Program, choice: &Choice) -> Offer {

@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::patterns::Unseen;
 use super::plugins::Wanted;
-use super::{Allow, Assembly, Places, grants};
+use super::{Allow, Assembly, Places, grants, patterns};
 use crate::backend::confine::Confiner;
 use crate::backend::lookup::find_on_path;
 use crate::grant::{Grant, Right, Root};
@@ -158,12 +159,38 @@ pub(super) fn granted(
     installed.iter().map(of_one).collect()
 }
 
+/// The tools that there may be besides those of `installed`: what is switched off, and what enabled packages
+/// have that are not usable. Theirs may be called anything.
+pub(super) fn unused(manifest: &Manifest, installed: &[Installed<'_>]) -> Unseen {
+    let mut unseen = Unseen::switched_off(manifest);
+    let used = |name: &str| installed.iter().any(|package| package.declared.name.as_str() == name);
+    for package in manifest.packages.iter().filter(|package| package.enabled) {
+        let name = package.name.as_str();
+        if !used(name) {
+            unseen.note("", format!("package `{name}` is not used"));
+        }
+    }
+    unseen
+}
+
 /// What the packages tell the model.
 pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Skill> {
     installed.iter().filter_map(|package| package.bundle.skill.clone()).collect()
 }
 
 impl<'m> Assembly<'m> {
+    /// Patterns of `[[packages]] tools` that no tool has.
+    pub(super) fn package_patterns(&mut self) {
+        let names: Vec<&str> = self.toolbox.names().collect();
+        let mut problems = Vec::new();
+        for package in self.manifest.packages.iter().filter(|package| package.enabled) {
+            let patterns = package.tools.iter().flatten().filter(|pattern| self.unseen.of(pattern).is_none());
+            let owner = format!("package `{}`", package.name.as_str());
+            problems.extend(patterns::problems(&owner, ("tools", package.name.span), &names, patterns));
+        }
+        self.problems.extend(problems);
+    }
+
     /// The plugins of packages, with what each may do: `granted`, in the same order.
     pub(super) fn of_packages(
         &mut self,

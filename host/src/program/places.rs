@@ -64,6 +64,11 @@ impl Places {
         self.state.join("sessions")
     }
 
+    /// Where approvals are signed and used up: below [`Self::state`].
+    pub fn approvals(&self) -> PathBuf {
+        self.state.join("approvals")
+    }
+
     /// Makes the directories that tools are granted by default, for this user alone.
     pub fn create(&self) -> io::Result<()> {
         create_private(&self.workspace)

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, Waker};
 use tokio::task::JoinSet;
 
 use super::packages::{self, Pinned};
-use super::{Assembly, Places, approvals, secrets};
+use super::{Assembly, Places, approvals, patterns, secrets};
 use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::manifest::{Component, Located, Manifest, Package, Plugin as Declared, PluginSecret};
+use crate::manifest::{Component, Located, Manifest, Package, Plugin as Declared, PluginSecret, ToolPattern};
 use crate::package::Kind;
 use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
 use crate::report::{Problem, Span};
@@ -47,6 +47,11 @@ impl Wanted<'_> {
     fn offers(&self, own: &str, exposed: &str) -> bool {
         is_offered(self.declared, own)
             && self.package.is_none_or(|package| packages::offers(package, exposed))
+    }
+
+    /// What the names of its tools begin with.
+    fn prefix(&self) -> String {
+        self.declared.map_or_else(String::new, |_| patterns::of_plugin(&self.name))
     }
 
     /// Whether it is a file of its author's, which nothing but they can put right.
@@ -105,7 +110,11 @@ impl<'m> Assembly<'m> {
         let loaded = if self.known_only { known(engine, &wanted) } else { load_all(engine, &wanted).await };
         for (wanted, loaded) in wanted.iter().zip(loaded) {
             match loaded.transpose() {
-                None => self.is_complete = false,
+                None => {
+                    self.is_complete = false;
+                    self.unseen
+                        .note(wanted.prefix(), format!("plugin `{}` was not looked at yet", wanted.name));
+                }
                 Some(Ok(mut plugin)) => {
                     if let Some(declared) = wanted.declared {
                         let own = wanted.secrets();
@@ -121,7 +130,10 @@ impl<'m> Assembly<'m> {
                     self.uncallable.extend(plugin.uncallable().iter().map(named));
                     self.add(wanted, &plugin)?;
                 }
-                Some(Err(error)) => self.problems.push(unloadable(wanted, &error)),
+                Some(Err(error)) => {
+                    self.unseen.note(wanted.prefix(), format!("plugin `{}` cannot be loaded", wanted.name));
+                    self.problems.push(unloadable(wanted, &error));
+                }
             }
         }
         Ok(())
@@ -137,6 +149,25 @@ impl<'m> Assembly<'m> {
         asks.then(approvals::of_fetch)
     }
 
+    /// Notes what program.toml says of tools that the plugin does not have. What a package's own says is for its
+    /// author to put right.
+    fn misnamed(&mut self, wanted: &Wanted<'_>, plugin: &Plugin) {
+        let Some(declared) = wanted.declared.filter(|_| wanted.package.is_none()) else { return };
+        let uncallable = plugin.uncallable().iter().map(|one| one.name.as_str());
+        let names: Vec<&str> =
+            plugin.tools().iter().map(|tool| tool.name.as_str()).chain(uncallable).collect();
+        let (owner, span) = (format!("plugin `{}`", wanted.name), declared.name.span);
+        let mut of = |key, patterns: &[ToolPattern]| {
+            self.problems.extend(patterns::problems(&owner, (key, span), &names, patterns));
+        };
+        of("tools", declared.tools.as_deref().unwrap_or_default());
+        of("confirm", &declared.confirm);
+        for (name, _) in &declared.descriptions {
+            let own: Vec<ToolPattern> = name.as_str().parse().into_iter().collect();
+            self.problems.extend(patterns::problems(&owner, ("descriptions", name.span), &names, &own));
+        }
+    }
+
     fn add(&mut self, wanted: &Wanted<'_>, plugin: &Plugin) -> anyhow::Result<()> {
         let origin = match (wanted.package, wanted.declared) {
             (Some(package), _) => format!("plugin `{}` of {}", wanted.name, self.origin_of(package)),
@@ -145,6 +176,7 @@ impl<'m> Assembly<'m> {
             }
             (None, None) => "built in".to_owned(),
         };
+        self.misnamed(wanted, plugin);
         for own in plugin.tools() {
             let exposed = match wanted.declared {
                 None => own.name.clone(),

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::packages::{Installed, offers};
-use super::{Ask, Assembly, Options, Places};
+use super::{Ask, Assembly, Options, Places, patterns};
 use crate::backend::confine::Confiner;
 use crate::grant::{Grant, Root};
 use crate::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
@@ -160,9 +160,12 @@ impl Assembly<'_> {
                 self.problems.push(declared.problem(error));
             }
             // What it had is better than nothing, where it cannot be asked now.
-            match server.remembered() {
-                Some((listed, _)) => self.server(declared, server, &listed)?,
-                None => self.is_complete &= !may_have_more,
+            if let Some((listed, _)) = server.remembered() {
+                self.server(declared, server, &listed)?;
+            } else {
+                self.is_complete &= !may_have_more;
+                let why = format!("it is not known which tools MCP server `{}` has", declared.name());
+                self.unseen.note(patterns::of_server(declared.name()), why);
             }
             if options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
                 // Nothing is said of what is not used.
@@ -225,12 +228,10 @@ impl Declared<'_> {
                 redactor: redactor.clone(),
             })
         };
-        let folder = self.manifest.path.parent().unwrap_or(Path::new(""));
-        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         let reach = match &self.server.transport {
             Transport::Stdio { command, env } => Reach::Stdio {
                 command: command.value.clone(),
-                folder,
+                folder: self.manifest.folder.clone(),
                 home: home.to_owned(),
                 environment: values(env),
             },
@@ -302,13 +303,9 @@ impl Declared<'_> {
 
     /// Patterns of `tools` that no tool has.
     fn idle_patterns(&self, listed: &Listed) -> Vec<Problem> {
-        let patterns = self.server.tools.iter().flatten();
-        let idle = patterns.filter(|pattern| !listed.tools.iter().any(|tool| pattern.matches(&tool.name)));
-        let problem = |pattern: &crate::manifest::ToolPattern| {
-            let text = format!("MCP server `{}` has no tool `{pattern}`", self.name());
-            Problem::new(text).at(self.span, "`tools` of this server name it")
-        };
-        idle.map(problem).collect()
+        let names: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_ref()).collect();
+        let owner = format!("MCP server `{}`", self.name());
+        patterns::problems(&owner, ("tools", self.span), &names, self.server.tools.iter().flatten())
     }
 }
 
@@ -319,7 +316,7 @@ async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<Li
     for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {
         let server = server.clone();
         asking.spawn(async move {
-            let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT };
+            let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT, noise: String::new() };
             (index, tokio::time::timeout(WAIT, server.list()).await.unwrap_or_else(|e| Err(late(e))))
         });
     }

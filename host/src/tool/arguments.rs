@@ -4,8 +4,14 @@
 use jsonschema::Validator;
 use serde_json::Value;
 
+use super::mistakes::{Mistakes, shorten};
+
 /// A tool's parameter schema, compiled.
-pub struct Schema(Validator);
+pub struct Schema {
+    validator: Validator,
+    /// As it was written, for what is said of mistakes.
+    written: Value,
+}
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,9 +38,6 @@ const MAX_MISTAKES: usize = 8;
 /// Half of what `serde_json` accepts, and far more than a tool's arguments ever need.
 const MAX_DEPTH: usize = 64;
 
-/// Characters of a mistake's text: it quotes the value, which may be a whole file.
-const MAX_MISTAKE: usize = 300;
-
 impl Schema {
     /// Compiles a tool's parameters.
     pub fn compile(parameters: &Value) -> Result<Self, SchemaError> {
@@ -45,7 +48,8 @@ impl Schema {
             return Err(SchemaError::TooDeep);
         }
         let validator = jsonschema::options().build(parameters);
-        validator.map(Self).map_err(|error| SchemaError::Invalid(shorten(error.to_string())))
+        let validator = validator.map_err(|error| SchemaError::Invalid(shorten(error.to_string())))?;
+        Ok(Self { validator, written: parameters.clone() })
     }
 
     /// Checks `arguments`; the error lists what is wrong and where.
@@ -53,64 +57,19 @@ impl Schema {
         if is_deeper(arguments, MAX_DEPTH) {
             return Err(ArgumentsError(format!("the arguments nest deeper than {MAX_DEPTH} levels")));
         }
-        if self.0.is_valid(arguments) {
+        if self.validator.is_valid(arguments) {
             return Ok(());
         }
-        let mistakes: Vec<String> =
-            self.0.iter_errors(arguments).take(MAX_MISTAKES).map(|e| describe(&e)).collect();
-        Err(ArgumentsError(mistakes.join("; ")))
+        let mistakes = Mistakes::of(&self.written);
+        let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
+        let told: Vec<String> = all.map(|error| mistakes.describe(&error)).collect();
+        Err(ArgumentsError(told.join("; ")))
     }
 }
 
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Schema").finish_non_exhaustive()
-    }
-}
-
-fn describe(error: &jsonschema::ValidationError<'_>) -> String {
-    use jsonschema::error::ValidationErrorKind as Kind;
-    let place = error.instance_path().to_string();
-    let message = match error.kind() {
-        Kind::Required { property } => {
-            format!("`{}` is required", property.as_str().unwrap_or_default())
-        }
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => return alternatives(error, context),
-        _ => shorten(error.to_string()),
-    };
-    if place.is_empty() { message } else { format!("at `{place}`: {message}") }
-}
-
-/// What is wrong by the alternatives that were most likely meant: not those of another type, then not
-/// those of another tag.
-fn alternatives(
-    error: &jsonschema::ValidationError<'_>,
-    branches: &[Vec<jsonschema::ValidationError<'_>>],
-) -> String {
-    let distance = |branch: &[jsonschema::ValidationError<'_>]| {
-        branch.iter().map(|inner| misses(error, inner)).max().unwrap_or(2)
-    };
-    let nearest = branches.iter().map(|branch| distance(branch)).min();
-    let meant = branches.iter().filter(|branch| Some(distance(branch)) == nearest).take(MAX_MISTAKES);
-    let texts: Vec<String> =
-        meant.map(|branch| branch.iter().map(describe).collect::<Vec<_>>().join("; ")).collect();
-    shorten(texts.join(", or "))
-}
-
-/// How far a mistake says that its alternative was not meant.
-fn misses(outer: &jsonschema::ValidationError<'_>, inner: &jsonschema::ValidationError<'_>) -> u8 {
-    use jsonschema::error::ValidationErrorKind as Kind;
-    match inner.kind() {
-        Kind::Type { .. } if inner.instance_path() == outer.instance_path() => 2,
-        Kind::Enum { .. } | Kind::Constant { .. } => 1,
-        _ => 0,
-    }
-}
-
-fn shorten(text: String) -> String {
-    match text.char_indices().nth(MAX_MISTAKE) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
     }
 }
 
@@ -146,7 +105,14 @@ mod tests {
         assert_eq!(check(&schema, &json!({})), "`path` is required");
         assert_eq!(check(&schema, &json!({ "path": 1 })), "at `/path`: 1 is not of type \"string\"");
         assert!(check(&schema, &json!({ "path": "x", "lines": [1, "2"] })).starts_with("at `/lines/1`: "));
-        assert!(check(&schema, &json!({ "path": "x", "pth": 1 })).contains("'pth'"));
+        assert_eq!(
+            check(&schema, &json!({ "path": "x", "pth": 1 })),
+            "unknown argument `pth`: did you mean `path`?"
+        );
+        assert_eq!(
+            check(&schema, &json!({ "path": "x", "args": [] })),
+            "unknown argument `args`: expected `path`, `lines`"
+        );
     }
 
     #[test]
@@ -158,10 +124,55 @@ mod tests {
         } });
         assert_eq!(check(&schema, &json!({ "n": -1 })), "at `/n`: -1 is less than the minimum of 0");
         assert!(check(&schema, &json!({ "n": "x" })).starts_with("at `/n`: \"x\" does not match"));
-        assert!(check(&schema, &json!({ "n": null })).contains("\"integer\", or at `/n`"));
+        assert_eq!(
+            check(&schema, &json!({ "n": null })),
+            "at `/n`: null is none of: an integer of at least 0; a string"
+        );
         assert_eq!(
             check(&schema, &json!({ "v": { "tag": "b", "val": "c" } })),
             "at `/v/val`: \"c\" is not of type \"integer\""
+        );
+    }
+
+    /// C09: whoever chose wrong sees what there is to choose from.
+    #[test]
+    fn c09_all_choices_are_told_within_a_bound() {
+        let schema = |count: usize| {
+            let names: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
+            json!({ "type": "object", "properties": { "e": { "enum": names } } })
+        };
+        assert_eq!(
+            check(&schema(9), &json!({ "e": "x" })),
+            r#"at `/e`: "x" is not one of "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8""#
+        );
+        let many = check(&schema(1000), &json!({ "e": "x" }));
+        assert!(many.ends_with(r#""n59" and 940 more, which the tool's schema lists"#), "{many}");
+        let long = json!({ "type": "object", "properties": { "e": { "enum": vec!["x".repeat(900); 5] } } });
+        let long = check(&long, &json!({ "e": "y" }));
+        assert!(long.len() < 2500 && long.ends_with("and 3 more, which the tool's schema lists"), "{long}");
+        assert!(check(&schema(9), &json!({ "e": "x".repeat(5000) })).contains("\"n8\""), "the choices stay");
+    }
+
+    /// C09: who wrote no case of a variant is shown all of them, once.
+    #[test]
+    fn c09_the_wanted_form_is_told_once() {
+        let case = |tag: &str, val: Value| {
+            json!({ "type": "object", "additionalProperties": false, "required": ["tag", "val"],
+            "properties": { "tag": { "type": "string", "enum": [tag] }, "val": val } })
+        };
+        let empty = json!({ "type": "object", "additionalProperties": false, "required": ["tag"],
+            "properties": { "tag": { "type": "string", "enum": ["empty", "all"] } } });
+        let shape = json!({ "anyOf": [
+            empty, case("circle", json!({ "type": "number" })), case("named", json!({ "type": "string" })),
+        ] });
+        let schema = json!({ "type": "object", "properties": { "shape": shape } });
+        let wanted = r#"is none of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
+        for wrong in [json!({ "tag": "x" }), json!({ "circle": 1 }), json!("circle"), json!(null)] {
+            assert_eq!(check(&schema, &json!({ "shape": wrong })), format!("at `/shape`: {wrong} {wanted}"));
+        }
+        assert_eq!(
+            check(&schema, &json!({ "shape": { "tag": "circle", "val": "c" } })),
+            "at `/shape/val`: \"c\" is not of type \"number\""
         );
     }
 

@@ -4,9 +4,12 @@
 mod approval;
 mod arguments;
 mod budget;
+mod client;
 mod clip;
+mod foreign;
 mod generic;
 mod ledger;
+mod mistakes;
 mod name;
 mod notes;
 mod search;
@@ -20,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 pub use self::approval::{Approval, Approvals, Approver, Decision, Question};
 pub use self::arguments::{ArgumentsError, Schema, SchemaError};
 pub use self::budget::{bytes, tokens};
+pub use self::client::Client;
+pub use self::foreign::foreign;
 pub use self::ledger::Ledger;
 pub use self::name::exposed_name;
 pub use self::notes::{Noted, Notes};
@@ -73,6 +78,8 @@ pub struct Context<'a> {
     pub cancel: &'a CancellationToken,
     /// Where to note what the journal should say of the call.
     pub notes: &'a Notes,
+    /// Whose call it is.
+    pub client: Client,
 }
 
 /// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
@@ -81,7 +88,11 @@ pub enum ToolError {
     /// The arguments make no sense to the tool; the model should call again with others.
     #[error("invalid arguments: {0}")]
     InvalidArguments(String),
-    /// The tool could not do what it was asked.
+    /// The tool could not do what it was asked, in its own words.
     #[error("Tool error: {0}")]
     ExecutionFailed(String),
+    /// haft stopped the tool or could not run it, in haft's words. A tool cannot say this: whatever it
+    /// says of itself is one of the other two.
+    #[error("Tool error (haft): {0}")]
+    Host(String),
 }

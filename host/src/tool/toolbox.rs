@@ -14,7 +14,7 @@ use super::approval::{Approval, Approvals, Decision};
 use super::budget::Offered;
 use super::search;
 use super::watch::Watch;
-use super::{Context, Ledger, Notes, Schema, SchemaError, Tool, ToolError};
+use super::{Client, Context, Ledger, Notes, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
@@ -60,6 +60,8 @@ pub struct Session {
     pub approvals: Approvals,
     /// Where calls are written down before they run.
     pub ledger: Ledger,
+    /// Whose calls they are, where several share what haft has.
+    pub client: Client,
 }
 
 /// Two tools of one name.
@@ -142,6 +144,11 @@ impl Toolbox {
     /// The tools, in order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter().map(Arc::as_ref)
+    }
+
+    /// Every name that a tool can be called by, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
     }
 
     /// What models are told, in order.
@@ -296,7 +303,7 @@ impl Entry {
     }
 
     fn cancelled(&self) -> ToolError {
-        ToolError::ExecutionFailed(format!("`{}` was cancelled", self.def().name))
+        ToolError::Host(format!("`{}` was cancelled", self.def().name))
     }
 
     fn check(&self, call: &ToolCall) -> Result<(), ToolError> {
@@ -305,9 +312,7 @@ impl Entry {
             Ok(schema) => {
                 schema.check(&call.arguments).map_err(|e| ToolError::InvalidArguments(e.to_string()))
             }
-            Err(error) => {
-                Err(ToolError::ExecutionFailed(format!("`{}` cannot be called: {error}", self.def().name)))
-            }
+            Err(error) => Err(ToolError::Host(format!("`{}` cannot be called: {error}", self.def().name))),
         }
     }
 
@@ -319,15 +324,16 @@ impl Entry {
     ) -> Result<ToolResult, ToolError> {
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
-        let context = Context { grant: &self.grant, limits: &self.limits, events, cancel: &cancel, notes };
+        let (grant, limits, cancel, client) = (&self.grant, &self.limits, &cancel, session.client);
+        let context = Context { grant, limits, events, cancel, notes, client };
         tokio::select! {
             biased;
             outcome = unpanicked(self.tool.call(call, &context)) => outcome,
-            () = cancelled_and_waited(&cancel) => Err(self.cancelled()),
+            () = cancelled_and_waited(cancel) => Err(self.cancelled()),
             () = tokio::time::sleep(self.limits.time + GRACE) => {
                 let (name, limit) = (&self.def().name, self.limits.time);
                 notes.timed_out();
-                Err(ToolError::ExecutionFailed(format!("`{name}` timed out after {limit:?}")))
+                Err(ToolError::Host(format!("`{name}` timed out after {limit:?}")))
             }
         }
     }
@@ -352,7 +358,7 @@ fn unasked(tool: &str, why: &str, setting: &str) -> String {
 fn classified(error: ToolError) -> (ToolError, Outcome) {
     let outcome = match &error {
         ToolError::InvalidArguments(_) => Outcome::InvalidArguments,
-        ToolError::ExecutionFailed(_) => Outcome::Error,
+        ToolError::ExecutionFailed(_) | ToolError::Host(_) => Outcome::Error,
     };
     (error, outcome)
 }
@@ -371,7 +377,7 @@ async fn unpanicked(
     std::future::poll_fn(|cx| {
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)));
         polled.unwrap_or_else(|_| {
-            Poll::Ready(Err(ToolError::ExecutionFailed("the tool panicked; this is a defect of haft".into())))
+            Poll::Ready(Err(ToolError::Host("the tool panicked; this is a defect of haft".into())))
         })
     })
     .await

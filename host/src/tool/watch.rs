@@ -4,11 +4,14 @@
 use std::time::Instant;
 
 use super::toolbox::{Entry, Session};
-use super::{Notes, ToolError};
+use super::{Keep, Notes, ToolError, clip};
 use crate::call::{ToolCall, ToolResult};
 use crate::event::{Event, Events};
 use crate::journal::{Granted, Journal, Outcome, Record};
 use crate::secret::{Redactor, Telling};
+
+/// Characters of an error: as many as an answer of an MCP server has unless program.toml says otherwise.
+const MAX_ERROR: usize = 100_000;
 
 /// A call under way. Dropped before its end, it is noted as cancelled: nobody waits any more.
 pub(super) struct Watch<'a> {
@@ -65,13 +68,14 @@ impl<'a> Watch<'a> {
     pub(super) fn end(mut self, answer: Result<ToolResult, (ToolError, Outcome)>) -> ToolResult {
         let (result, outcome) = match answer {
             Ok(result) => (result, None),
-            Err((error, outcome)) => (ToolResult::error(error.to_string()), Some(outcome)),
+            Err((error, outcome)) => (ToolResult::error(bounded(&error.to_string())), Some(outcome)),
         };
         self.finish(result, outcome)
     }
 
     /// The same of a call that no tool was asked about.
-    pub(super) fn end_without_tool(mut self, result: ToolResult, outcome: Outcome) -> ToolResult {
+    pub(super) fn end_without_tool(mut self, mut result: ToolResult, outcome: Outcome) -> ToolResult {
+        result.content = bounded(&result.content);
         self.finish(result, Some(outcome))
     }
 
@@ -100,6 +104,11 @@ impl<'a> Watch<'a> {
             _ => Outcome::Error,
         }
     }
+}
+
+/// An error that is no longer than a model can be shown. It may repeat what a caller or a tool wrote.
+fn bounded(error: &str) -> String {
+    clip(error, MAX_ERROR, Keep::Ends)
 }
 
 /// What is known before the tool runs.

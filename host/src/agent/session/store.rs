@@ -6,10 +6,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use super::file::{self, File};
-use super::line::{Line, now};
+use super::line::Line;
 use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
 use crate::secret::Redactor;
 
@@ -18,6 +20,13 @@ const ENDING: &str = ".jsonl";
 
 /// Sessions that are kept: some years of daily work. The oldest go when one more is begun.
 const MAX_SESSIONS: usize = 1000;
+
+/// The time in a name: names sort as the sessions began. Versions up to 0.1 wrote whole seconds, which sort before the
+/// others of the same second.
+const TIME: &str = "%Y%m%dT%H%M%S%.9f";
+
+/// Between the times in the names of two sessions, at least.
+const NEXT: SignedDuration = SignedDuration::from_nanos(1);
 
 /// Hexadecimal digits of an id.
 const ID_LENGTH: usize = 8;
@@ -42,15 +51,19 @@ impl Sessions {
         Self { folder: folder.into() }
     }
 
-    /// Begins a session; no line of it will hold what `redactor` knows.
-    pub fn begin(&self, begun: Begun, redactor: &Redactor) -> Result<SessionLog, SessionError> {
+    /// Begins a session with what a person says first. Both are on the disk once this returns. No line of it will hold
+    /// what `redactor` knows.
+    pub fn begin(&self, begun: Begun, said: &str, redactor: &Redactor) -> Result<SessionLog, SessionError> {
         file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
-        self.make_room();
+        let all = self.all()?;
+        make_room(&all);
         let id = new_id();
-        let time = now().strftime("%Y%m%dT%H%M%S");
-        let path = self.folder.join(format!("{time}-{id}{ENDING}"));
-        let first = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
-        let file = File::create(&path, &id, &first)?;
+        let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
+        let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
+        let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
+        let said = log::text(Line::now(Entry::Said { text: said.to_owned() }), redactor);
+        // One write: a session that can be found has its prompt.
+        let file = File::create(&path, &id, &format!("{begun}\n{said}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone()))
     }
 
@@ -88,15 +101,14 @@ impl Sessions {
         let is_like = |saved: &Saved| saved.begun().is_some_and(|own| own.is_like(begun));
         self.all()?.into_iter().rev().find(is_like).ok_or(SessionError::None)
     }
+}
 
-    /// Removes the oldest sessions where there are too many. One that is in use stays.
-    fn make_room(&self) {
-        let Ok(all) = self.all() else { return };
-        let more = (all.len() + 1).saturating_sub(MAX_SESSIONS);
-        for old in all.iter().take(more).filter(|saved| !saved.is_in_use()) {
-            if let Err(error) = old.remove() {
-                tracing::warn!("{error}");
-            }
+/// Removes the oldest of `all` sessions where there are too many. One that is in use stays.
+fn make_room(all: &[Saved]) {
+    let more = (all.len() + 1).saturating_sub(MAX_SESSIONS);
+    for old in all.iter().take(more).filter(|saved| !saved.is_in_use()) {
+        if let Err(error) = old.remove() {
+            tracing::warn!("{error}");
         }
     }
 }
@@ -105,6 +117,15 @@ impl Saved {
     fn at(path: &Path) -> Option<Self> {
         let (_, id) = path.file_name()?.to_str()?.strip_suffix(ENDING)?.rsplit_once('-')?;
         Some(Self { id: id.to_owned(), path: path.to_owned() })
+    }
+
+    /// The time for the name of a session that begins `now`, after this one: also where the clock was set back, or did
+    /// not move on in between.
+    fn begins_before(&self, now: Timestamp) -> Timestamp {
+        let own = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
+        let own = own.and_then(|time| DateTime::strptime(TIME, time).ok()?.to_zoned(TimeZone::UTC).ok());
+        let next = own.and_then(|own| own.timestamp().checked_add(NEXT).ok());
+        next.map_or(now, |next| next.max(now))
     }
 
     /// Its file.
@@ -183,8 +204,8 @@ mod tests {
         assert_eq!(sessions.all().unwrap(), []);
         assert!(matches!(sessions.last(&begun("/a")), Err(SessionError::None)));
         let redactor = Redactor::default();
-        let first = sessions.begin(begun("/a"), &redactor).unwrap();
-        let second = sessions.begin(begun("/b"), &redactor).unwrap();
+        let first = sessions.begin(begun("/a"), "one", &redactor).unwrap();
+        let second = sessions.begin(begun("/b"), "two", &redactor).unwrap();
         assert_eq!(sessions.all().unwrap().len(), 2);
         assert_eq!(sessions.last(&begun("/a")).unwrap().id, first.id());
         assert_eq!(sessions.find(second.id().get(..6).unwrap()).unwrap().id, second.id());
@@ -198,6 +219,44 @@ mod tests {
         drop(log);
         saved.remove().unwrap();
         assert_eq!(sessions.all().unwrap().len(), 1);
+    }
+
+    /// C17: the order is that in which they began, within a second too, after a clock that was set back, and after
+    /// sessions whose names have whole seconds.
+    #[test]
+    fn c17_the_last_session_is_the_one_that_began_last() {
+        let place = tempfile::tempdir().unwrap();
+        let (sessions, redactor) = (Sessions::new(place.path()), Redactor::default());
+        let line = |id: &str| {
+            let begun = Begun { id: id.to_owned(), ..begun("/a") };
+            log::text(Line::now(Entry::Begun(begun)), &redactor)
+        };
+        // One of an earlier haft, and one of a clock that went ahead.
+        for name in ["20260101T000000-ffffffff", "29990101T000000-00000000"] {
+            let id = name.rsplit_once('-').unwrap().1;
+            fs::write(place.path().join(format!("{name}{ENDING}")), line(id) + "\n").unwrap();
+            assert_eq!(sessions.last(&begun("/a")).unwrap().id, id);
+        }
+        let mut ids = vec!["ffffffff".to_owned(), "00000000".to_owned()];
+        for _ in 0..32 {
+            let log = sessions.begin(begun("/a"), "do it", &redactor).unwrap();
+            assert_eq!(sessions.last(&begun("/a")).unwrap().id, log.id());
+            ids.push(log.id().to_owned());
+        }
+        let all: Vec<_> = sessions.all().unwrap().into_iter().map(|saved| saved.id).collect();
+        assert_eq!(all, ids);
+    }
+
+    /// C17: a session that was begun has its prompt, whatever comes next.
+    #[test]
+    fn c17_a_session_begins_with_its_prompt_on_file() {
+        let place = tempfile::tempdir().unwrap();
+        let (sessions, redactor) = (Sessions::new(place.path()), Redactor::default());
+        drop(sessions.begin(begun("/a"), "do it", &redactor).unwrap());
+        let restored = sessions.last(&begun("/a")).unwrap().restored().unwrap();
+        assert!(
+            matches!(restored.messages.as_slice(), [crate::provider::Message::User(text)] if text == "do it")
+        );
     }
 
     #[test]

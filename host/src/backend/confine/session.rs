@@ -135,8 +135,11 @@ impl Session {
     }
 
     /// Waits for the helper itself, which ends when nothing is left.
-    pub(in crate::backend) async fn finish(mut self) {
-        let _: Result<_, _> = timeout(REAP, self.child.wait()).await;
+    pub(in crate::backend) async fn finish(self) {
+        let Self { control, job, mut child, .. } = self;
+        // The watcher lingers until the control socket closes, so it has to be closed before the wait.
+        drop((control, job));
+        let _: Result<_, _> = timeout(REAP, child.wait()).await;
     }
 }
 

@@ -5,6 +5,25 @@
 haft_end() { printf '%s %s\n' "$haft_nonce" "$*" >&2; exit 0; }
 unset CDPATH
 if [ -n "$haft_directory" ]; then cd -- "$haft_directory" 2>/dev/null || haft_end '!directory'; fi
+# Makes and enters the directory $haft_parent where it is not there; nothing does for whoever only reads.
+haft_make() { return 1; }
+# $haft_there is the nearest directory of the path $1 that is there, $haft_missing the rest.
+haft_nearest() {
+    haft_there=$1
+    haft_missing=
+    while [ ! -e "$haft_there" ] && [ ! -L "$haft_there" ]; do
+        case ${haft_there##*/} in
+            '' | .) ;;
+            ..) return 1 ;;
+            *) haft_missing=${haft_there##*/}${haft_missing:+/}$haft_missing ;;
+        esac
+        case $haft_there in
+            */*) haft_there=${haft_there%/*} ;;
+            *) return 1 ;;
+        esac
+        haft_there=${haft_there:-/}
+    done
+}
 # Enters the real directory of $haft_path; $haft_leaf is its name there, which is no link.
 haft_reach() {
     haft_hops=0
@@ -21,7 +40,7 @@ haft_reach() {
         esac
         haft_leaf=${haft_path##*/}
         haft_parent=${haft_path%/*}
-        cd -P -- "${haft_parent:-/}" 2>/dev/null || haft_end '!parent'
+        cd -P -- "${haft_parent:-/}" 2>/dev/null || haft_make || haft_end '!parent'
         [ -L "./$haft_leaf" ] || break
         haft_hops=$((haft_hops + 1))
         [ $haft_hops -le 8 ] || haft_end '!links'
@@ -32,9 +51,11 @@ haft_reach() {
     haft_real=${haft_real%?x}
     haft_real=${haft_real%/}/$haft_leaf
 }
-# Whether $haft_real lies in the directory $1, by its real name.
+# Whether $haft_real lies in the directory $1, by its real name, or would if that were there.
 haft_within() {
-    haft_root=$(cd -P -- "$1" 2>/dev/null && pwd -P) || return 1
+    haft_nearest "$1" || return 1
+    haft_root=$(cd -P -- "$haft_there" 2>/dev/null && pwd -P) || return 1
+    haft_root=${haft_root%/}${haft_missing:+/}$haft_missing
     case $haft_real in
         "${haft_root%/}"/*) return 0 ;;
         *) return 1 ;;

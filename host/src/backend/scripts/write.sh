@@ -1,4 +1,24 @@
-# Puts what comes on standard input, $haft_size bytes, in the place of the file.
+# Puts what comes on standard input, $haft_size bytes, in the place of the file. Directories that are
+# missing on the way are made.
+# They are judged before they are made, by the real name of what is there already.
+haft_make() {
+    haft_nearest "$haft_parent" || return 1
+    cd -P -- "$haft_there" 2>/dev/null || return 1
+    haft_rest=$haft_missing
+    haft_real=$(pwd -P && echo x)
+    haft_real=${haft_real%?x}
+    haft_real=${haft_real%/}/$haft_rest/$haft_leaf
+    haft_judge
+    while [ -n "$haft_rest" ]; do
+        haft_step=${haft_rest%%/*}
+        case $haft_rest in
+            */*) haft_rest=${haft_rest#*/} ;;
+            *) haft_rest= ;;
+        esac
+        mkdir -- "./$haft_step" 2>/dev/null || [ -d "./$haft_step" ] || haft_end '!permission'
+        cd -P -- "./$haft_step" 2>/dev/null || return 1
+    done
+}
 haft_reach
 haft_judge
 if [ -d "./$haft_leaf" ]; then haft_end '!folder'; fi

@@ -162,7 +162,7 @@ fn allowed(talk: &Talk, terminal: Terminal) {
 
 fn allow(talk: &Talk, tool: &str, terminal: Terminal) {
     match talk.toolbox.find(tool) {
-        None => terminal.say(format_args!("there is no tool `{tool}`; `/tools` lists them")),
+        None => terminal.say(none_called(talk, tool)),
         Some(entry) if !entry.asks() => {
             terminal.say(format_args!("`{}` runs without being approved anyway", entry.def().name));
         }
@@ -177,9 +177,22 @@ fn allow(talk: &Talk, tool: &str, terminal: Terminal) {
     }
 }
 
+/// What is said of a name that no tool has.
+fn none_called(talk: &Talk, tool: &str) -> String {
+    let names = talk.toolbox.entries().map(|entry| entry.def().name.as_str());
+    match crate::report::nearest(tool, names) {
+        Some(near) => format!("there is no tool `{tool}`; did you mean `{near}`?"),
+        None => format!("there is no tool `{tool}`; `/tools` lists them"),
+    }
+}
+
 fn deny(talk: &Talk, tool: &str, terminal: Terminal) {
-    let name = talk.toolbox.find(tool).map_or(tool, |entry| &entry.def().name);
-    if talk.approvals.withdraw(name) {
+    // What was allowed for a session may be gone by now, and is withdrawn all the same.
+    let found = talk.toolbox.find(tool);
+    let name = found.map_or(tool, |entry| &entry.def().name);
+    if found.is_none() && !talk.approvals.allowed().iter().any(|allowed| allowed == tool) {
+        terminal.say(none_called(talk, tool));
+    } else if talk.approvals.withdraw(name) {
         terminal.say(format_args!("`{name}` is to be approved again"));
     } else {
         terminal.say(format_args!("`{name}` was not allowed in this session"));

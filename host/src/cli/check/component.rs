@@ -48,12 +48,11 @@ pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) ->
 
 /// The components of a program that are files, each with what program.toml asks for it.
 pub(in crate::cli) async fn of_program(manifest: &Manifest, engine: &Engine) -> Vec<Checked> {
-    let folder = manifest.path.parent().unwrap_or(Path::new(""));
     let mut all = Vec::new();
     for plugin in manifest.plugins.iter().filter(|plugin| plugin.enabled) {
         let Component::File(path) = &plugin.component.value else { continue };
         // One that cannot be read was told of when the program was loaded.
-        all.extend(check(&folder.join(path), Some(plugin), engine).await.ok());
+        all.extend(check(&manifest.folder.join(path), Some(plugin), engine).await.ok());
     }
     all
 }

@@ -17,7 +17,7 @@ use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::limit::Limits;
 use crate::program::Places;
-use crate::tool::{Context, Notes};
+use crate::tool::{Client, Context, Notes};
 
 /// How long one may take to say its version. An engine that is asleep may need some seconds.
 const BOUND: Duration = Duration::from_secs(4);
@@ -132,7 +132,14 @@ impl Asker {
         };
         let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
         let notes = Notes::default();
-        let context = Context { grant, limits: &limits, events: &events, cancel: &cancel, notes: &notes };
+        let context = Context {
+            grant,
+            limits: &limits,
+            events: &events,
+            cancel: &cancel,
+            notes: &notes,
+            client: Client::default(),
+        };
         let finished = process::run(&self.confiner, &job, "doctor", &context).await;
         let mut finished = finished.map_err(|error| error.to_string())?;
         let said = finished.stdout.render(MAX_ANSWER);

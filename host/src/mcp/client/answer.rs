@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::calls::shortened;
 use crate::call::{Attachment, ToolResult};
-use crate::tool::{Keep, clip};
+use crate::tool::{Keep, clip, foreign};
 
 /// Bytes of all pictures and the like of one answer: a few photographs, and as much as vendors take.
 const MAX_ATTACHED: usize = 8 << 20;
@@ -29,9 +29,13 @@ pub(super) fn answer(result: &Value, limit: usize) -> ToolResult {
     if answer.lines.is_empty() {
         answer.say("(the answer is empty)".to_owned());
     }
+    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    let text = answer.lines.join("\n");
+    // A failure is shown where haft's own are.
+    let text = if is_error { foreign(&text) } else { text.into() };
     ToolResult {
-        content: clip(&answer.lines.join("\n"), limit, Keep::Ends),
-        is_error: result.get("isError").and_then(Value::as_bool).unwrap_or(false),
+        content: clip(&text, limit, Keep::Ends),
+        is_error,
         attachments: answer.attachments,
         structured,
     }

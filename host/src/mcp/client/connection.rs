@@ -1,6 +1,7 @@
 //! A server that is running, or connected: requests go out, answers come back, each within its
 //! time. It refuses to send a request twice.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Listener;
 use super::handler::Handler;
 use super::http::explained;
+use super::lines::Wire;
 use super::listing::Listing;
 use super::{Listed, ServerError};
 use crate::backend::service::Life;
@@ -41,11 +43,18 @@ pub(super) struct Connection {
     running: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
     handler: Handler,
     /// `None` over HTTP.
-    life: Option<Arc<Life>>,
+    child: Option<Arc<Child>>,
     /// What works for the connection, and ends with it.
     tasks: Vec<AbortHandle>,
     /// Whether it has done anything for anybody.
     answered: AtomicBool,
+}
+
+/// A server that is a child.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) life: Life,
+    pub(super) wire: Arc<Wire>,
 }
 
 /// What a request is sent with.
@@ -59,20 +68,21 @@ impl Connection {
     pub(super) fn new(
         running: RunningService<RoleClient, Handler>,
         handler: Handler,
-        life: Option<Life>,
+        child: Option<Child>,
     ) -> Self {
         let peer = running.peer().clone();
         let mut tasks = Vec::new();
         if let Some(listening) = listening(&peer, &handler) {
             tasks.push(tokio::spawn(listening).abort_handle());
         }
-        let (life, running) = (life.map(Arc::new), tokio::sync::Mutex::new(Some(running)));
-        Self { peer, running, handler, life, tasks, answered: AtomicBool::new(false) }
+        let (child, running) = (child.map(Arc::new), tokio::sync::Mutex::new(Some(running)));
+        Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
     }
 
     /// Whether nothing can be asked any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.peer.is_transport_closed() || self.life.as_ref().is_some_and(|life| life.ending().is_some())
+        let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
+        self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
     }
 
     /// Whether it has answered a call.
@@ -173,7 +183,8 @@ impl Connection {
         bounds: Bounds<'_>,
     ) -> Result<ServerResult, ServerError> {
         let begun = (Instant::now(), self.handler.asking.total());
-        let late = || ServerError::TimedOut { method, limit: bounds.timeout };
+        let noise = || self.child.as_ref().map(|child| child.wire.noise()).unwrap_or_default();
+        let late = || ServerError::TimedOut { method, limit: bounds.timeout, noise: noise() };
         let sent = timeout(bounds.timeout, self.send(request, listener)).await.map_err(|_| late())?;
         let mut waiting = match sent {
             Ok(handle) => Waiting::new(self, handle),
@@ -221,9 +232,9 @@ impl Connection {
 
     /// Ends when the server's own process has, and what it wrote before was read.
     async fn died(&self) {
-        match &self.life {
-            Some(life) => {
-                drop(life.ended().await);
+        match &self.child {
+            Some(child) => {
+                drop(child.life.ended().await);
                 sleep(DYING).await;
             }
             None => std::future::pending().await,
@@ -234,7 +245,9 @@ impl Connection {
         match error {
             ServiceError::McpError(error) => error.into(),
             ServiceError::TransportClosed => self.ended().await,
-            ServiceError::TransportSend(_) if self.life.is_some() => self.ended().await,
+            // Too much waits for it to be read: it may be busy, and has not ended.
+            ServiceError::TransportSend(error) if is_full(error.error.as_ref()) => ServerError::Stuck,
+            ServiceError::TransportSend(_) if self.child.is_some() => self.ended().await,
             ServiceError::TransportSend(error) => explained(error.error.as_ref()),
             error => ServerError::Protocol(error.to_string()),
         }
@@ -242,8 +255,8 @@ impl Connection {
 
     /// How the server ended. One that does not is stopped: nobody can talk to it any more.
     async fn ended(&self) -> ServerError {
-        match &self.life {
-            Some(life) => ended(life).await,
+        match &self.child {
+            Some(child) => ended(child).await,
             None => ServerError::Lost("the connection was closed".to_owned()),
         }
     }
@@ -253,8 +266,8 @@ impl Connection {
         if let Some(running) = self.running.lock().await.take() {
             let _: Result<_, _> = timeout(CLOSE, running.cancel()).await;
         }
-        if let Some(life) = &self.life {
-            life.shut_down(PATIENCE).await;
+        if let Some(child) = &self.child {
+            child.life.shut_down(PATIENCE).await;
         }
     }
 }
@@ -265,15 +278,27 @@ impl Drop for Connection {
     }
 }
 
-/// How a server ended that closed its output.
-pub(super) async fn ended(life: &Life) -> ServerError {
-    let how = if let Ok(how) = timeout(DYING, life.ended()).await {
-        how.to_string()
-    } else {
-        life.stop();
-        "it closed its output, and was stopped".to_owned()
+/// How a server ended that closed its output, or was stopped since it read nothing.
+pub(super) async fn ended(child: &Child) -> ServerError {
+    let Child { life, wire } = child;
+    let was_stopped = life.is_stopping();
+    let how = match timeout(DYING, life.ended()).await {
+        _ if was_stopped => "it did not read what it was sent, and was stopped".to_owned(),
+        Ok(how) => how.to_string(),
+        Err(_) => {
+            life.stop();
+            "it closed its output, and was stopped".to_owned()
+        }
     };
-    ServerError::Ended { how, words: life.last_words() }
+    let words = life.last_words();
+    // Its last words say more.
+    let noise = if words.is_empty() { wire.noise() } else { String::new() };
+    ServerError::Ended { how: how + &noise, words }
+}
+
+/// Whether a message was not sent since too many wait.
+fn is_full(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 fn value(result: &ServerResult) -> Result<Value, ServerError> {
@@ -330,14 +355,15 @@ impl<'a> Waiting<'a> {
     fn cancel(&mut self, reason: &'static str) {
         let Some(handle) = self.handle.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let life = self.connection.life.as_ref().map(Arc::downgrade);
+        let child = self.connection.child.as_ref().map(Arc::downgrade);
         runtime.spawn(async move {
             let told = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
             // Who does not even read is stuck; the next call starts it anew.
             if told.is_err()
-                && let Some(life) = life.and_then(|life| life.upgrade())
+                && let Some(child) = child.and_then(|child| child.upgrade())
+                && child.wire.is_stuck()
             {
-                life.stop();
+                child.life.stop();
             }
         });
     }

@@ -20,6 +20,9 @@ use super::calls::{Calls, shortened};
 use super::person::Asking;
 use super::{Asked, Person, Question, Reply};
 
+/// Bytes of a form or an address that a person is shown. Neither can be cut.
+const MAX_ASKED: usize = 64 << 10;
+
 /// Answers one server.
 #[derive(Clone, Debug)]
 pub(super) struct Handler {
@@ -64,6 +67,10 @@ impl Handler {
             ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, Asked::Page(url)),
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
+        if asked.size() > MAX_ASKED {
+            tracing::info!(server = self.server, "wanted to ask a person more than anybody would read");
+            return ElicitResult::new(ElicitationAction::Decline);
+        }
         let question = Question { server: self.server.clone(), message: shortened(message), asked };
         let now = self.asking.begin();
         let reply = person.ask(&question).await;

@@ -4,6 +4,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -16,14 +17,20 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
 
 use self::line::{Line, LineReader};
+pub(super) use self::wire::Wire;
+use crate::mcp::scan::{MAX_VALUES, Scan};
 
 mod line;
+mod wire;
 
 /// Messages that wait to be written. A server that sends requests and reads no answers is not
 /// answered any more.
 const MAX_UNWRITTEN: usize = 256;
 /// Messages of one line, which may hold a batch of them.
 const MAX_BATCH: usize = 1000;
+/// Messages that are received before whoever works on them gets a turn: rmcp makes a task of each, and a
+/// server that never stops writing would have them pile up.
+const TURN: usize = 32;
 
 /// The transport.
 pub(super) struct Lines {
@@ -34,6 +41,9 @@ pub(super) struct Lines {
     awaited: HashSet<RequestId>,
     /// What a batch held besides its first message.
     queued: VecDeque<ServerJsonRpcMessage>,
+    wire: Arc<Wire>,
+    /// Messages since others had a turn.
+    received: usize,
 }
 
 struct Outgoing {
@@ -45,13 +55,35 @@ impl Lines {
     /// Talks to whoever reads `input` and writes `output`. Must be made inside a runtime.
     pub(super) fn new(input: Sender, output: Receiver) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
-        tokio::spawn(write_all(input, lines));
+        let wire = Arc::<Wire>::default();
+        tokio::spawn(write_all(input, lines, wire.clone()));
         Self {
             writer: Some(writer),
             reader: LineReader::new(output),
             awaited: HashSet::new(),
             queued: VecDeque::new(),
+            wire,
+            received: 0,
         }
+    }
+
+    /// How the talk goes, for whoever has to say why there is no answer.
+    pub(super) fn wire(&self) -> Arc<Wire> {
+        self.wire.clone()
+    }
+
+    /// At once, so that messages go out in the order in which they were sent.
+    fn queue(&self, outgoing: Outgoing) -> io::Result<()> {
+        let writer = self.writer.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let full = || io::Error::new(io::ErrorKind::WouldBlock, "the server does not read what it is sent");
+        let bytes = outgoing.line.len();
+        if !self.wire.begin(bytes) {
+            return Err(full());
+        }
+        writer.try_send(outgoing).map_err(|_| {
+            self.wire.written(bytes);
+            full()
+        })
     }
 
     fn note(&mut self, message: &ClientJsonRpcMessage) {
@@ -84,6 +116,7 @@ impl Lines {
         };
         let Some(id) = id else { return Some(message) };
         if self.awaited.remove(id) || number(id).is_some_and(|id| self.awaited.remove(&id)) {
+            self.wire.heard_answer();
             return Some(message);
         }
         tracing::debug!(%id, "an answer that nobody waits for was passed over");
@@ -93,7 +126,15 @@ impl Lines {
     /// What a line says, as far as it says anything.
     fn parsed(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
-        if line.first() == Some(&b'[') {
+        let scan = Scan::of(line);
+        if scan.values() > MAX_VALUES {
+            let id = scan.id().filter(|_| scan.is_answer())?;
+            return Some(failed(
+                format!("the answer has more values than the {MAX_VALUES} that are read"),
+                id,
+            ));
+        }
+        if scan.is_batch() {
             let batch: Vec<Value> = serde_json::from_slice(line).unwrap_or_default();
             let messages = batch.into_iter().take(MAX_BATCH);
             self.queued.extend(messages.filter_map(|value| serde_json::from_value(value).ok()));
@@ -102,10 +143,10 @@ impl Lines {
         match serde_json::from_slice(line) {
             Ok(message) => Some(message),
             Err(error) => {
-                let malformed = malformed(line, &error);
+                let malformed = malformed(&scan, &error);
                 if malformed.is_none() && !line.is_empty() {
-                    let shown = String::from_utf8_lossy(line.get(..200).unwrap_or(line)).into_owned();
-                    tracing::debug!(line = shown, "a line that is no message was passed over");
+                    self.wire.heard_noise(line);
+                    tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
                 }
                 malformed
             }
@@ -121,12 +162,10 @@ fn number(id: &RequestId) -> Option<RequestId> {
     }
 }
 
-/// An answer that is not one, as an error, so that whoever waits for it does so no longer.
-fn malformed(line: &[u8], error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
-    let value: Value = serde_json::from_slice(line).ok()?;
-    let answers = value.get("result").is_some() || value.get("error").is_some();
-    let id = value.get("id").filter(|_| answers)?;
-    let id = serde_json::from_value(id.clone()).ok()?;
+/// An answer that is not one, as an error, so that whoever waits for it does so no longer. What has an id and
+/// no method is one, however broken.
+fn malformed(scan: &Scan, error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
+    let id = scan.id().filter(|_| scan.method().is_none())?;
     Some(failed(format!("the server's answer is malformed: {error}"), id))
 }
 
@@ -135,10 +174,12 @@ fn failed(message: String, id: RequestId) -> ServerJsonRpcMessage {
 }
 
 /// Writes line after line, each one whole, until nobody has any more to write.
-async fn write_all(mut input: Sender, mut lines: mpsc::Receiver<Outgoing>) {
+async fn write_all(mut input: Sender, mut lines: mpsc::Receiver<Outgoing>, wire: Arc<Wire>) {
     while let Some(Outgoing { line, written }) = lines.recv().await {
+        let done = input.write_all(&line).await;
+        wire.written(line.len());
         // Whoever waited may have given up; the line is written all the same.
-        drop(written.send(input.write_all(&line).await));
+        drop(written.send(done));
     }
 }
 
@@ -157,13 +198,7 @@ impl Transport<RoleClient> for Lines {
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         self.note(&message);
         let (written, done) = oneshot::channel();
-        let queued = encoded(&message).and_then(|line| {
-            let writer = self.writer.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-            // At once, so that messages go out in the order in which they were sent.
-            writer.try_send(Outgoing { line, written }).map_err(|_| {
-                io::Error::new(io::ErrorKind::WouldBlock, "the server does not read what it is sent")
-            })
-        });
+        let queued = encoded(&message).and_then(|line| self.queue(Outgoing { line, written }));
         async move {
             queued?;
             done.await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?
@@ -172,6 +207,11 @@ impl Transport<RoleClient> for Lines {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
+            self.received += 1;
+            if self.received > TURN {
+                self.received = 0;
+                tokio::task::yield_now().await;
+            }
             if let Some(message) = self.queued.pop_front()
                 && let Some(message) = self.wanted(message)
             {

@@ -147,7 +147,7 @@ fn parameters(schema: Option<&Value>) -> Result<Value, String> {
     };
     object.entry("type").or_insert_with(|| "object".into());
     object.entry("properties").or_insert_with(|| json!({}));
-    Schema::compile(&schema).map_err(|error| error.to_string())?;
+    Schema::compile(&schema).map_err(|error| shortened(error.to_string()))?;
     Ok(schema)
 }
 

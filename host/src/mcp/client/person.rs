@@ -35,6 +35,16 @@ pub enum Asked {
     Page(String),
 }
 
+impl Asked {
+    /// How many bytes a person would be shown.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Form(schema) => schema.to_string().len(),
+            Self::Page(url) => url.len(),
+        }
+    }
+}
+
 /// What a person says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {

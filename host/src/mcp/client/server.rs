@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::{Calls, Listener};
-use super::connection::{Bounds, Connection, ended};
+use super::connection::{Bounds, Child, Connection, ended};
 use super::handler::Handler;
 use super::http::{self, explained};
 use super::lines::Lines;
@@ -24,7 +24,7 @@ use super::memory::{self, Era, Memory};
 use super::person::Asking;
 use super::{Config, Listed, Person, Reach, ServerError};
 use crate::backend::confine::Confiner;
-use crate::backend::service::{self, Life};
+use crate::backend::service;
 use crate::grant::{Grant, Root};
 use crate::tool::Context;
 
@@ -230,22 +230,23 @@ impl Server {
     async fn begin(&self, era: Era) -> Result<Connection, ServerError> {
         let limit = self.config.timeout.max(BEGIN);
         let handler = self.handler();
-        let late = |_| ServerError::TimedOut { method: "initialize", limit };
+        let late = |noise| ServerError::TimedOut { method: "initialize", limit, noise };
         match &self.config.reach {
             Reach::Http { url, headers } => {
                 let headers = headers.read().await.map_err(ServerError::Secret)?;
                 let transport = http::transport(url, &headers)?;
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
-                let running = running.map_err(late)?.map_err(|error| refused(&error))?;
+                let running = running.map_err(|_| late(String::new()))?.map_err(|error| refused(&error))?;
                 spoken(Connection::new(running, handler, None))
             }
             Reach::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = Lines::new(input, output);
-                match timeout(limit, shake_hands(handler.clone(), lines, era)).await.map_err(late) {
-                    Ok(Ok(running)) => spoken(Connection::new(running, handler, Some(life))),
-                    Ok(Err(error)) => Err(explain_end(&life, &error).await),
-                    Err(late) => Err(late),
+                let child = Child { life, wire: lines.wire() };
+                match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
+                    Ok(Ok(running)) => spoken(Connection::new(running, handler, Some(child))),
+                    Ok(Err(error)) => Err(explain_end(&child, &error).await),
+                    Err(_) => Err(late(child.wire.noise())),
                 }
             }
         }
@@ -360,12 +361,12 @@ fn spoken(connection: Connection) -> Result<Connection, ServerError> {
 }
 
 /// Why a server did not begin, where it is a child that may have ended.
-async fn explain_end(life: &Life, error: &ClientInitializeError) -> ServerError {
+async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
-            match ended(life).await {
+            match ended(child).await {
                 ServerError::Ended { how, .. }
-                    if matches!(life.ending(), Some(service::Ending::NotStarted(_))) =>
+                    if matches!(child.life.ending(), Some(service::Ending::NotStarted(_))) =>
                 {
                     ServerError::Start(how)
                 }

@@ -10,7 +10,7 @@ use super::answer::answer;
 use super::{Config, RemoteTool, Server, ServerError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::limit::Limits;
-use crate::tool::{Context, Tool, ToolError, exposed_name};
+use crate::tool::{Context, Keep, Tool, ToolError, clip, exposed_name};
 
 /// What all names of servers' tools begin with.
 const FAMILY: &str = "mcp";
@@ -41,8 +41,10 @@ impl ServerTool {
     }
 
     fn failed(&self, error: &ServerError) -> ToolError {
+        let Config { name, max_result, .. } = self.server.config();
+        let told = clip(&format!("MCP server `{name}` {error}"), *max_result, Keep::Ends);
         let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        ToolError::ExecutionFailed(format!("MCP server `{}` {error}{hint}", self.server.config().name))
+        ToolError::ExecutionFailed(told + &hint)
     }
 }
 

@@ -1,10 +1,9 @@
 //! The calls under way, counted, so that whoever ends a server knows whether anybody still waits.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Calls of all clients of a server. Clones count together.
@@ -14,8 +13,6 @@ pub(super) struct Calls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     under_way: watch::Sender<usize>,
-    /// When the last call began.
-    last: Mutex<Option<Instant>>,
     closing: CancellationToken,
 }
 
@@ -26,21 +23,15 @@ pub(super) struct UnderWay(Arc<Inner>);
 impl Default for Calls {
     fn default() -> Self {
         let (under_way, closing) = (watch::Sender::new(0), CancellationToken::new());
-        Self(Arc::new(Inner { under_way, last: Mutex::default(), closing }))
+        Self(Arc::new(Inner { under_way, closing }))
     }
 }
 
 impl Calls {
     /// A call begins.
     pub(super) fn begin(&self) -> UnderWay {
-        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.0.under_way.send_modify(|count| *count += 1);
         UnderWay(self.0.clone())
-    }
-
-    /// For how long the last call has been there; nothing where there was none.
-    pub(super) fn age(&self) -> Option<Duration> {
-        self.0.last.lock().unwrap_or_else(PoisonError::into_inner).map(|last| last.elapsed())
     }
 
     /// Ends when no call is under way, or after `most`.
@@ -85,16 +76,6 @@ mod tests {
         assert!(!waiting.is_finished());
         drop(second);
         waiting.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_last_call_is_the_youngest() {
-        let calls = Calls::default();
-        assert_eq!(calls.age(), None);
-        let _first = calls.begin();
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let _second = calls.begin();
-        assert!(calls.age().unwrap() < Duration::from_secs(1));
     }
 
     #[tokio::test]

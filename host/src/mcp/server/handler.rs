@@ -8,7 +8,7 @@
 )]
 
 use std::borrow::Cow;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
@@ -27,10 +27,12 @@ use super::answer;
 use super::calls::Calls;
 use super::offer::{Offer, Offers};
 use super::person::{Instead, Person};
-use super::questions::Questions;
 use super::telling::{Telling, Wanted};
 use crate::call::ToolCall;
-use crate::tool::{Approvals, Entry, Session};
+use crate::tool::{Approvals, Client, Entry, Keep, Session, clip};
+
+/// Characters of a client's word that an error repeats.
+const MAX_SHOWN: usize = 200;
 
 /// The methods that are answered.
 const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
@@ -43,7 +45,8 @@ const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", 
 pub(super) struct Shared {
     pub(super) offers: Offers,
     pub(super) calls: Calls,
-    questions: Questions,
+    /// Whom approvals are good for: whoever is let in by the same word.
+    caller: Arc<str>,
 }
 
 /// One client, or one request of a client that opens no session.
@@ -52,6 +55,8 @@ pub(super) struct Handler {
     shared: Shared,
     /// What of the log the client wants. Clients that never say see what is meant for people.
     level: Mutex<LoggingLevel>,
+    /// Which of all clients it is, where it has a session or connection of its own.
+    client: Client,
     /// The client, once it has called a tool.
     peer: OnceLock<Peer<RoleServer>>,
     /// Cancelled when the client is gone.
@@ -60,15 +65,17 @@ pub(super) struct Handler {
 }
 
 impl Shared {
-    pub(super) fn new(offers: Offers) -> Self {
-        Self { offers, calls: Calls::default(), questions: Questions::default() }
+    /// For clients who are all `caller`.
+    pub(super) fn new(offers: Offers, caller: impl Into<Arc<str>>) -> Self {
+        Self { offers, calls: Calls::default(), caller: caller.into() }
     }
 
     /// The side of haft that a new client talks to.
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
         let (level, guard) = (Mutex::new(LoggingLevel::Info), life.clone().drop_guard());
-        Handler { shared: self.clone(), level, peer: OnceLock::new(), life, _ends_with_this: guard }
+        let (client, peer) = (Client::another(), OnceLock::new());
+        Handler { shared: self.clone(), level, client, peer, life, _ends_with_this: guard }
     }
 }
 
@@ -96,6 +103,14 @@ impl Handler {
         Wanted { progress: context.meta.get_progress_token(), log }
     }
 
+    /// Which of all clients asks. Who opens no session is known by what it says of itself.
+    fn client(&self, context: &RequestContext<RoleServer>) -> Client {
+        match context.client_info().filter(|_| is_by_call(context)) {
+            Some(about) => Client::named(&format!("{} {}", about.name, about.version)),
+            None => self.client,
+        }
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -105,12 +120,14 @@ impl Handler {
         let own = offer.own_name(&request.name);
         let entry = offer.toolbox().find(&own);
         let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
-        let person = (asks || request.request_state.is_some())
-            .then(|| Person::new(&context, &request, &self.shared.questions));
-        if person.as_ref().is_some_and(Person::is_forged) {
-            let message =
-                "this answers no question that was asked about this call, or one that was answered before";
-            return Err(ErrorData::invalid_params(message, None));
+        let person = if asks || request.request_state.is_some() {
+            let questions = self.shared.offers.questions();
+            Some(Person::new(&context, &request, questions, &self.shared.caller).await)
+        } else {
+            None
+        };
+        if let Some(refusal) = person.as_ref().and_then(Person::refusal) {
+            return Err(refusal);
         }
         let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
         let telling = Telling::begin(&context.peer, &request.name, self.wanted(&context));
@@ -118,6 +135,7 @@ impl Handler {
             events: telling.events(),
             cancel: context.ct.clone(),
             approvals: person.clone().map(Approvals::by).unwrap_or_default(),
+            client: self.client(&context),
             ..offer.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
@@ -163,6 +181,11 @@ fn is_by_call(context: &RequestContext<RoleServer>) -> bool {
 /// take an error for a broken server; later revisions are strict.
 fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
     if is_by_call(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
+}
+
+/// A client's own word, as it is repeated in an error.
+fn shown(word: &str) -> String {
+    clip(word, MAX_SHOWN, Keep::Head)
 }
 
 /// What a server says of itself.
@@ -216,7 +239,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
         if let Some(cursor) = cursor {
-            let message = format!("unknown cursor `{cursor}`: the list has one page");
+            let message = format!("unknown cursor `{}`: the list has one page", shown(&cursor));
             return Err(ErrorData::invalid_params(message, None));
         }
         Ok(ListToolsResult::with_all_items(self.shared.offers.complete().await.tools().to_vec()))
@@ -235,7 +258,7 @@ impl ServerHandler for Handler {
         self.peer.get_or_init(|| context.peer.clone());
         tokio::select! {
             biased;
-            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending", None)),
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
             answer = self.call(request, context) => answer,
         }
     }
@@ -283,7 +306,7 @@ impl ServerHandler for Handler {
         if methods.contains(&method.as_str()) {
             return Err(ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, shown(&method), None))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

@@ -2,8 +2,11 @@
 //! the token, or comes from a foreign page, is turned away before anything of it is read; whoever
 //! is slow, many or large meets a bound.
 
+mod body;
 mod gate;
+mod message;
 mod origin;
+mod places;
 mod sessions;
 mod stream;
 mod token;
@@ -17,11 +20,12 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::gate::Gate;
+use self::gate::{Connection, Gate};
+use self::places::{Place, Places};
 use self::stream::Patient;
 pub use self::token::{Token, TokenError};
 use super::handler::Shared;
@@ -30,9 +34,6 @@ use super::stdio::GRACE;
 
 /// The path that is served.
 pub const PATH: &str = "/mcp";
-
-/// Connections at once, of all clients: a client has one or two. Each holds a few buffers.
-const MAX_CONNECTIONS: usize = 256;
 
 /// Headers of a request. Clients send a dozen.
 const MAX_HEADERS: usize = 64;
@@ -50,9 +51,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// does not change at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is said to whoever comes when all connections are taken.
-const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+/// Who clients are where they show no token.
+const ANYBODY: &str = "anybody over HTTP";
 
 /// How clients are served.
 #[derive(Debug)]
@@ -64,13 +64,27 @@ pub struct Settings {
     /// Names that clients may call this machine, besides those of the loopback interface and the
     /// address itself.
     pub hosts: Vec<String>,
+    /// How many are served at once.
+    pub room: Room,
     /// How long to wait for slow clients.
     pub patience: Patience,
+}
+
+/// How many clients are served at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Sessions.
+    pub sessions: usize,
+    /// Connections, of which a client has one or two. A few of them are for those that have not shown the token.
+    pub connections: usize,
 }
 
 /// How long to wait for slow clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
+    /// For a new connection to show the token, in a request's headers; where there is none, for its first
+    /// request.
+    pub first: Duration,
     /// For the headers of a request, from the end of the one before.
     pub headers: Duration,
     /// For the body of a request.
@@ -91,28 +105,29 @@ struct Doors {
     gate: Arc<Gate>,
     shared: Shared,
     patience: Patience,
-    places: Arc<Semaphore>,
+    places: Places,
 }
 
 impl Default for Patience {
     /// Longer than any client takes that means well, on any network.
     fn default() -> Self {
-        let (headers, body) = (Duration::from_mins(1), Duration::from_secs(30));
-        Self { headers, body, reading: Duration::from_secs(30) }
+        let (first, headers) = (Duration::from_secs(10), Duration::from_mins(1));
+        Self { first, headers, body: Duration::from_secs(30), reading: Duration::from_secs(30) }
     }
 }
 
 impl Server {
     /// Listens at the address of `settings`, for clients of `offers`.
     pub async fn bind(offers: Offers, settings: Settings) -> io::Result<Self> {
-        let Settings { address, token, hosts, patience } = settings;
+        let Settings { address, token, hosts, room, patience } = settings;
         let listener = TcpListener::bind(address).await.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}"))
         })?;
         let address = listener.local_addr()?;
-        let shared = Shared::new(offers);
-        let gate = Arc::new(Gate::new(&shared, token, hosts, patience.body));
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::holder);
+        let shared = Shared::new(offers, caller);
+        let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
+        let places = Places::new(affordable(room.connections));
         Ok(Self { listener, address, doors: Doors { gate, shared, patience, places } })
     }
 
@@ -142,20 +157,34 @@ impl Server {
     }
 }
 
+/// So many of `most` connections that files, pipes and children are left half of what this process may have
+/// open.
+fn affordable(most: usize) -> usize {
+    let half = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files / 2).unwrap_or(most));
+    let affordable = half.map_or(most, |half| half.min(most));
+    if affordable < most {
+        tracing::warn!(
+            most,
+            affordable,
+            "fewer connections than `max_connections`: the limit of open files is low"
+        );
+    }
+    affordable
+}
+
 impl Doors {
     /// Whether every connection was closed in time.
     async fn are_empty_within(&self, time: Duration) -> bool {
-        let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
-        tokio::time::timeout(time, self.places.acquire_many(all)).await.is_ok()
+        tokio::time::timeout(time, self.places.are_empty()).await.is_ok()
     }
 
     async fn accept(&self, listener: &TcpListener, closing: &CancellationToken) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => match self.places.clone().try_acquire_owned() {
-                    Ok(place) => self.connected(stream, place, closing.clone()),
-                    Err(_) => drop(stream.try_write(FULL)),
-                },
+                Ok((stream, source)) => {
+                    let place = self.places.arrive(source.ip()).await;
+                    self.connected(stream, place, closing.clone());
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
                     tokio::time::sleep(PAUSE).await;
@@ -164,38 +193,52 @@ impl Doors {
         }
     }
 
-    fn connected(&self, stream: TcpStream, place: OwnedSemaphorePermit, closing: CancellationToken) {
+    fn connected(&self, stream: TcpStream, place: Place, closing: CancellationToken) {
         // Every message is written whole; waiting for more only delays it.
         let _ = stream.set_nodelay(true);
         let (gate, patience) = (self.gate.clone(), self.patience);
-        let local = stream.local_addr().ok();
+        let connection = Arc::new(Connection { place, local: stream.local_addr().ok() });
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let gate = gate.clone();
-                async move { Ok::<_, Infallible>(gate.answer(request, local).await) }
-            });
-            let io = TokioIo::new(Patient::new(stream, patience.reading));
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(patience.headers)
-                .max_headers(MAX_HEADERS)
-                .max_header_size(MAX_HEAD)
-                .max_buf_size(MAX_HEAD)
-                .serve_connection(io, service);
-            let mut connection = std::pin::pin!(connection);
-            let served = tokio::select! {
-                served = &mut connection => served,
-                () = closing.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
+            let served = serve(stream, gate, &connection, patience, closing).await;
             if let Err(error) = served {
                 tracing::debug!(%error, "connection ended");
             }
-            drop(place);
         });
     }
+}
+
+/// Answers the requests of one connection until it is closed, by whichever side.
+async fn serve(
+    stream: TcpStream,
+    gate: Arc<Gate>,
+    connection: &Arc<Connection>,
+    patience: Patience,
+    closing: CancellationToken,
+) -> hyper::Result<()> {
+    let own = connection.clone();
+    let service = service_fn(move |request| {
+        let (gate, connection) = (gate.clone(), own.clone());
+        async move { Ok::<_, Infallible>(gate.answer(request, &connection).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience.headers)
+        .max_headers(MAX_HEADERS)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(Patient::new(stream, patience.reading)), service);
+    let mut served = std::pin::pin!(served);
+    tokio::select! {
+        ended = &mut served => return ended,
+        () = closing.cancelled() => {}
+        () = connection.place.given_up(patience.first) => {}
+    }
+    // Nobody waits for an answer who has not asked for anything yet.
+    if !connection.place.is_known() {
+        return Ok(());
+    }
+    served.as_mut().graceful_shutdown();
+    served.await
 }
 
 impl std::fmt::Debug for Server {

@@ -1,15 +1,16 @@
 //! Messages as lines, as MCP has them on standard input and output. Two threads do the reading and
 //! the writing, since both may wait for a client for ever; the one that reads makes calls that are over in
-//! a moment (`brief`). What is no message is answered or dropped, and never ends the conversation; nothing
-//! but messages is written.
+//! a moment (`brief`). What is no message is answered, and never ends the conversation; nothing but messages
+//! is written, and what was asked before standard input ended is answered before anything else ends.
 
 mod brief;
 mod code;
+mod hanging_up;
 mod inbox;
 mod outbox;
 mod under_way;
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -23,16 +24,23 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::brief::Brief;
+pub(super) use self::hanging_up::HangingUp;
 use self::inbox::Incoming;
+pub use self::inbox::Input;
 use self::outbox::Outbox;
 pub use self::outbox::Output;
-use self::under_way::{MAX_UNDER_WAY, UnderWay};
+use self::under_way::{Request, UnderWay};
+use super::bounds;
 use super::calls::Calls;
 use super::handler::Handler;
+use crate::plugin::heap;
 
 /// How long closing waits for calls that were read here: as long as rmcp waits for its own. Whoever has less
 /// patience ends them.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// Bytes of a request after which the memory that its values took is given back.
+const LARGE: usize = 1 << 20;
 
 /// The code of an error that the protocol has no name for: "server error" of JSON-RPC 2.0.
 const BUSY: ErrorCode = ErrorCode(-32_000);
@@ -45,47 +53,67 @@ pub(super) struct Lines {
     going_on: Calls,
     /// Whether the client has chosen an era: until then whatever is no request means nothing yet.
     has_begun: bool,
+    /// Whether that is one without sessions.
+    is_stateless: bool,
+    hanging_up: HangingUp,
     firsts: Firsts,
     stop: CancellationToken,
 }
 
 impl Lines {
-    /// Reads `input` and writes `output`; `handler` makes the calls that are over in a moment. `ended` is
-    /// cancelled when the client hangs up; once `stop` is, nothing more is read.
+    /// Reads `input` and writes `output`; `handler` makes the calls that are over in a moment.
+    /// `hanging_up` is told what the client does; once `stop` is cancelled, nothing more is read.
     pub(super) fn new(
-        input: impl Read + Send + 'static,
+        input: impl Input,
         output: impl Output,
         handler: Weak<Handler>,
-        (ended, stop): (&CancellationToken, CancellationToken),
+        (hanging_up, stop): (&HangingUp, CancellationToken),
     ) -> io::Result<Self> {
         let (under_way, going_on) = <(Arc<UnderWay>, Calls)>::default();
-        let outbox = Outbox::start(output, ended.clone())?;
+        let outbox = Outbox::start(output, hanging_up.clone())?;
         let brief = Brief::new(handler, outbox.downgrade(), under_way.clone(), going_on.clone());
-        let incoming = inbox::start(input, brief, ended.clone())?;
-        Ok(Self { incoming, outbox, under_way, going_on, has_begun: false, firsts: Firsts::default(), stop })
+        let incoming = inbox::start(input, brief, hanging_up.clone())?;
+        Ok(Self {
+            incoming,
+            outbox,
+            under_way,
+            going_on,
+            has_begun: false,
+            is_stateless: false,
+            hanging_up: hanging_up.clone(),
+            firsts: Firsts::default(),
+            stop,
+        })
     }
 
+    /// The next message; nothing once the input has ended and everything is answered.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
-        loop {
-            match self.incoming.recv().await? {
-                Incoming::Message(message) => {
-                    if let Some(message) = self.admit(*message).await {
+        while let Some(incoming) = self.incoming.recv().await {
+            match incoming {
+                Incoming::Message(message, bytes) => {
+                    if let Some(message) = self.admit(*message, bytes) {
                         return Some(message);
                     }
                 }
-                Incoming::Invalid(id, error) => self.refuse(id, error).await,
+                Incoming::Invalid(id, error) => self.refuse(id, error),
             }
         }
+        self.under_way.answered().await;
+        None
     }
 
     /// The message, if it is one to act on.
-    async fn admit(&mut self, message: ClientJsonRpcMessage) -> Option<ClientJsonRpcMessage> {
+    fn admit(&mut self, message: ClientJsonRpcMessage, bytes: usize) -> Option<ClientJsonRpcMessage> {
         match &message {
             JsonRpcMessage::Request(request) => {
-                self.has_begun |= begins(&request.request);
-                if !self.under_way.begin(&request.id, None) {
-                    let error = format!("more than {MAX_UNDER_WAY} requests under way: wait for answers");
-                    self.refuse(Some(request.id.clone()), ErrorData::new(BUSY, error, None)).await;
+                if !self.has_begun && begins(&request.request) {
+                    self.has_begun = true;
+                    self.is_stateless = !matches!(request.request, ClientRequest::InitializeRequest(_));
+                }
+                let lasts = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+                let begun = Request { bytes, stop: None, lasts };
+                if let Err(error) = self.under_way.begin(&request.id, begun) {
+                    self.refuse(Some(request.id.clone()), ErrorData::new(BUSY, error, None));
                     return None;
                 }
             }
@@ -103,9 +131,9 @@ impl Lines {
         (self.has_begun || is_request).then_some(message)
     }
 
-    async fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
+    fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
         // Where the client is gone there is nobody to answer.
-        let _ = self.outbox.post(&ServerJsonRpcMessage::error(error, id)).await;
+        let _ = self.outbox.post(&bounds::refusal(id, error, self.is_stateless));
     }
 }
 
@@ -151,15 +179,19 @@ impl Transport<RoleServer> for Lines {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        if let Some(id) = answered {
-            self.under_way.end(id);
-        }
+        let request = answered.and_then(|id| self.under_way.end(id));
+        let was_large = request.is_some_and(|request| request.bytes > LARGE);
         let (outbox, is_first) = (self.outbox.clone(), self.firsts.is_one(&message));
+        let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         async move {
-            let posted = outbox.post(&message).await;
+            let posted = if is_answer { outbox.post(&message) } else { outbox.tell(&message).await };
+            drop(message);
             if is_first {
                 #[cfg(target_os = "linux")]
                 code::give_back();
+            }
+            if was_large {
+                let _ = tokio::task::spawn_blocking(heap::give_back).await;
             }
             posted
         }
@@ -170,7 +202,12 @@ impl Transport<RoleServer> for Lines {
         tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            message = self.next() => message,
+            message = self.next() => {
+                if message.is_none() {
+                    self.hanging_up.all_is_answered();
+                }
+                message
+            }
         }
     }
 

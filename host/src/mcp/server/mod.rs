@@ -9,6 +9,7 @@
 //! through the toolbox and nowhere else.
 
 mod answer;
+mod bounds;
 mod calls;
 mod handler;
 pub mod http;
@@ -22,3 +23,4 @@ pub mod stdio;
 mod telling;
 
 pub use self::offer::{About, Offer, Offers, PATIENCE, Publisher};
+pub use self::questions::Questions;

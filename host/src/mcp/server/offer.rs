@@ -8,6 +8,7 @@ use rmcp::model::Tool;
 use tokio::sync::watch;
 
 use super::listing;
+use super::questions::Questions;
 use crate::tool::{Session, Toolbox};
 
 /// How long a first answer waits for plugins that were never seen before and MCP servers whose
@@ -38,7 +39,10 @@ pub struct About {
 
 /// The offer at the moment. Clones see the same.
 #[derive(Clone, Debug)]
-pub struct Offers(watch::Receiver<Arc<Offer>>);
+pub struct Offers {
+    now: watch::Receiver<Arc<Offer>>,
+    questions: Questions,
+}
 
 /// Puts another offer in the place of the one that was made.
 #[derive(Debug)]
@@ -95,7 +99,7 @@ impl Publisher {
     /// Begins with `offer`.
     pub fn new(offer: Offer) -> (Self, Offers) {
         let (sender, receiver) = watch::channel(Arc::new(offer));
-        (Self(sender), Offers(receiver))
+        (Self(sender), Offers { now: receiver, questions: Questions::default() })
     }
 
     /// Serves `offer` from now on. Whether clients see a difference.
@@ -112,14 +116,25 @@ impl Publisher {
 }
 
 impl Offers {
+    /// The same, with the questions that its clients are asked. Without, what a person answers is good in
+    /// this process alone.
+    #[must_use]
+    pub fn with_questions(self, questions: Questions) -> Self {
+        Self { questions, ..self }
+    }
+
+    pub(super) fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
     /// What there is now.
     pub(super) fn now(&self) -> Arc<Offer> {
-        self.0.borrow().clone()
+        self.now.borrow().clone()
     }
 
     /// What there is when nothing is being looked at any more, or after [`PATIENCE`].
     pub(super) async fn complete(&self) -> Arc<Offer> {
-        let mut receiver = self.0.clone();
+        let mut receiver = self.now.clone();
         let complete = receiver.wait_for(|offer| offer.is_complete);
         match tokio::time::timeout(PATIENCE, complete).await {
             Ok(Ok(offer)) => offer.clone(),
@@ -136,7 +151,7 @@ impl Offers {
 
     /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
     pub(super) async fn other_than(&self, seen: &Arc<Offer>) -> Option<Arc<Offer>> {
-        let mut receiver = self.0.clone();
+        let mut receiver = self.now.clone();
         receiver.wait_for(|offer| offer.tools != seen.tools).await.ok().map(|offer| offer.clone())
     }
 }

@@ -3,6 +3,7 @@
 //! with the question, and comes again with the answer. Nothing but an explicit yes to the very call
 //! it was asked about is one.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -32,8 +33,8 @@ struct Inner {
     call: Fingerprint,
     /// What the person said when the call came the first time.
     answered: Option<Decision>,
-    /// Whether the call brings the answer to a question that was never asked about it.
-    is_forged: bool,
+    /// Why the call is refused as it is, where it brings an answer that is good for nothing.
+    refusal: Option<ErrorData>,
     /// What the call is to be answered with in place of what the tool answered.
     instead: Mutex<Option<Instead>>,
 }
@@ -47,26 +48,29 @@ pub(super) enum Instead {
 }
 
 impl Person {
-    /// The person behind the client of `context`, about the call in `request`.
-    pub(super) fn new(
+    /// The person behind the client of `context`, who is `caller`, about the call in `request`.
+    pub(super) async fn new(
         context: &RequestContext<RoleServer>,
         request: &CallToolRequestParams,
         questions: &Questions,
+        caller: &str,
     ) -> Self {
-        let call = fingerprint(&request.name, request.arguments.as_ref());
-        let state = request.request_state.as_ref();
-        let is_ours = state.map(|state| questions.take(state, &call));
+        let call = fingerprint(caller, &request.name, request.arguments.as_ref());
+        let refusal = match &request.request_state {
+            Some(state) => refusal(questions.take(state, &call).await),
+            None => None,
+        };
+        let is_answer = request.request_state.is_some() && refusal.is_none();
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
-        let answered = response.filter(|_| is_ours == Some(true)).map(decision);
+        let answered = response.filter(|_| is_answer).map(decision);
         let (context, questions, instead) = (context.clone(), questions.clone(), Mutex::default());
-        let is_forged = is_ours == Some(false);
-        Self(Arc::new(Inner { context, questions, call, answered, is_forged, instead }))
+        Self(Arc::new(Inner { context, questions, call, answered, refusal, instead }))
     }
 
-    /// Whether the call brings an answer to a question that was never asked about it, was answered
-    /// before, or was asked too long ago. Such a call is refused as it is.
-    pub(super) fn is_forged(&self) -> bool {
-        self.0.is_forged
+    /// Why the call is refused as it is: it brings an answer to a question that was never asked about it,
+    /// was answered before, or was asked too long ago.
+    pub(super) fn refusal(&self) -> Option<ErrorData> {
+        self.0.refusal.clone()
     }
 
     /// What the call is to be answered with in place of what the tool answered.
@@ -96,7 +100,7 @@ impl Approver for Person {
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
         if is_without_requests {
-            let state = match questions.put(*call) {
+            let state = match questions.put(call) {
                 Ok(state) => state,
                 Err(error) => return Decision::Unasked(error.to_string()),
             };
@@ -108,6 +112,19 @@ impl Approver for Person {
             Ok(result) => decision(&serde_json::to_value(result).unwrap_or_default()),
             Err(error) => Decision::Unasked(format!("the client could not ask: {error}")),
         }
+    }
+}
+
+/// What is said to a call with an answer, of which it was found out whether it is one.
+fn refusal(is_answer: io::Result<bool>) -> Option<ErrorData> {
+    match is_answer {
+        Ok(true) => None,
+        Ok(false) => {
+            let why =
+                "this answers no question that was asked about this call, or one that was answered before";
+            Some(ErrorData::invalid_params(why, None))
+        }
+        Err(error) => Some(ErrorData::internal_error(error.to_string(), None)),
     }
 }
 

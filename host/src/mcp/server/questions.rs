@@ -1,61 +1,145 @@
 //! Questions that were handed out with an answer to a call, to be answered when the call comes again
-//! (2026-07-28, "multi round-trip requests"). Each is good for one call, the one it was asked about,
-//! for a while; a name that was never handed out is good for nothing.
+//! (2026-07-28, "multi round-trip requests"). The state that a client brings back says by itself what it
+//! is good for, and nobody but haft can write one: it is signed for one call, of one caller, of one
+//! program, until a time. Every process with the same key can judge it, also one that was started since;
+//! that it is used once is kept by [`Claims`].
 
-use std::collections::HashMap;
+mod claims;
+mod key;
+
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rmcp::model::JsonObject;
 use sha2::{Digest, Sha256};
 
+use self::claims::{Claims, Folder, Memory};
+use self::key::{Key, TAG};
 use super::random;
-
-/// Questions that wait for an answer; the oldest is forgotten for another.
-const MAX_QUESTIONS: usize = 256;
 
 /// How long a person may take. As long as one who is asked while the call waits.
 const LIFE: Duration = Duration::from_mins(10);
 
-/// The questions of one server. Clones share them.
+/// The form of a state. Another form has another number.
+const FORM: u8 = 1;
+
+/// Bytes of the number that tells two questions about one call apart.
+const NONCE: usize = 16;
+
+/// Bytes of what is signed: the form, the time and the nonce.
+const PAYLOAD: usize = 1 + 8 + NONCE;
+
+/// The questions of one program. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Questions(Arc<Mutex<HashMap<String, Asked>>>);
+pub struct Questions(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Where the key and what was claimed are; nothing for what is good in this process alone.
+    folder: Option<PathBuf>,
+    /// What tells the program from others.
+    program: Vec<u8>,
+    ready: OnceLock<Ready>,
+}
+
+#[derive(Debug)]
+struct Ready {
+    key: Key,
+    claims: Box<dyn Claims>,
+}
 
 /// What tells one call from another.
 pub(super) type Fingerprint = [u8; 32];
 
-#[derive(Debug)]
-struct Asked {
-    call: Fingerprint,
-    at: Instant,
-}
-
 impl Questions {
-    /// Remembers that `call` was asked about; the name of the question, which nobody can guess.
-    pub(super) fn put(&self, call: Fingerprint) -> io::Result<String> {
-        let name = random::name()?;
-        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.retain(|_, asked| asked.at.elapsed() < LIFE);
-        if asked.len() >= MAX_QUESTIONS {
-            let oldest = asked.iter().min_by_key(|(_, asked)| asked.at).map(|(name, _)| name.clone());
-            oldest.map(|name| asked.remove(&name));
-        }
-        asked.insert(name.clone(), Asked { call, at: Instant::now() });
-        Ok(name)
+    /// The questions of `program`, good for every process that shares `folder`. It is made when the first
+    /// question is asked, for this user alone; no tool may reach it.
+    pub fn kept(folder: PathBuf, program: Vec<u8>) -> Self {
+        Self(Arc::new(Inner { folder: Some(folder), program, ready: OnceLock::new() }))
     }
 
-    /// Whether the question `name` was asked about `call`. It is used up.
-    pub(super) fn take(&self, name: &str, call: &Fingerprint) -> bool {
-        let asked = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-        asked.is_some_and(|asked| asked.call == *call && asked.at.elapsed() < LIFE)
+    /// A state for a question about `call`.
+    pub(super) fn put(&self, call: &Fingerprint) -> io::Result<String> {
+        let until = seconds(SystemTime::now() + LIFE);
+        let nonce: [u8; NONCE] = random::bytes()?;
+        let payload = [&[FORM][..], &until.to_be_bytes(), &nonce].concat();
+        let tag = self.ready()?.key.sign(&self.signed(&payload, call));
+        Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
+    }
+
+    /// Whether `state` is of a question about `call` that was not answered yet. It is used up then.
+    pub(super) async fn take(&self, state: &str, call: &Fingerprint) -> io::Result<bool> {
+        let Some((until, payload, tag)) = parse(state) else { return Ok(false) };
+        let Ready { key, claims } = self.ready()?;
+        let is_ours = key.is_signed(&self.signed(&payload, call), &tag);
+        let is_over = until <= seconds(SystemTime::now());
+        Ok(is_ours && !is_over && claims.claim(&tag, until).await?)
+    }
+
+    /// What is signed: what the state says, and what has to be the same when it comes back.
+    fn signed(&self, payload: &[u8], call: &Fingerprint) -> Vec<u8> {
+        let program: [u8; 32] = Sha256::digest(&self.0.program).into();
+        [b"haft question\0", payload, &program, call].concat()
+    }
+
+    fn ready(&self) -> io::Result<&Ready> {
+        if let Some(ready) = self.0.ready.get() {
+            return Ok(ready);
+        }
+        let ready = Ready::new(self.0.folder.as_deref())?;
+        Ok(self.0.ready.get_or_init(|| ready))
     }
 }
 
-/// The fingerprint of a call: of the tool, and every byte of the arguments.
-pub(super) fn fingerprint(tool: &str, arguments: Option<&JsonObject>) -> Fingerprint {
+impl Ready {
+    fn new(folder: Option<&std::path::Path>) -> io::Result<Self> {
+        let Some(folder) = folder else { return Self::alone() };
+        match Key::shared(folder) {
+            Ok(key) => Ok(Self { key, claims: Box::new(Folder::new(folder)) }),
+            // A home that nobody may write to has no other process that could be asked.
+            Err(error) if is_forbidden(&error) => {
+                tracing::warn!(%error, "approvals are good in this process alone");
+                Self::alone()
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// For this process alone.
+    fn alone() -> io::Result<Self> {
+        Ok(Self { key: Key::own()?, claims: Box::new(Memory::default()) })
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
+/// The time, what was signed of it and the signature, where `state` has the form of one.
+fn parse(state: &str) -> Option<(u64, [u8; PAYLOAD], [u8; TAG])> {
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok()?;
+    let (payload, tag) = bytes.split_at_checked(PAYLOAD)?;
+    let (form, rest) = payload.split_first()?;
+    let until = u64::from_be_bytes(*rest.first_chunk()?);
+    (*form == FORM).then_some((until, payload.try_into().ok()?, tag.try_into().ok()?))
+}
+
+/// Seconds since 1970; every process of every machine counts them alike.
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The fingerprint of a call: who makes it, of which tool, and every byte of the arguments.
+pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObject>) -> Fingerprint {
     let arguments = serde_json::to_vec(&arguments).unwrap_or_default();
-    Sha256::new().chain_update(tool).chain_update([0]).chain_update(arguments).finalize().into()
+    let named = [caller, tool]
+        .into_iter()
+        .fold(Sha256::new(), |hash, name| hash.chain_update(name).chain_update([0]));
+    named.chain_update(arguments).finalize().into()
 }
 
 #[cfg(test)]
@@ -65,35 +149,75 @@ mod tests {
     const A: Fingerprint = [1; 32];
     const B: Fingerprint = [2; 32];
 
-    #[test]
-    fn an_answer_is_good_for_one_call_once() {
-        let questions = Questions::default();
-        let name = questions.put(A).unwrap();
-        assert!(!questions.take("other", &A));
-        assert!(questions.take(&name, &A));
-        assert!(!questions.take(&name, &A), "used twice");
-        let name = questions.put(A).unwrap();
-        assert!(!questions.take(&name, &B), "used for another call");
+    fn of(folder: &std::path::Path, program: &str) -> Questions {
+        Questions::kept(folder.to_owned(), program.into())
     }
 
-    #[test]
-    fn questions_are_bounded() {
+    #[tokio::test]
+    async fn an_answer_is_good_for_one_call_once() {
         let questions = Questions::default();
-        let first = questions.put(A).unwrap();
-        for _ in 0..MAX_QUESTIONS * 2 {
-            questions.put(B).unwrap();
+        let state = questions.put(&A).unwrap();
+        assert!(!questions.take("other", &A).await.unwrap());
+        assert!(!questions.take(&state, &B).await.unwrap(), "another call");
+        assert!(questions.take(&state, &A).await.unwrap());
+        assert!(!questions.take(&state, &A).await.unwrap(), "used twice");
+        let state = questions.put(&A).unwrap();
+        assert!(!Questions::default().take(&state, &A).await.unwrap(), "another process that shares nothing");
+    }
+
+    /// C07: whoever shares the folder takes the answer, the first of them alone.
+    #[tokio::test]
+    async fn c07_an_answer_is_good_for_every_process_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (of(folder.path(), "a"), of(folder.path(), "a"));
+        let state = one.put(&A).unwrap();
+        assert!(!of(folder.path(), "b").take(&state, &A).await.unwrap(), "another program");
+        assert!(two.take(&state, &A).await.unwrap());
+        for again in [one, two, of(folder.path(), "a")] {
+            assert!(!again.take(&state, &A).await.unwrap());
         }
-        assert_eq!(questions.0.lock().unwrap().len(), MAX_QUESTIONS);
-        assert!(!questions.take(&first, &A));
+    }
+
+    /// C07: not one bit of it can be another.
+    #[tokio::test]
+    async fn c07_nobody_changes_a_state() {
+        let questions = Questions::default();
+        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.put(&A).unwrap()).unwrap();
+        for index in 0..state.len() {
+            let mut other = state.clone();
+            other[index] ^= 1;
+            assert!(
+                !questions.take(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap(),
+                "byte {index}"
+            );
+        }
+        assert!(!questions.take(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap());
+        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap());
+    }
+
+    /// C07: a state is good for as long as a person may take.
+    #[tokio::test]
+    async fn c07_a_state_ends() {
+        let questions = Questions::default();
+        let old = seconds(SystemTime::now());
+        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE]].concat();
+        let tag = questions.ready().unwrap().key.sign(&questions.signed(&payload, &A));
+        let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
+        assert!(!questions.take(&state, &A).await.unwrap());
     }
 
     #[test]
-    fn calls_differ_by_tool_and_arguments() {
+    fn calls_differ_by_caller_tool_and_arguments() {
         let one = serde_json::json!({"a": 1}).as_object().cloned();
         let two = serde_json::json!({"a": 2}).as_object().cloned();
-        let names =
-            [fingerprint("a", one.as_ref()), fingerprint("a", two.as_ref()), fingerprint("b", one.as_ref())];
-        assert!(names[0] != names[1] && names[0] != names[2]);
-        assert_eq!(names[0], fingerprint("a", one.as_ref()));
+        let names = [
+            fingerprint("x", "a", one.as_ref()),
+            fingerprint("x", "a", two.as_ref()),
+            fingerprint("x", "b", one.as_ref()),
+            fingerprint("y", "a", one.as_ref()),
+        ];
+        let different: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len());
+        assert_eq!(names[0], fingerprint("x", "a", one.as_ref()));
     }
 }

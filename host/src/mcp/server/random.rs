@@ -1,4 +1,4 @@
-//! Names that nobody can guess. Refuses to make one up where the system gives no random numbers.
+//! Names and numbers that nobody can guess. Refuses to make one up where the system gives no random numbers.
 
 use std::io;
 
@@ -11,8 +11,13 @@ const BYTES: usize = 32;
 
 /// A new name, of letters, digits, `-` and `_`.
 pub(super) fn name() -> io::Result<String> {
-    let mut bytes = [0; BYTES];
+    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes::<BYTES>()?))
+}
+
+/// So many bytes.
+pub(super) fn bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
+    let mut bytes = [0; COUNT];
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
-    Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
+    Ok(bytes)
 }

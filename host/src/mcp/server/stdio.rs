@@ -1,7 +1,7 @@
-//! Serving one client on standard input and output. Ends when the client hangs up, whatever is
-//! running then: what nobody waits for is stopped, not finished.
+//! Serving one client on standard input and output, until the client hangs up. What was asked right before
+//! that is answered first; whatever else is running then is stopped, not finished: nobody waits for it.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,51 +10,72 @@ use rmcp::service::ServerInitializeError;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::{Handler, Shared};
-use super::lines::Lines;
-pub use super::lines::Output;
-use super::offer::Offers;
+use super::lines::{HangingUp, Lines};
+pub use super::lines::{Input, Output};
+use super::offer::{Offers, PATIENCE};
 
-/// How long a call may go on when the client has hung up, from its beginning: enough for the answers to
-/// what somebody wrote into a pipe at once. One that has taken longer by then is stopped.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+/// How long answers may take to what was asked right before standard input ended: as long as plugins that
+/// were never seen before are waited for, and two seconds for the call.
+pub const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 
-/// How long what was read last may take to become a call.
-const LEAST: Duration = Duration::from_millis(10);
+/// How long calls may go on when the client has hung up and has asked nothing right before.
+const LAST_WORDS: Duration = Duration::from_millis(10);
 
 /// How long stopped calls may take to be noted down.
 const NOTING: Duration = Duration::from_millis(20);
+
+/// How long answers may take to be written when nothing more is to come. Whoever still reads takes them at
+/// once.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// How long calls may go on when haft is asked to end. Shorter than the ten seconds that service
 /// managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
+/// Who the client is: whoever starts haft.
+const CALLER: &str = "standard streams";
+
 /// Serves `offers` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
 pub async fn serve(
     offers: Offers,
-    input: impl Read + Send + 'static,
+    input: impl Input,
     output: impl Output,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (shared, ended) = (Shared::new(offers), CancellationToken::new());
+    let (shared, hanging_up) = (Shared::new(offers, CALLER), HangingUp::default());
     let (calls, handler) = (shared.calls.clone(), Arc::new(shared.handler()));
-    let lines = Lines::new(input, output, Arc::downgrade(&handler), (&ended, stop.clone()))?;
-    let serving = tokio::spawn(converse(handler, lines));
-    let mut serving = std::pin::pin!(serving);
-    let patience = tokio::select! {
+    let lines = Lines::new(input, output, Arc::downgrade(&handler), (&hanging_up, stop.clone()))?;
+    let mut serving = std::pin::pin!(tokio::spawn(converse(handler, lines)));
+    let flush = tokio::select! {
         served = &mut serving => return served.map_err(io::Error::other)?,
-        () = ended.cancelled() => last_words(calls.age()),
-        () = stop.cancelled() => GRACE,
+        flush = ending(&hanging_up, &stop) => flush,
     };
-    if tokio::time::timeout(patience, serving).await.is_err() {
-        calls.close();
-        calls.over(NOTING).await;
-    }
+    // What lasts, or takes too long, ends and says so.
+    calls.close();
+    calls.over(NOTING).await;
+    let _ = tokio::time::timeout(flush, serving).await;
     Ok(())
 }
 
-/// How long to wait for answers where the last call has been there for `age`.
-fn last_words(age: Option<Duration>) -> Duration {
-    LAST_WORDS.saturating_sub(age.unwrap_or_default()).max(LEAST)
+/// Ends when serving should, and says how long that may take to write what there is.
+async fn ending(hanging_up: &HangingUp, stop: &CancellationToken) -> Duration {
+    tokio::select! {
+        () = hanging_up.ended() => last_words(hanging_up, stop).await,
+        () = stop.cancelled() => tokio::time::sleep(GRACE).await,
+    }
+    if hanging_up.is_waiting() { FLUSH } else { NOTING }
+}
+
+/// Ends when the requests that came right before the end of standard input are answered, or have had the time
+/// for it.
+async fn last_words(hanging_up: &HangingUp, stop: &CancellationToken) {
+    let patience = if hanging_up.is_waiting() { ANSWERS } else { LAST_WORDS };
+    tokio::select! {
+        _ = tokio::time::timeout(patience, hanging_up.answered()) => {}
+        () = hanging_up.gone() => {}
+        // A client that has hung up and sends a signal does not wait.
+        () = stop.cancelled() => {}
+    }
 }
 
 async fn converse(handler: Arc<Handler>, lines: Lines) -> io::Result<()> {
@@ -63,17 +84,5 @@ async fn converse(handler: Arc<Handler>, lines: Lines) -> io::Result<()> {
         // Whoever only looked what is here is no failure.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
         Err(error) => Err(io::Error::other(error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_just_asked_is_answered_and_what_goes_on_is_not_waited_for() {
-        assert_eq!(last_words(None), LAST_WORDS);
-        assert_eq!(last_words(Some(LAST_WORDS / 2)), LAST_WORDS / 2);
-        assert_eq!(last_words(Some(Duration::from_mins(1))), LEAST);
     }
 }

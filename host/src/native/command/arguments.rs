@@ -7,10 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::CommandError;
 use crate::backend::process::MAX_ARGUMENT;
-use crate::manifest::{Argument, ArgumentType};
-
-/// The argument that takes any further words, unless a program declares one of this name itself.
-const REST: &str = "args";
+use crate::manifest::{Argument, ArgumentType, EXTRA_ARGS};
 
 /// Refuses two arguments of one name.
 pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
@@ -21,16 +18,16 @@ pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
     }
 }
 
-/// The JSON Schema of a call's arguments.
-pub(super) fn schema(arguments: &[Argument]) -> Value {
+/// The JSON Schema of a call's arguments. `extra`: whether `args` takes any further words.
+pub(super) fn schema(arguments: &[Argument], extra: bool) -> Value {
     let mut properties: Map<_, _> =
         arguments.iter().map(|argument| (argument.name.as_str().to_owned(), schema_of(argument))).collect();
-    if takes_rest(arguments) {
+    if extra {
         let rest = "Further arguments, each passed on as it is, without a shell";
         let options = if arguments.is_empty() { "" } else { "; none may begin with `-`" };
         let description = format!("{rest}{options}");
         properties.insert(
-            REST.into(),
+            EXTRA_ARGS.into(),
             json!({"type": "array", "items": {"type": "string"}, "description": description}),
         );
     }
@@ -47,6 +44,7 @@ pub(super) fn schema(arguments: &[Argument]) -> Value {
 /// included.
 pub(super) fn words(
     arguments: &[Argument],
+    extra: bool,
     given: &Value,
     after_terminator: bool,
 ) -> Result<Vec<String>, String> {
@@ -65,10 +63,10 @@ pub(super) fn words(
             },
         }
     }
-    if let Some(rest) = given.get(REST).filter(|rest| takes_rest(arguments) && !rest.is_null()) {
+    if let Some(rest) = given.get(EXTRA_ARGS).filter(|rest| extra && !rest.is_null()) {
         let any = after_terminator || arguments.is_empty();
-        for text in texts(rest).map_err(|problem| format!("`{REST}`: {problem}"))? {
-            words.push(positional(text, any).map_err(|problem| format!("`{REST}`: {problem}"))?);
+        for text in texts(rest).map_err(|problem| format!("`{EXTRA_ARGS}`: {problem}"))? {
+            words.push(positional(text, any).map_err(|problem| format!("`{EXTRA_ARGS}`: {problem}"))?);
         }
     }
     match words.iter().find(|word| word.len() > MAX_ARGUMENT) {
@@ -77,10 +75,6 @@ pub(super) fn words(
         }
         None => Ok(words),
     }
-}
-
-fn takes_rest(arguments: &[Argument]) -> bool {
-    arguments.iter().all(|argument| argument.name.as_str() != REST)
 }
 
 fn schema_of(argument: &Argument) -> Value {
@@ -198,45 +192,55 @@ mod tests {
             "required": ["title"],
             "additionalProperties": false,
         });
-        assert_eq!(schema(&declared()), expected);
+        assert_eq!(schema(&declared(), true), expected);
+    }
+
+    /// S05: what is not declared has no place in the schema, and none in the command line.
+    #[test]
+    fn s05_declared_arguments_are_all_there_are() {
+        assert!(schema(&declared(), false)["properties"].get("args").is_none());
+        let given = json!({"title": "t", "args": ["--version"]});
+        assert_eq!(words(&declared(), false, &given, true).unwrap(), ["--title", "t", "depth=1", "."]);
     }
 
     #[test]
     fn an_argument_called_args_is_the_program_s_own() {
         let arguments = [argument("args", Some("--args"), None)];
-        assert_eq!(schema(&arguments)["properties"]["args"]["type"], "string");
-        assert_eq!(words(&arguments, &json!({"args": "x"}), false).unwrap(), ["--args", "x"]);
+        assert_eq!(schema(&arguments, false)["properties"]["args"]["type"], "string");
+        assert_eq!(words(&arguments, false, &json!({"args": "x"}), false).unwrap(), ["--args", "x"]);
     }
 
     #[test]
     fn values_of_every_kind_become_words() {
         let given = json!({"title": "a b", "draft": true, "label": ["x", "y"], "depth": 2.5, "args": ["z"]});
         let expected = ["--title", "a b", "--draft", "-l", "x", "-l", "y", "depth=2.5", ".", "z"];
-        assert_eq!(words(&declared(), &given, false).unwrap(), expected);
+        assert_eq!(words(&declared(), true, &given, false).unwrap(), expected);
         let given = json!({"title": "", "draft": null});
-        assert_eq!(words(&declared(), &given, false).unwrap(), ["--title", "", "depth=1", "."]);
+        assert_eq!(words(&declared(), true, &given, false).unwrap(), ["--title", "", "depth=1", "."]);
     }
 
     /// PR05: no value becomes an option.
     #[test]
     fn pr05_a_value_never_becomes_an_option() {
         let given = |name: &str, value: Value| json!({"title": "t", name: value});
-        let title = words(&declared(), &json!({"title": "--web"}), false).unwrap();
+        let title = words(&declared(), true, &json!({"title": "--web"}), false).unwrap();
         assert_eq!(title.first().unwrap(), "--title=--web");
         for (name, value) in
             [("path", json!("-rf")), ("label", json!(["-x"])), ("args", json!(["--output=x"]))]
         {
-            let problem = words(&declared(), &given(name, value), false).unwrap_err();
+            let problem = words(&declared(), true, &given(name, value), false).unwrap_err();
             assert!(problem.starts_with(&format!("`{name}`: begins with `-`")), "{problem}");
         }
-        assert!(words(&declared(), &given("path", json!("-rf")), true).unwrap().contains(&"-rf".to_owned()));
-        assert!(words(&declared(), &given("path", json!("-")), false).is_ok());
-        assert_eq!(words(&[], &json!({"args": ["--all"]}), false).unwrap(), ["--all"]);
+        assert!(
+            words(&declared(), true, &given("path", json!("-rf")), true).unwrap().contains(&"-rf".to_owned())
+        );
+        assert!(words(&declared(), true, &given("path", json!("-")), false).is_ok());
+        assert_eq!(words(&[], true, &json!({"args": ["--all"]}), false).unwrap(), ["--all"]);
     }
 
     #[test]
     fn what_cannot_be_a_word_is_refused() {
-        let problem = |value: Value| words(&declared(), &json!({"title": value}), false).unwrap_err();
+        let problem = |value: Value| words(&declared(), true, &json!({"title": value}), false).unwrap_err();
         assert_eq!(problem(Value::Null), "`title` is required");
         assert!(problem(json!({})).starts_with("`title`: expected text"));
         assert!(problem(json!("a\0b")).contains("NUL"));

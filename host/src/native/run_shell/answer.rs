@@ -132,6 +132,16 @@ mod tests {
         assert_eq!(errors.chars().count(), 4000);
     }
 
+    /// T03: a stream has 4,000 characters, and not one more.
+    #[test]
+    fn t03_a_stream_is_cut_at_4_000_characters() {
+        let shown = |length: usize| answer(How::Exited(0), "ж".repeat(length).as_bytes(), b"").content;
+        assert!(!shown(4000).contains(TRUNCATED));
+        let cut = shown(4001);
+        assert!(cut.contains("output truncated: 4001") && cut.contains(TRUNCATED), "{cut}");
+        assert!(cut.matches('ж').count() <= 4000);
+    }
+
     /// RS03, MK07: a time-out names its time, and what became of the command.
     #[test]
     fn rs03_mk07_a_time_out_names_the_time_and_the_command_s_fate() {

@@ -16,7 +16,7 @@ use crate::backend::process::{self, End, Finished, Job, Output};
 use crate::event::Events;
 use crate::grant::{Grant, Root};
 use crate::limit::Limits;
-use crate::tool::{Context, Notes};
+use crate::tool::{Client, Context, Notes};
 
 /// A keychain that is locked asks its owner, who is sitting there or is not.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -94,6 +94,7 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
         events: &Events::none(),
         cancel: &CancellationToken::new(),
         notes: &Notes::default(),
+        client: Client::default(),
     };
     process::run(&Confiner::open(), &job, "credentials", &context).await.map_err(|error| error.to_string())
 }

@@ -6,6 +6,8 @@ use base64::prelude::BASE64_STANDARD;
 use ciborium::Value as Cbor;
 use serde_json::{Map, Number, Value};
 
+use crate::plugin::floats;
+
 /// How deep CBOR from a component may nest.
 const MAX_DEPTH: usize = 64;
 
@@ -65,9 +67,7 @@ pub(super) fn json(value: &Cbor) -> Value {
     match value {
         Cbor::Bool(value) => (*value).into(),
         Cbor::Integer(number) => integer(i128::from(*number)),
-        Cbor::Float(number) => {
-            Number::from_f64(*number).map_or_else(|| number.to_string().into(), Value::Number)
-        }
+        Cbor::Float(number) => floats::json(*number),
         Cbor::Text(text) => text.as_str().into(),
         Cbor::Bytes(bytes) => BASE64_STANDARD.encode(bytes).into(),
         Cbor::Array(items) => items.iter().map(json).collect(),
@@ -130,8 +130,10 @@ mod tests {
         let value = Cbor::Map(vec![
             (Cbor::Integer(1.into()), Cbor::Bytes(vec![0, 255])),
             (Cbor::Text("tagged".into()), Cbor::Tag(1, Box::new(Cbor::Float(f64::NAN)))),
+            // C10: as typed functions write it.
+            (Cbor::Text("most".into()), Cbor::Float(f64::INFINITY)),
         ]);
-        assert_eq!(json(&value), json!({ "1": "AP8=", "tagged": "NaN" }));
+        assert_eq!(json(&value), json!({ "1": "AP8=", "tagged": "NaN", "most": "Infinity" }));
         assert!(read(&[0x81; 100]).is_none() && read(b"\x01\x01").is_none() && read(b"").is_none());
     }
 

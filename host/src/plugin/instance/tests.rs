@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::grant::Root;
+use crate::plugin::shares::Party;
 use crate::plugin::threads::Threads;
 use crate::plugin::{EngineOptions, WallState};
 
@@ -63,7 +64,7 @@ impl Mistake {
         };
         let threads = self.threads();
         let done = async move {
-            let place = threads.place().await?;
+            let place = threads.place(Party::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
             threads.run(place, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
         };
         self.runtime.block_on(done).unwrap()

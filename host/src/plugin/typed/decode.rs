@@ -1,5 +1,5 @@
-//! JSON to the values that a component takes. Accepts what the schema accepts and, where that says
-//! no more than it must, a little besides; never guesses.
+//! JSON to the values that a component takes. Accepts what the schema accepts, but for numbers as text,
+//! which only this reads, and, where a schema says no more than it must, a little besides; never guesses.
 
 use std::fmt::Write;
 
@@ -10,11 +10,14 @@ use serde_json::{Map, Value};
 use wasmtime::component::Val;
 
 use super::model::{Case, Field, Integer, Name, Type};
-use super::schema::NO_NUMBERS;
+use crate::plugin::floats;
 
 /// Values of one call, every byte and every element of every list counted. wasmtime keeps each in
 /// some forty bytes before the guest gets it.
 const MAX_VALUES: usize = 4 << 20;
+
+/// Bytes of a text that an error repeats: a number has fewer.
+const MAX_QUOTE: usize = 40;
 
 /// Base64 with its padding or without, however its last bits were left.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -84,7 +87,7 @@ impl Decoder {
         match ty {
             Type::Bool => value.as_bool().map(Val::Bool).ok_or_else(|| expected("true or false", value)),
             Type::Integer(integer) => number(*integer, value),
-            Type::Float32 => Ok(Val::Float32(single(float(value)?))),
+            Type::Float32 => single(float(value)?).map(Val::Float32).ok_or_else(|| expected(SINGLE, value)),
             Type::Float64 => float(value).map(Val::Float64),
             Type::Char => character(value),
             Type::String => text(value).map(|text| Val::String(text.to_owned())),
@@ -228,12 +231,13 @@ impl Decoder {
 
 fn expected(what: &str, value: &Value) -> Wrong {
     let got = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) if text.len() <= MAX_QUOTE => value.to_string(),
+        Value::String(_) => "text".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
     };
     Wrong::new(format!("expected {what}, got {got}"))
 }
@@ -281,7 +285,15 @@ fn number(integer: Integer, value: &Value) -> Decoded {
         Value::String(text) if integer.is_wide() => text.parse().ok(),
         _ => None,
     };
-    let number = number.ok_or_else(|| expected("a whole number", value))?;
+    let fitted = number.and_then(|number| fitted(integer, number));
+    fitted.ok_or_else(|| {
+        let (minimum, maximum) = integer.range();
+        let written = if integer.is_wide() { ", as a number or a decimal string" } else { "" };
+        expected(&format!("an integer between {minimum} and {maximum}{written}"), value)
+    })
+}
+
+fn fitted(integer: Integer, number: i128) -> Option<Val> {
     let fitted = match integer {
         Integer::S8 => i8::try_from(number).map(Val::S8),
         Integer::U8 => u8::try_from(number).map(Val::U8),
@@ -292,8 +304,7 @@ fn number(integer: Integer, value: &Value) -> Decoded {
         Integer::S64 => i64::try_from(number).map(Val::S64),
         Integer::U64 => u64::try_from(number).map(Val::U64),
     };
-    let (minimum, maximum) = integer.range();
-    fitted.map_err(|_| Wrong::new(format!("{number} is not between {minimum} and {maximum}")))
+    fitted.ok()
 }
 
 /// A whole number, however it is written: to JSON Schema `5.0` is one.
@@ -311,17 +322,16 @@ fn whole(number: &serde_json::Number) -> Option<i128> {
 }
 
 fn float(value: &Value) -> Result<f64, Wrong> {
-    let named = || match value.as_str()? {
-        text if !NO_NUMBERS.contains(&text) => None,
-        "NaN" => Some(f64::NAN),
-        "Infinity" => Some(f64::INFINITY),
-        _ => Some(f64::NEG_INFINITY),
-    };
-    value.as_f64().or_else(named).ok_or_else(|| expected("a number", value))
+    let wanted = "a number, or \"NaN\", \"Infinity\" or \"-Infinity\"";
+    floats::number(value).ok_or_else(|| expected(wanted, value))
 }
 
-/// The nearest number of half the size.
-#[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
-fn single(number: f64) -> f32 {
-    number as f32
+/// What a number of half the size is, for people.
+const SINGLE: &str = "a number between -3.4028235e38 and 3.4028235e38, or \"Infinity\" or \"-Infinity\"";
+
+/// The nearest number of half the size, if it has any but the infinite.
+fn single(number: f64) -> Option<f32> {
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+    let single = number as f32;
+    (single.is_finite() || !number.is_finite()).then_some(single)
 }

@@ -3,10 +3,11 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 use wasmtime::component::Val;
 
 use super::model::{Case, Field, Type};
+use crate::plugin::floats;
 
 /// The largest whole number that every JSON reader keeps.
 const SAFE: u64 = 1 << 53;
@@ -71,7 +72,7 @@ fn simple(ty: &Type, val: &Val) -> Encoded {
         (Type::Bool, Val::Bool(value)) => (*value).into(),
         (Type::Integer(_), val) => integer(val)?,
         (Type::Float32, Val::Float32(number)) => single(*number),
-        (Type::Float64, Val::Float64(number)) => float(*number),
+        (Type::Float64, Val::Float64(number)) => floats::json(*number),
         (Type::Char, Val::Char(character)) => character.to_string().into(),
         (Type::String, Val::String(text)) => text.as_str().into(),
         (Type::Enum(_), Val::Enum(name)) => name.as_str().into(),
@@ -98,16 +99,7 @@ fn integer(val: &Val) -> Encoded {
 
 /// As few digits as tell it from its neighbours: `0.1`, not `0.10000000149011612`.
 fn single(number: f32) -> Value {
-    float(number.to_string().parse().unwrap_or(f64::from(number)))
-}
-
-fn float(number: f64) -> Value {
-    match Number::from_f64(number) {
-        Some(number) => Value::Number(number),
-        None if number.is_nan() => "NaN".into(),
-        None if number > 0.0 => "Infinity".into(),
-        None => "-Infinity".into(),
-    }
+    floats::json(number.to_string().parse().unwrap_or(f64::from(number)))
 }
 
 fn optional(ty: Option<&Type>, val: Option<&Val>) -> Encoded {

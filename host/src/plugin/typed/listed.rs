@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::docs::{Docs, FunctionDocs};
 use super::exports::{Exported, Exports};
 use super::model::{Field, Returned, Signature, Type};
-use super::schema::{self, Direction};
+use super::schema;
 use crate::call::{Hints, ToolDef};
 use crate::plugin::contract::Contract;
 use crate::plugin::failure::LoadError;
@@ -80,7 +80,7 @@ fn nameless(exported: &Exported) -> String {
 }
 
 fn parameters(params: &[Field]) -> Result<Value, String> {
-    let schema = schema::object(params, Direction::Arguments);
+    let schema = schema::object(params);
     let size = schema.to_string().len();
     if size > MAX_SCHEMA {
         return Err(format!(
@@ -99,7 +99,7 @@ fn output(returned: &Returned) -> Option<Value> {
     if !matches!(ty, Type::Record(_)) {
         return None;
     }
-    let schema = Value::Object(schema::of(ty, Direction::Answer));
+    let schema = Value::Object(schema::of(ty));
     let is_usable = schema.to_string().len() <= MAX_SCHEMA && Schema::compile(&schema).is_ok();
     is_usable.then_some(schema)
 }

@@ -1,23 +1,10 @@
-//! JSON Schemas of WIT types. What a schema of arguments accepts, `decode` accepts; what `encode`
-//! makes, the schema of answers accepts. No `$ref`, no `oneOf`: some vendors know neither.
+//! JSON Schemas of WIT types. What `encode` makes, a schema accepts; what a schema accepts, `decode`
+//! accepts, but for numbers as text, which only `decode` reads: a pattern for them would be the longest
+//! part of most schemas, in every prompt. No `$ref`, no `oneOf`: some vendors know neither.
 
 use serde_json::{Map, Value, json};
 
 use super::model::{Case, Field, Integer, Name, Type};
-
-/// Which way values go.
-///
-/// The only difference: an answer may hold a number that is none (`NaN`, infinities), and JSON has no
-/// numbers for those. No model has a use for them as arguments, and every schema with a floating-point
-/// number in it would be twice as long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    Arguments,
-    Answer,
-}
-
-/// The names of the numbers that are none, as `encode` writes them.
-pub(super) const NO_NUMBERS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 
 /// What is said of a `list<u8>`.
 const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
@@ -25,40 +12,34 @@ const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
 /// Standard base64, with its padding or without.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$";
 
-/// Decimal numbers from 0 to 2^64 - 1.
-const U64: &str = r"^(\d{1,19}|1([0-7]\d{18}|8([0-3]\d{17}|4([0-3]\d{16}|4([0-5]\d{15}|6([0-6]\d{14}|7([0-3]\d{13}|4([0-3]\d{12}|40([0-6]\d{10}|7([0-2]\d{9}|3([0-6]\d{8}|70([0-8]\d{6}|9([0-4]\d{5}|5([0-4]\d{4}|5(0\d{3}|1([0-5]\d{2}|6(0\d|1[0-5])))))))))))))))))$";
-
-/// Decimal numbers from -2^63 to 2^63 - 1.
-const S64: &str = r"^(-9223372036854775808|-?(\d{1,18}|([0-8]\d{18}|9([01]\d{17}|2([01]\d{16}|2([0-2]\d{15}|3([0-2]\d{14}|3([0-6]\d{13}|7([01]\d{12}|20([0-2]\d{10}|3([0-5]\d{9}|6([0-7]\d{8}|8([0-4]\d{7}|5([0-3]\d{6}|4([0-6]\d{5}|7([0-6]\d{4}|7([0-4]\d{3}|5([0-7]\d{2}|80[0-7]))))))))))))))))))$";
-
 /// The schema of an object with these fields; the one form that every vendor takes for parameters.
-pub(super) fn object(fields: &[Field], direction: Direction) -> Value {
-    Value::Object(record(fields, direction))
+pub(super) fn object(fields: &[Field]) -> Value {
+    Value::Object(record(fields))
 }
 
 /// The schema of a type.
-pub(super) fn of(ty: &Type, direction: Direction) -> Map<String, Value> {
-    let of = |ty: &Type| Value::Object(of(ty, direction));
+pub(super) fn of(ty: &Type) -> Map<String, Value> {
+    let of = |ty: &Type| Value::Object(of(ty));
     match ty {
         Type::Bool => typed("boolean"),
         Type::Integer(integer) => number(*integer),
-        Type::Float32 => float(f64::from(f32::MAX), direction),
-        Type::Float64 => float(f64::INFINITY, direction),
+        // As a list of types, which haft says as `anyOf` to the one vendor that takes no such list.
+        Type::Float32 | Type::Float64 => map(json!({ "type": ["number", "string"] })),
         Type::Char => map(json!({ "type": "string", "minLength": 1, "maxLength": 1 })),
         Type::String => typed("string"),
         Type::Bytes => bytes(),
         Type::List(element) => map(json!({ "type": "array", "items": of(element) })),
-        Type::Map(types) => dictionary(&types.0, &types.1, direction),
-        Type::Record(fields) => record(fields, direction),
-        Type::Tuple(types) => tuple(types, direction),
-        Type::Variant(cases) => variant(cases, direction),
+        Type::Map(types) => dictionary(&types.0, &types.1),
+        Type::Record(fields) => record(fields),
+        Type::Tuple(types) => tuple(types),
+        Type::Variant(cases) => variant(cases),
         Type::Enum(names) => choice(names),
         Type::Flags(names) => {
             let mut flags = map(json!({ "type": "array", "items": {}, "uniqueItems": true }));
             flags.insert("items".into(), Value::Object(choice(names)));
             flags
         }
-        Type::Option(inner) => nullable(inner, direction),
+        Type::Option(inner) => nullable(inner),
         Type::Result(ok, error) => {
             let branch = |name: &str, ty: Option<&Type>| {
                 closed([(name.to_owned(), ty.map_or_else(|| json!({ "type": "null" }), of))], &[name])
@@ -106,32 +87,12 @@ fn closed(properties: impl IntoIterator<Item = (String, Value)>, required: &[&st
 }
 
 fn number(integer: Integer) -> Map<String, Value> {
-    let number = match integer {
-        Integer::U64 => json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
-        Integer::S64 => json!({ "type": "integer", "minimum": i64::MIN, "maximum": i64::MAX }),
-        narrow => {
-            let (minimum, maximum) = narrow.range();
-            let bound = |bound: i128| i64::try_from(bound).unwrap_or_default();
-            json!({ "type": "integer", "minimum": bound(minimum), "maximum": bound(maximum) })
-        }
-    };
-    if !integer.is_wide() {
-        return map(number);
+    if integer.is_wide() {
+        return map(json!({ "type": ["integer", "string"] }));
     }
-    let pattern = if integer == Integer::U64 { U64 } else { S64 };
-    any_of([number, json!({ "type": "string", "pattern": pattern })])
-}
-
-fn float(largest: f64, direction: Direction) -> Map<String, Value> {
-    let mut number = typed("number");
-    if largest.is_finite() {
-        number.insert("minimum".into(), json!(-largest));
-        number.insert("maximum".into(), json!(largest));
-    }
-    match direction {
-        Direction::Arguments => number,
-        Direction::Answer => any_of([Value::Object(number), json!({ "type": "string", "enum": NO_NUMBERS })]),
-    }
+    let (minimum, maximum) = integer.range();
+    let bound = |bound: i128| i64::try_from(bound).unwrap_or_default();
+    map(json!({ "type": "integer", "minimum": bound(minimum), "maximum": bound(maximum) }))
 }
 
 fn bytes() -> Map<String, Value> {
@@ -140,9 +101,9 @@ fn bytes() -> Map<String, Value> {
     described(any_of([json!({ "type": "string" }), encoded]), Some(BYTES))
 }
 
-fn record(fields: &[Field], direction: Direction) -> Map<String, Value> {
+fn record(fields: &[Field]) -> Map<String, Value> {
     let properties = fields.iter().map(|field| {
-        let schema = described(of(&field.ty, direction), field.docs.as_deref());
+        let schema = described(of(&field.ty), field.docs.as_deref());
         (field.name.clone(), Value::Object(schema))
     });
     let required: Vec<&str> =
@@ -151,19 +112,19 @@ fn record(fields: &[Field], direction: Direction) -> Map<String, Value> {
 }
 
 /// `map<string, V>` is an object; any other map a list of its entries.
-fn dictionary(key: &Type, value: &Type, direction: Direction) -> Map<String, Value> {
-    let values = Value::Object(of(value, direction));
+fn dictionary(key: &Type, value: &Type) -> Map<String, Value> {
+    let values = Value::Object(of(value));
     if *key == Type::String {
         return map(json!({ "type": "object", "additionalProperties": values }));
     }
-    let keys = Value::Object(of(key, direction));
+    let keys = Value::Object(of(key));
     let entry = closed([("key".to_owned(), keys), ("value".to_owned(), values)], &["key", "value"]);
     map(json!({ "type": "array", "items": entry }))
 }
 
 /// An array of exactly these types. `items` stands beside `prefixItems` for vendors that know only one.
-fn tuple(types: &[Type], direction: Direction) -> Map<String, Value> {
-    let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(of(ty, direction))).collect();
+fn tuple(types: &[Type]) -> Map<String, Value> {
+    let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(of(ty))).collect();
     let mut different: Vec<Value> = Vec::new();
     for schema in &schemas {
         if !different.contains(schema) {
@@ -184,7 +145,7 @@ fn tuple(types: &[Type], direction: Direction) -> Map<String, Value> {
 }
 
 /// `{"tag": …}` for the cases that hold nothing, in one; `{"tag": …, "val": …}` for each other.
-fn variant(cases: &[Case], direction: Direction) -> Map<String, Value> {
+fn variant(cases: &[Case]) -> Map<String, Value> {
     let (full, empty): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| case.ty.is_some());
     let mut branches: Vec<Value> = Vec::new();
     if !empty.is_empty() {
@@ -195,7 +156,7 @@ fn variant(cases: &[Case], direction: Direction) -> Map<String, Value> {
     for case in full {
         let Some(ty) = &case.ty else { continue };
         let tag = json!({ "type": "string", "enum": [case.name] });
-        let value = Value::Object(of(ty, direction));
+        let value = Value::Object(of(ty));
         // A value that may be absent is `null` here: the tag alone would not say that it was meant.
         let branch = closed([("tag".to_owned(), tag), ("val".to_owned(), value)], &["tag", "val"]);
         branches.push(Value::Object(described(map(branch), case.docs.as_deref())));
@@ -216,14 +177,18 @@ fn choice(names: &[Name]) -> Map<String, Value> {
 }
 
 /// `null` or the value; where the value may be `null` itself, `{"some": value}`.
-fn nullable(inner: &Type, direction: Direction) -> Map<String, Value> {
-    let mut schema = of(inner, direction);
+fn nullable(inner: &Type) -> Map<String, Value> {
+    let mut schema = of(inner);
     if inner.is_nullable() {
         let some = closed([("some".to_owned(), Value::Object(schema))], &["some"]);
         return any_of([some, json!({ "type": "null" })]);
     }
     if let Some(Value::Array(branches)) = schema.get_mut("anyOf") {
         branches.push(json!({ "type": "null" }));
+        return schema;
+    }
+    if let Some(Value::Array(names)) = schema.get_mut("type") {
+        names.push("null".into());
         return schema;
     }
     let Some(Value::String(name)) = schema.get("type").cloned() else { return schema };

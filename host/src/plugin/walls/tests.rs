@@ -14,8 +14,10 @@ use std::sync::{Barrier, mpsc};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+use tokio_util::sync::CancellationToken;
 
 use super::super::lent;
+use super::super::shares::Party;
 use super::super::threads::{Lost, Threads};
 use super::*;
 use crate::grant::{Grant, Root, SandboxMode};
@@ -74,7 +76,7 @@ impl Ground {
     ) -> Result<T, Lost> {
         let threads = &self.threads;
         self.runtime.block_on(async {
-            let place = threads.place().await?;
+            let place = threads.place(Party::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
             threads.run(place, writable.clone(), |_, sender| drop(sender.send(work()))).await
         })
     }

@@ -114,10 +114,17 @@ impl OpenAi {
     }
 }
 
+/// How answers begin that say by themselves that they are failures; the second is [`ToolError`]'s.
+///
+/// [`ToolError`]: crate::tool::ToolError
+const FAILED: &[&str] = &["error", "tool error:"];
+
 /// An answer as text, all that a tool message takes: a failure is told by a word at its
 /// start, and what is not text is at least mentioned.
 pub(super) fn content(result: &ToolResult) -> String {
-    let told = result.content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    let begins =
+        |word: &&str| result.content.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    let told = FAILED.iter().any(begins);
     let prefix = if result.is_error && !told { "Error: " } else { "" };
     let mut text = format!("{prefix}{}", result.content);
     for attachment in &result.attachments {

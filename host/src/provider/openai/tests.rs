@@ -237,6 +237,10 @@ fn answers_say_that_they_failed_and_what_they_leave_out() {
     assert_eq!(content(&ToolResult::error("no such file")), "Error: no such file");
     assert_eq!(content(&ToolResult::error("Error reading x")), "Error reading x");
     assert_eq!(content(&ToolResult::error("érr")), "Error: érr");
+    // C12: haft's own word for a failure is not said twice.
+    let failed = crate::tool::ToolError::ExecutionFailed("no".into()).to_string();
+    assert_eq!(content(&ToolResult::error(failed.clone())), failed);
+    assert_eq!(content(&ToolResult::error("Tool erratum")), "Error: Tool erratum");
     let attachments = vec![Attachment { media_type: "image/png".into(), data: vec![0; 3] }];
     let picture = ToolResult { attachments, ..ToolResult::success("see") };
     assert_eq!(content(&picture), "see\n[not shown: image/png, 3 bytes]");

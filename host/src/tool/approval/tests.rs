@@ -105,7 +105,7 @@ async fn a_cancelled_call_waits_for_no_answer() {
     session.cancel.cancel();
     let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({"command": "ls"}) };
     let result = toolbox().dispatch(call, &session).await;
-    assert_eq!(result.content, "Tool error: `bash` was cancelled");
+    assert_eq!(result.content, "Tool error (haft): `bash` was cancelled");
 }
 
 #[test]

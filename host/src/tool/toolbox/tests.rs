@@ -133,7 +133,10 @@ async fn a_call_ends_at_its_deadline() {
     let mut toolbox = Toolbox::default();
     let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
     toolbox.insert(echo("read"), Grant::none(), limits, "the test").unwrap();
-    assert_eq!(answer(&toolbox, "read", "wait").await.content, "Tool error: `read` timed out after 1s");
+    assert_eq!(
+        answer(&toolbox, "read", "wait").await.content,
+        "Tool error (haft): `read` timed out after 1s"
+    );
 }
 
 #[tokio::test]
@@ -144,7 +147,7 @@ async fn a_cancelled_tool_may_answer_and_is_dropped_if_it_does_not() {
     assert_eq!(toolbox.dispatch(call("read", "obey"), &session).await.content, "stopped");
     assert_eq!(
         toolbox.dispatch(call("read", "wait"), &session).await.content,
-        "Tool error: `read` was cancelled"
+        "Tool error (haft): `read` was cancelled"
     );
 }
 

@@ -26,7 +26,7 @@ use crate::backend::process::{self, End, Finished, Job, Output, ProcessError};
 use crate::backend::start::ENVIRONMENT;
 use crate::event::Events;
 use crate::limit::Limits;
-use crate::tool::{Context, Notes};
+use crate::tool::{Client, Context, Notes};
 
 /// How long all attempts may take; they need some milliseconds.
 const BOUND: Duration = Duration::from_secs(5);
@@ -143,8 +143,14 @@ async fn answers(confiner: &Confiner, ground: &Ground) -> Result<Vec<Answer>, Se
     };
     let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
     let notes = Notes::default();
-    let context =
-        Context { grant: ground.grant(), limits: &limits, events: &events, cancel: &cancel, notes: &notes };
+    let context = Context {
+        grant: ground.grant(),
+        limits: &limits,
+        events: &events,
+        cancel: &cancel,
+        notes: &notes,
+        client: Client::default(),
+    };
     let mut finished = process::run(confiner, &job, "self-test", &context).await?;
     let text = finished.stdout.render(MAX_ANSWER);
     let answers: Vec<Answer> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

@@ -6,33 +6,40 @@ use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
-use hyper::{HeaderMap, Uri};
+use hyper::{HeaderMap, StatusCode, Uri};
 
 use crate::net::is_loopback;
 
-/// Why a request is turned away, if it is. `local` is where it arrived, `hosts` what else this machine
-/// is called.
+/// How and why a request is turned away, if it is. `local` is where it arrived, `hosts` what else this
+/// machine is called.
 pub(super) fn refusal(
     headers: &HeaderMap,
     local: Option<SocketAddr>,
     hosts: &[String],
-) -> Option<&'static str> {
-    if !is_own_host(headers, local, hosts) {
-        return Some("the `Host` of this request is not served here; `--allow-host` adds one");
+) -> Option<(StatusCode, &'static str)> {
+    let Some(authority) = authority(headers) else {
+        // RFC 9112, section 3.2.
+        return Some((StatusCode::BAD_REQUEST, "expected one `Host`, a name or an address"));
+    };
+    if !is_own_host(authority.host(), local, hosts) {
+        let why = "the `Host` of this request is not served here; `--allow-host` adds one";
+        return Some((StatusCode::FORBIDDEN, why));
     }
     if !is_own_origin(headers) {
-        return Some("requests of web pages are only taken from pages of this machine");
+        let why = "requests of web pages are only taken from pages of this machine";
+        return Some((StatusCode::FORBIDDEN, why));
     }
     None
 }
 
-fn is_own_host(headers: &HeaderMap, local: Option<SocketAddr>, hosts: &[String]) -> bool {
+/// What the one `Host` says.
+fn authority(headers: &HeaderMap) -> Option<Authority> {
     let mut all = headers.get_all(HOST).iter();
-    let (Some(only), None) = (all.next(), all.next()) else { return false };
-    let Some(authority) = only.to_str().ok().and_then(|host| host.parse::<Authority>().ok()) else {
-        return false;
-    };
-    let host = authority.host();
+    let (Some(only), None) = (all.next(), all.next()) else { return None };
+    only.to_str().ok().and_then(|host| host.parse::<Authority>().ok())
+}
+
+fn is_own_host(host: &str, local: Option<SocketAddr>, hosts: &[String]) -> bool {
     let is_local = |local: SocketAddr| address(host) == Some(local.ip().to_canonical());
     is_loopback(host) || local.is_some_and(is_local) || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
 }
@@ -75,7 +82,8 @@ mod tests {
         {
             assert!(!taken(foreign, None), "{foreign}");
         }
-        assert!(refusal(&HeaderMap::new(), None, &[]).is_some(), "no host at all");
+        let without = refusal(&HeaderMap::new(), None, &[]).unwrap();
+        assert_eq!(without.0, StatusCode::BAD_REQUEST, "no host at all");
     }
 
     #[test]

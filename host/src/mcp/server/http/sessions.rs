@@ -1,20 +1,32 @@
-//! The sessions that clients opened (revisions up to 2025-11-25). There is room for a number of them;
-//! the one that nobody has used for longest makes room for a new one. Its client is told that it is
-//! unknown when it comes back, and opens another, as the protocol has it.
+//! The sessions that clients opened (revisions up to 2025-11-25). They live in the memory of this
+//! process: another one, or the same after a restart, does not know them, and their clients are told so
+//! (404) and open others. There is room for a number of them. Nobody who is being served makes room for
+//! somebody else: only a session that was left alone for long is closed for a new one.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rmcp::model::{
+    ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult,
+};
 use rmcp::transport::streamable_http_server::SessionManager;
-use rmcp::transport::streamable_http_server::session::SessionId;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
-
-/// Sessions at once. One holds some ten KiB.
-const MAX_SESSIONS: usize = 128;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError,
+};
+use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
+use tokio_stream::{Stream, StreamExt};
 
 /// How long a session may be left alone: a person comes back from lunch to the same one.
 const IDLE: Duration = Duration::from_hours(1);
+
+/// How long a session has to have been left alone to be closed for a new one, where all places are taken.
+const LEFT: Duration = Duration::from_mins(10);
+
+/// The same of a session whose client never came back after it was opened: clients do at once.
+const UNUSED: Duration = Duration::from_mins(1);
 
 /// How long a new session waits for its first message.
 const OPENING: Duration = Duration::from_secs(10);
@@ -22,11 +34,26 @@ const OPENING: Duration = Duration::from_secs(10);
 /// Answered requests whose answers can be asked for again, for this long, after a connection broke.
 const REPEATABLE: Duration = Duration::from_secs(30);
 
-/// The sessions of a server. Clones share them.
-#[derive(Clone)]
+/// Messages of one stream that wait to be sent.
+const WAITING: usize = 8;
+
+/// After how long a client asks again for a stream that broke.
+pub(super) const RETRY: Duration = Duration::from_secs(3);
+
+/// The id of the event that begins a stream of a client without a request.
+const FIRST_EVENT: &str = "0";
+
+tokio::task_local! {
+    /// Whether a session was refused for want of room while a request was answered: rmcp has one
+    /// answer to whatever keeps a session from being made.
+    static REFUSED: Cell<bool>;
+}
+
+/// The sessions of a server.
 pub(super) struct Sessions {
-    manager: Arc<LocalSessionManager>,
-    uses: Arc<Mutex<HashMap<SessionId, Use>>>,
+    manager: LocalSessionManager,
+    most: usize,
+    uses: Mutex<HashMap<SessionId, Use>>,
 }
 
 #[derive(Clone, Copy)]
@@ -34,64 +61,236 @@ struct Use {
     /// Requests and streams under way.
     open: usize,
     last: Instant,
+    /// Whether its client came back after it was opened.
+    came_back: bool,
+    /// Whether its client takes events without data, as revisions from 2025-11-25 on have them.
+    primes: bool,
 }
 
 /// A session in use. Dropped, it is not.
 pub(super) struct InUse {
-    sessions: Sessions,
+    sessions: Arc<Sessions>,
     id: SessionId,
 }
 
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error("all sessions are in use")]
+    Full,
+    #[error(transparent)]
+    Local(#[from] LocalSessionManagerError),
+}
+
+impl Use {
+    fn new() -> Self {
+        Self { open: 0, last: Instant::now(), came_back: false, primes: false }
+    }
+
+    /// Whether it may be closed for a new one.
+    fn gives_way(&self) -> bool {
+        let enough = if self.came_back { LEFT } else { UNUSED };
+        self.open == 0 && self.last.elapsed() >= enough
+    }
+}
+
 impl Sessions {
-    pub(super) fn new() -> Self {
+    /// At most `most` sessions at once.
+    pub(super) fn new(most: usize) -> Self {
         let mut manager = LocalSessionManager::default();
+        manager.session_config.channel_capacity = WAITING;
         manager.session_config.keep_alive = Some(IDLE);
         manager.session_config.init_timeout = Some(OPENING);
         manager.session_config.completed_cache_ttl = REPEATABLE;
-        Self { manager: Arc::new(manager), uses: Arc::default() }
+        manager.session_config.sse_retry = Some(RETRY);
+        Self { manager, most, uses: Mutex::default() }
     }
 
-    pub(super) fn manager(&self) -> Arc<LocalSessionManager> {
-        self.manager.clone()
+    fn uses(&self) -> MutexGuard<'_, HashMap<SessionId, Use>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes room for a new session; `false` where all are in use.
-    pub(super) async fn make_room(&self) -> bool {
-        let there: HashSet<SessionId> = self.manager.sessions.read().await.keys().cloned().collect();
-        if there.len() < MAX_SESSIONS {
-            return true;
-        }
-        let Some(oldest) = self.oldest(&there) else { return false };
-        tracing::debug!("the session that was idle for longest is closed for a new one");
-        self.manager.close_session(&oldest).await.is_ok()
+    /// Whether there is such a session.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.uses().contains_key(id)
     }
 
-    /// The session of those that are `there` that nobody has used for longest.
-    fn oldest(&self, there: &HashSet<SessionId>) -> Option<SessionId> {
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        uses.retain(|id, _| there.contains(id));
-        let idle = uses.iter().filter(|(_, used)| used.open == 0);
-        idle.min_by_key(|(_, used)| used.last).map(|(id, _)| id.clone())
-    }
-
-    /// Notes that a session is used; nothing for one that is not there.
-    pub(super) async fn enter(&self, id: &str) -> Option<InUse> {
-        let id = SessionId::from(id);
-        if !self.manager.has_session(&id).await.unwrap_or(false) {
-            return None;
-        }
-        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = uses.entry(id.clone()).or_insert(Use { open: 0, last: Instant::now() });
+    /// Notes that a session is used; nothing for one that is not there. `comes_back`: by a client that
+    /// knows it, not by the one it is just being opened for.
+    pub(super) fn enter(self: &Arc<Self>, id: &str, comes_back: bool) -> Option<InUse> {
+        let mut uses = self.uses();
+        let own = uses.get_mut(id)?;
         own.open += 1;
-        Some(InUse { sessions: self.clone(), id })
+        own.came_back |= comes_back;
+        Some(InUse { sessions: self.clone(), id: SessionId::from(id) })
+    }
+
+    /// Answers a request by `answer`. Whether a session was refused for it for want of room, too.
+    pub(super) async fn answering<T>(answer: impl Future<Output = T>) -> (T, bool) {
+        let answered = async {
+            let answer = answer.await;
+            (answer, REFUSED.with(Cell::get))
+        };
+        REFUSED.scope(Cell::new(false), answered).await
+    }
+
+    /// Takes a place for the session `id`, where there is one. The session that has to be closed for it.
+    fn take_place(&self, id: &SessionId) -> Result<Option<SessionId>, SessionError> {
+        let mut uses = self.uses();
+        let mut closed = None;
+        if uses.len() >= self.most {
+            let idle = uses.iter().filter(|(_, used)| used.gives_way());
+            let oldest = idle.min_by_key(|(_, used)| used.last).map(|(id, _)| id.clone());
+            let oldest = oldest.ok_or(SessionError::Full)?;
+            uses.remove(&oldest);
+            closed = Some(oldest);
+        }
+        uses.insert(id.clone(), Use::new());
+        Ok(closed)
+    }
+
+    /// Whether events without data may be sent to the client of a session.
+    fn primes(&self, id: &SessionId) -> bool {
+        self.uses().get(id).is_some_and(|used| used.primes)
+    }
+
+    /// What the client of `id` gets of `events`: before 2025-11-25 every event was a message, and
+    /// clients report one that is none as an error.
+    fn told<S>(&self, id: &SessionId, events: S) -> impl Stream<Item = ServerSseMessage> + use<S>
+    where
+        S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+    {
+        let primes = self.primes(id);
+        events.filter(move |event| primes || event.message.is_some())
+    }
+}
+
+impl SessionManager for Sessions {
+    type Error = SessionError;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
+        let (id, transport) = self.manager.create_session().await?;
+        match self.take_place(&id) {
+            Ok(None) => {}
+            Ok(Some(left)) => {
+                tracing::debug!("the session that was left alone for longest is closed for a new one");
+                self.manager.close_session(&left).await?;
+            }
+            Err(error) => {
+                let _ = REFUSED.try_with(|refused| refused.set(true));
+                self.manager.close_session(&id).await?;
+                return Err(error);
+            }
+        }
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, SessionError> {
+        let answer = self.manager.initialize_session(id, message).await?;
+        if let JsonRpcMessage::Response(response) = &answer
+            && let ServerResult::InitializeResult(result) = &response.result
+            && let Some(own) = self.uses().get_mut(id)
+        {
+            own.primes = result.protocol_version >= ProtocolVersion::V_2025_11_25;
+        }
+        Ok(answer)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionError> {
+        Ok(self.has(id) && self.manager.has_session(id).await?)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
+        self.uses().remove(id);
+        Ok(self.manager.close_session(id).await?)
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        let events = self.manager.create_stream(id, message).await?;
+        Ok(self.told(id, events))
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), SessionError> {
+        Ok(self.manager.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        let events = self.manager.create_standalone_stream(id).await?;
+        let first = ServerSseMessage::priming(FIRST_EVENT, RETRY);
+        Ok(self.told(id, tokio_stream::once(first).chain(events)))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        let events = self.manager.resume(id, last_event_id).await?;
+        Ok(self.told(id, events))
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        let mut uses = self.sessions.uses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(used) = uses.get_mut(&self.id) {
-            *used = Use { open: used.open.saturating_sub(1), last: Instant::now() };
+        if let Some(used) = self.sessions.uses().get_mut(&self.id) {
+            used.open = used.open.saturating_sub(1);
+            used.last = Instant::now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ago(time: Duration) -> Instant {
+        Instant::now().checked_sub(time).unwrap()
+    }
+
+    /// C05: whoever is served keeps the session.
+    #[test]
+    fn c05_only_a_session_that_was_left_gives_way() {
+        let long = ago(LEFT + UNUSED);
+        for (gives_way, used) in [
+            (true, Use { last: long, came_back: true, ..Use::new() }),
+            (true, Use { last: ago(UNUSED), ..Use::new() }),
+            (false, Use { last: ago(UNUSED), came_back: true, ..Use::new() }),
+            (false, Use { last: long, open: 1, ..Use::new() }),
+            (false, Use::new()),
+        ] {
+            assert_eq!(used.gives_way(), gives_way);
+        }
+    }
+
+    /// C05: places are taken before anybody waits, so that no two sessions take the same.
+    #[tokio::test]
+    async fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
+        let sessions = Arc::new(Sessions::new(2));
+        let (first, _first) = sessions.create_session().await.unwrap();
+        let (second, _second) = sessions.create_session().await.unwrap();
+        let (third, is_refused) = Sessions::answering(sessions.create_session()).await;
+        assert!(matches!(third.err().unwrap(), SessionError::Full) && is_refused);
+        assert!(sessions.has(&first) && sessions.has(&second));
+        assert_eq!(sessions.manager.sessions.read().await.len(), 2, "the refused one is closed");
+        sessions.uses().get_mut(&second).unwrap().last = ago(LEFT);
+        let (third, is_refused) = Sessions::answering(sessions.create_session()).await;
+        assert!(third.is_ok() && !is_refused);
+        assert!(sessions.has(&first) && !sessions.has(&second), "the one that was left has gone");
     }
 }

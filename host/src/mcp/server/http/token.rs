@@ -1,6 +1,8 @@
 //! The token that a client has to show. It is compared in a time that does not depend on where it
 //! differs, and shown to nobody.
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use secrecy::{ExposeSecret, SecretString};
@@ -44,6 +46,13 @@ impl Token {
     /// For the person who has to tell it to the client.
     pub fn secret(&self) -> &SecretString {
         &self.0
+    }
+
+    /// Who shows it, as other processes with the same token say it. The token cannot be told from it.
+    pub(super) fn holder(&self) -> String {
+        let digest =
+            Sha256::new().chain_update("haft token\0").chain_update(self.0.expose_secret()).finalize();
+        BASE64_URL_SAFE_NO_PAD.encode(digest)
     }
 
     /// Whether a request shows it.

@@ -11,9 +11,9 @@ use tokio::runtime::Handle;
 
 use super::super::calls::Calls;
 use super::super::handler::Handler;
-use super::UnderWay;
 use super::inbox::Incoming;
 use super::outbox::WeakOutbox;
+use super::under_way::{self, UnderWay};
 use crate::plugin::lent::{self, Whose};
 
 /// Where such calls are made.
@@ -25,6 +25,10 @@ pub(super) struct Brief {
     going_on: Calls,
     runtime: Handle,
 }
+
+/// Bytes of a call that may be made by the thread that reads: whatever looks at arguments takes longer for
+/// larger ones.
+const MAX_BRIEF: usize = 64 << 10;
 
 /// What comes after a call.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +56,13 @@ impl Brief {
     /// After it comes `next`.
     pub(super) fn make(&self, incoming: Incoming, next: Next) -> Option<Incoming> {
         let incoming = match incoming {
-            Incoming::Message(message) => match *message {
-                JsonRpcMessage::Request(request) if self.is_brief(&request) => {
-                    let left = self.answer(request, next.ahead);
+            Incoming::Message(message, bytes) => match *message {
+                JsonRpcMessage::Request(request) if bytes <= MAX_BRIEF && self.is_brief(&request) => {
+                    let left = self.answer(request, bytes, next.ahead);
                     lent::clear(next.whose);
-                    Incoming::Message(Box::new(JsonRpcMessage::Request(left?)))
+                    Incoming::Message(Box::new(JsonRpcMessage::Request(left?)), bytes)
                 }
-                other => Incoming::Message(Box::new(other)),
+                other => Incoming::Message(Box::new(other), bytes),
             },
             invalid @ Incoming::Invalid(..) => invalid,
         };
@@ -73,18 +77,27 @@ impl Brief {
         }
     }
 
+    /// Blocks while the client takes no answers, unless `is_over`.
+    pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.wait_for_room(is_over);
+        }
+    }
+
     fn is_brief(&self, request: &Request) -> bool {
         let ClientRequest::CallToolRequest(call) = &request.request else { return false };
         self.handler.upgrade().is_some_and(|handler| handler.is_brief(&call.params))
     }
 
     /// Makes the call, unless nobody is there any more or too much is under way.
-    fn answer(&self, mut request: Request, ahead: usize) -> Option<Request> {
+    fn answer(&self, mut request: Request, bytes: usize, ahead: usize) -> Option<Request> {
         let Some((handler, outbox)) = self.handler.upgrade().zip(self.outbox.upgrade()) else {
             return Some(request);
         };
         let Some(mut context) = handler.context(&request.id) else { return Some(request) };
-        if !self.under_way.begin(&request.id, Some(context.ct.clone())) {
+        let begun =
+            under_way::Request { bytes, stop: Some(context.ct.clone()), ..under_way::Request::default() };
+        if self.under_way.begin(&request.id, begun).is_err() {
             return Some(request);
         }
         std::mem::swap(&mut context.meta, request.request.get_meta_mut());
@@ -97,21 +110,21 @@ impl Brief {
                 Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
             };
             // Where the client is gone, or has taken the call back, there is nobody to answer.
-            under_way.end(&id).then_some(answer)
+            under_way.end(&id).map(|_| answer)
         });
         let _inside = self.runtime.enter();
         match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => {
-                let waits = answer.and_then(|answer| outbox.hold(&answer, ahead).ok().flatten());
-                if let Some(line) = waits {
-                    self.runtime.spawn(async move { drop((outbox.send(line).await, counted)) });
+                if let Some(answer) = answer {
+                    let _ = outbox.hold(&answer, ahead);
                 }
+                drop(counted);
             }
             Poll::Pending => {
                 outbox.let_go();
                 self.runtime.spawn(async move {
                     if let Some(answer) = call.await {
-                        let _ = outbox.post(&answer).await;
+                        let _ = outbox.post(&answer);
                     }
                     drop(counted);
                 });

@@ -1,20 +1,31 @@
 //! The writing side: messages are written one after the other, each on a line of its own. What the
-//! client takes at once is written at once; the rest by a thread that waits for it. A client that does
-//! not read makes whoever posts wait, and nobody else.
+//! client takes at once is written at once; the rest by a thread that waits for it. Answers are never held
+//! up; while more than [`MAX_UNWRITTEN`] bytes wait, nothing more is read of the client, and what it is
+//! told besides waits.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use rmcp::model::ServerJsonRpcMessage;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
+use serde::Serialize;
+use tokio::sync::{Notify, mpsc, watch};
 
-/// Messages that wait to be written.
-const QUEUE: usize = 64;
+use super::hanging_up::HangingUp;
+
+/// Bytes that wait to be written before no more is read: two of the largest messages, so that a client that
+/// writes all its requests before it reads an answer has room for thousands, and a client that never reads
+/// cannot make haft grow. What is under way then is answered all the same.
+const MAX_UNWRITTEN: usize = 32 << 20;
+
+/// What a waiting message takes besides its bytes, so that many small ones count too.
+const OVERHEAD: usize = 128;
+
+/// How often whoever waits for room looks whether the client has hung up meanwhile.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How long closing waits for what was posted. Whoever still reads takes it at once.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -43,17 +54,29 @@ impl Output for File {
 #[derive(Clone)]
 pub(super) struct Outbox {
     shared: Arc<Shared>,
-    sender: Option<mpsc::Sender<Vec<u8>>>,
+    sender: Option<mpsc::UnboundedSender<Vec<u8>>>,
     done: watch::Receiver<bool>,
 }
 
 /// An [`Outbox`] that does not keep the writing side from ending.
-pub(super) struct WeakOutbox(Arc<Shared>, Option<mpsc::WeakSender<Vec<u8>>>, watch::Receiver<bool>);
+pub(super) struct WeakOutbox(Arc<Shared>, Option<mpsc::WeakUnboundedSender<Vec<u8>>>, watch::Receiver<bool>);
 
 struct Shared {
     pen: Mutex<Pen>,
-    /// Messages that wait for the thread.
-    waiting: AtomicUsize,
+    unwritten: Unwritten,
+}
+
+/// What waits for the thread.
+#[derive(Default)]
+struct Unwritten {
+    /// Bytes, with the overhead of each message.
+    bytes: AtomicUsize,
+    /// Told when they become fewer, or nothing is written any more.
+    fewer: Notify,
+    /// The same for a thread, which has it while it waits.
+    thread: (Mutex<()>, Condvar),
+    /// Whether nothing is written any more.
+    is_closed: AtomicBool,
 }
 
 /// Who has it writes.
@@ -64,71 +87,134 @@ struct Pen {
 }
 
 impl Outbox {
-    /// Writes to `output`; cancels `ended` when that cannot be written any more.
-    pub(super) fn start(output: impl Output, ended: CancellationToken) -> io::Result<Self> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+    /// Writes to `output`; tells `hanging_up` when that cannot be written any more.
+    pub(super) fn start(output: impl Output, hanging_up: HangingUp) -> io::Result<Self> {
+        let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let pen = Pen { output: Box::new(output), held: (Vec::new(), 0) };
-        let shared = Arc::new(Shared { pen: Mutex::new(pen), waiting: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared { pen: Mutex::new(pen), unwritten: Unwritten::default() });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
                 tracing::debug!(%error, "the client does not read any more");
-                ended.cancel();
+                hanging_up.client_is_gone();
             }
+            own.unwritten.close();
             let _ = finished.send(true);
         };
         std::thread::Builder::new().name("haft-output".into()).spawn(write)?;
         Ok(Self { shared, sender: Some(sender), done })
     }
 
-    /// Posts a message; waits where too many are waiting.
-    pub(super) async fn post(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
-        self.send(line(message)?).await
+    /// Posts a message, without waiting.
+    pub(super) fn post(&self, message: &impl Serialize) -> io::Result<()> {
+        self.send(line(message)?)
+    }
+
+    /// The same of what the client is told without having asked, which waits while too much is unwritten.
+    pub(super) async fn tell(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+        let line = line(message)?;
+        self.shared.unwritten.has_room().await;
+        self.send(line)
     }
 
     /// The same of an answer that may be held back while its thread makes the next of `ahead` calls: a
-    /// client that has asked for so much is woken once for a few answers. Returns what has to wait.
-    pub(super) fn hold(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<Option<Vec<u8>>> {
+    /// client that has asked for so much is woken once for a few answers.
+    pub(super) fn hold(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
         let line = line(message)?;
-        Ok(if self.shared.hold(&line, ahead) { None } else { Some(line) })
+        if self.shared.hold(&line, ahead) { Ok(()) } else { self.send(line) }
     }
 
     /// Writes what is held back.
     pub(super) fn let_go(&self) {
         // Whoever else has the pen writes it.
         let is_left = |mut pen: MutexGuard<'_, Pen>| pen.held.1 > 0 && !pen.write_at_once(&[]);
-        if self.shared.pen().is_some_and(is_left)
-            && let Some(sender) = &self.sender
-        {
-            // The thread will; also where it has so much to do that this is not heard.
-            self.shared.waiting.fetch_add(1, Ordering::SeqCst);
-            if sender.try_send(Vec::new()).is_err() {
-                self.shared.waiting.fetch_sub(1, Ordering::SeqCst);
-            }
+        if self.shared.pen().is_some_and(is_left) {
+            // The thread will. Where there is none any more nobody reads.
+            let _ = self.leave(Vec::new());
         }
     }
 
-    /// Posts a line; waits where too many are waiting.
-    pub(super) async fn send(&self, line: Vec<u8>) -> io::Result<()> {
-        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more");
-        let sender = self.sender.as_ref().ok_or_else(gone)?;
-        if self.shared.write_at_once(&line) {
-            return Ok(());
+    /// Blocks while too much is unwritten, unless `is_over`.
+    pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
+        while self.shared.unwritten.is_full() && !is_over() {
+            self.shared.unwritten.wait(LOOK);
         }
-        self.shared.waiting.fetch_add(1, Ordering::SeqCst);
-        sender.send(line).await.map_err(|_| gone())
+    }
+
+    fn send(&self, line: Vec<u8>) -> io::Result<()> {
+        if self.sender.is_some() && self.shared.write_at_once(&line) { Ok(()) } else { self.leave(line) }
+    }
+
+    /// Leaves a line to the thread.
+    fn leave(&self, line: Vec<u8>) -> io::Result<()> {
+        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more");
+        let size = self.shared.unwritten.add(&line);
+        let sent =
+            self.sender.as_ref().ok_or_else(gone).and_then(|sender| sender.send(line).map_err(|_| gone()));
+        sent.inspect_err(|_| self.shared.unwritten.remove(size))
     }
 
     /// The same, for somebody who may outlive it.
     pub(super) fn downgrade(&self) -> WeakOutbox {
-        WeakOutbox(self.shared.clone(), self.sender.as_ref().map(mpsc::Sender::downgrade), self.done.clone())
+        let sender = self.sender.as_ref().map(mpsc::UnboundedSender::downgrade);
+        WeakOutbox(self.shared.clone(), sender, self.done.clone())
     }
 
     /// Writes what was posted, for a while, and posts nothing more.
     pub(super) async fn close(&mut self) {
         self.sender = None;
         let _ = tokio::time::timeout(FLUSH, self.done.wait_for(|done| *done)).await;
+    }
+}
+
+impl Unwritten {
+    /// Counts a line; its size.
+    fn add(&self, line: &[u8]) -> usize {
+        let size = line.len() + OVERHEAD;
+        self.bytes.fetch_add(size, Ordering::SeqCst);
+        size
+    }
+
+    fn remove(&self, size: usize) {
+        self.bytes.fetch_sub(size, Ordering::SeqCst);
+        self.tell();
+    }
+
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.fewer.notify_waiters();
+        self.thread.1.notify_all();
+    }
+
+    fn is_none(&self) -> bool {
+        self.bytes.load(Ordering::SeqCst) == 0
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.load(Ordering::SeqCst) > MAX_UNWRITTEN && !self.is_closed.load(Ordering::SeqCst)
+    }
+
+    async fn has_room(&self) {
+        loop {
+            // Hears of what is told from here on.
+            let fewer = self.fewer.notified();
+            if !self.is_full() {
+                return;
+            }
+            fewer.await;
+        }
+    }
+
+    /// Blocks until there is less, or for `most`.
+    fn wait(&self, most: Duration) {
+        let (lock, fewer) = &self.thread;
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(fewer.wait_timeout(guard, most));
     }
 }
 
@@ -141,7 +227,7 @@ impl WeakOutbox {
 }
 
 /// A message as a line.
-fn line(message: &ServerJsonRpcMessage) -> io::Result<Vec<u8>> {
+fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
     Ok(line)
@@ -161,7 +247,7 @@ impl Shared {
 
     /// The pen for somebody before whom nothing waits.
     fn first(&self) -> Option<MutexGuard<'_, Pen>> {
-        self.pen().filter(|_| self.waiting.load(Ordering::SeqCst) == 0)
+        self.pen().filter(|_| self.unwritten.is_none())
     }
 
     /// The pen, unless somebody has it.
@@ -173,11 +259,12 @@ impl Shared {
         }
     }
 
-    fn write(&self, mut receiver: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
+    fn write(&self, mut receiver: mpsc::UnboundedReceiver<Vec<u8>>) -> io::Result<()> {
         while let Some(line) = receiver.blocking_recv() {
             let mut pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
             let written = pen.write(&line).and_then(|()| pen.output.flush());
-            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            drop(pen);
+            self.unwritten.remove(line.len() + OVERHEAD);
             written?;
         }
         // Nobody is left who would let go of it.

@@ -3,6 +3,7 @@ use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
+use super::under_way::MAX_UNDER_WAY;
 use super::*;
 
 /// Where a test sees what was written.
@@ -41,18 +42,35 @@ impl Output for Ready {
     }
 }
 
+/// Longer than anything here takes on a slow machine.
+const LONG: Duration = Duration::from_secs(30);
+
+impl Input for Cursor<Vec<u8>> {}
+
 /// Everything that is received of `input`, and what is answered meanwhile.
 async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let (sender, receiver) = mpsc::channel();
-    let ended = CancellationToken::new();
+    let hanging_up = HangingUp::default();
     let stop = CancellationToken::new();
     let mut lines =
-        Lines::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&ended, stop)).unwrap();
-    let mut heard = Vec::new();
-    while let Some(message) = lines.receive().await {
-        heard.push(serde_json::to_value(message).unwrap());
+        Lines::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&hanging_up, stop)).unwrap();
+    let mut heard: Vec<Value> = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            message = lines.receive() => match message {
+                Some(message) => heard.push(serde_json::to_value(message).unwrap()),
+                None => break,
+            },
+            // Everything was read; what waits is answered now.
+            () = hanging_up.ended() => for message in &heard {
+                if let Ok(id) = serde_json::from_value(message["id"].clone()) {
+                    lines.under_way.end(&id);
+                }
+            }
+        }
     }
-    assert!(ended.is_cancelled(), "the end of the input is told");
+    tokio::time::timeout(LONG, hanging_up.answered()).await.expect("the end of the input is told");
     lines.close().await.unwrap();
     drop(lines);
     let written: Vec<u8> = receiver.iter().flatten().collect();
@@ -103,7 +121,8 @@ async fn nonsense_does_not_end_the_conversation() {
     assert!(received.iter().any(|message| message["id"] == 7), "{received:?}");
     assert!(answers.iter().any(|answer| answer["id"] == 8), "{answers:?}");
     assert!(answers.iter().all(|answer| answer["error"]["code"].is_i64()), "{answers:?}");
-    assert!(answers.len() < nonsense.len(), "not even JSON is not answered: {answers:?}");
+    // The empty line, the lone byte order mark and the notification.
+    assert_eq!(answers.len() + received.len(), nonsense.len() - 3 + 1, "{answers:?}");
 }
 
 /// A message that is too long is refused without being held, and the next one is read.
@@ -113,6 +132,7 @@ async fn a_long_line_is_refused() {
     for end in ["\n", ""] {
         let input = [long.as_slice(), end.as_bytes(), request(1, "ping", json!({})).as_bytes()].concat();
         let (received, answers) = heard(input).await;
+        assert!(answers[0].get("id").is_some_and(Value::is_null), "{answers:?}");
         assert_eq!(received.len(), usize::from(end == "\n"));
         assert_eq!(answers[0]["error"]["message"], "a message longer than 16 MiB");
     }
@@ -175,8 +195,8 @@ fn numbers(written: &[u8]) -> Vec<i64> {
 #[tokio::test]
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();
-    let mut outbox = Outbox::start(Ready(Written(sender)), CancellationToken::new()).unwrap();
-    let hold = |id, ahead, bytes| assert_eq!(outbox.hold(&answer(id, bytes), ahead).unwrap(), None);
+    let mut outbox = Outbox::start(Ready(Written(sender)), HangingUp::default()).unwrap();
+    let hold = |id, ahead, bytes| outbox.hold(&answer(id, bytes), ahead).unwrap();
     let next = || written.recv_timeout(Duration::from_secs(10)).map(|written| numbers(&written)).unwrap();
     for (id, ahead) in [(1, 3), (2, 2), (3, 1)] {
         hold(id, ahead, 1);
@@ -185,7 +205,7 @@ async fn answers_are_written_together_and_in_order() {
     hold(4, 0, 1);
     assert_eq!(next(), [4], "nothing is ahead");
     hold(5, 9, 1);
-    outbox.post(&answer(6, 1)).await.unwrap();
+    outbox.post(&answer(6, 1)).unwrap();
     assert_eq!(next(), [5, 6], "who posts does not hold back");
     hold(7, 9, 1);
     outbox.let_go();
@@ -195,7 +215,7 @@ async fn answers_are_written_together_and_in_order() {
     hold(9, 9, 3000);
     assert_eq!([next(), next()], [[8], [9]], "no more is held than is taken at once");
     hold(10, 9, 1);
-    outbox.post(&answer(11, 100_000)).await.unwrap();
+    outbox.post(&answer(11, 100_000)).unwrap();
     outbox.close().await;
     assert_eq!([next(), next()], [[10], [11]]);
     assert!(written.try_recv().is_err(), "nothing is written twice, or empty");
@@ -223,27 +243,69 @@ impl Output for Gone {
 /// That the client is gone is noticed where only what is held back is to be written, too.
 #[tokio::test]
 async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
-    let ended = CancellationToken::new();
-    let outbox = Outbox::start(Gone, ended.clone()).unwrap();
-    assert_eq!(outbox.hold(&answer(1, 1), 2).unwrap(), None);
+    let hanging_up = HangingUp::default();
+    let outbox = Outbox::start(Gone, hanging_up.clone()).unwrap();
+    outbox.hold(&answer(1, 1), 2).unwrap();
     outbox.let_go();
-    tokio::time::timeout(Duration::from_secs(10), ended.cancelled()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), hanging_up.gone()).await.unwrap();
 }
 
 /// What is held back for a client that does not read is written by the thread that waits for it.
 #[tokio::test]
 async fn what_is_held_back_is_not_waited_for() {
     let (sender, written) = mpsc::channel();
-    let mut outbox = Outbox::start(Written(sender), CancellationToken::new()).unwrap();
-    assert_eq!(outbox.hold(&answer(1, 1), 2).unwrap(), None);
-    assert_eq!(outbox.hold(&answer(2, 1), 2).unwrap(), None);
+    let mut outbox = Outbox::start(Written(sender), HangingUp::default()).unwrap();
+    outbox.hold(&answer(1, 1), 2).unwrap();
+    outbox.hold(&answer(2, 1), 2).unwrap();
     outbox.let_go();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [1, 2]);
-    let line = outbox.hold(&answer(3, 1), 0).unwrap();
-    outbox.send(line.unwrap()).await.unwrap();
+    outbox.hold(&answer(3, 1), 0).unwrap();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [3]);
-    assert_eq!(outbox.hold(&answer(4, 1), 1).unwrap(), None);
+    outbox.hold(&answer(4, 1), 1).unwrap();
     outbox.close().await;
     drop(outbox);
     assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [4], "whatever is held at the end");
+}
+
+/// S14: that nobody writes any more is seen without reading what is left.
+#[test]
+fn s14_a_hang_up_is_seen_behind_what_was_not_read() {
+    let (ours, mut theirs) = io::pipe().unwrap();
+    let ours = std::fs::File::from(std::os::fd::OwnedFd::from(ours));
+    theirs.write_all(b"left").unwrap();
+    assert!(!ours.has_hung_up());
+    drop(theirs);
+    assert!(ours.has_hung_up());
+}
+
+/// A client that takes nothing until it is told to.
+struct Shut(mpsc::Receiver<()>);
+
+impl Write for Shut {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.recv();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Output for Shut {}
+
+/// S14: answers are never held up; what is told besides waits while too much is unwritten, and goes on.
+#[tokio::test]
+async fn s14_what_is_told_waits_for_a_client_that_does_not_read() {
+    let (open, shut) = mpsc::channel();
+    let outbox = Outbox::start(Shut(shut), HangingUp::default()).unwrap();
+    for id in 0..40 {
+        outbox.post(&answer(id, 1 << 20)).unwrap();
+    }
+    let told = answer(99, 1);
+    let mut telling = std::pin::pin!(outbox.tell(&told));
+    assert!(tokio::time::timeout(Duration::from_millis(300), &mut telling).await.is_err());
+    drop(open);
+    tokio::time::timeout(LONG, telling).await.unwrap().unwrap();
+    outbox.wait_for_room(|| false);
 }

@@ -4,40 +4,82 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::RequestId;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Requests of a client that are not answered yet. Guests take turns at a quarter of it; a client
 /// with more has lost count, and every one holds memory.
 pub(super) const MAX_UNDER_WAY: usize = 256;
 
-/// Requests by their ids, with what ends those that rmcp knows nothing of.
+/// Bytes of all of them: four of the largest. One alone may always be there.
+const MAX_BYTES: usize = 64 << 20;
+
+/// Requests by their ids.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay(Mutex<HashMap<RequestId, Option<CancellationToken>>>);
+pub(super) struct UnderWay {
+    all: Mutex<HashMap<RequestId, Request>>,
+    /// Told when one is answered or taken back.
+    fewer: Notify,
+}
+
+/// What is to be known of a request.
+#[derive(Debug, Default)]
+pub(super) struct Request {
+    /// How long its line was.
+    pub(super) bytes: usize,
+    /// What ends it, where rmcp knows nothing of it.
+    pub(super) stop: Option<CancellationToken>,
+    /// Whether it is answered only when haft or the client ends it.
+    pub(super) lasts: bool,
+}
 
 impl UnderWay {
-    /// Notes a request; `false` where there are too many.
-    pub(super) fn begin(&self, id: &RequestId, stop: Option<CancellationToken>) -> bool {
+    /// Notes a request; why not, where there are too many.
+    pub(super) fn begin(&self, id: &RequestId, request: Request) -> Result<(), String> {
         let mut all = self.lock();
-        let has_room = all.len() < MAX_UNDER_WAY;
-        if has_room {
-            all.insert(id.clone(), stop);
+        if all.len() >= MAX_UNDER_WAY {
+            return Err(format!("more than {MAX_UNDER_WAY} requests under way: wait for answers"));
         }
-        has_room
+        let bytes: usize = all.values().map(|request| request.bytes).sum();
+        if bytes > 0 && bytes + request.bytes > MAX_BYTES {
+            let most = MAX_BYTES >> 20;
+            return Err(format!("requests of more than {most} MiB under way: wait for answers"));
+        }
+        all.insert(id.clone(), request);
+        Ok(())
     }
 
-    /// It is answered now; `false` where nobody wants the answer.
-    pub(super) fn end(&self, id: &RequestId) -> bool {
-        self.lock().remove(id).is_some()
+    /// It is answered now; nothing where nobody wants the answer.
+    pub(super) fn end(&self, id: &RequestId) -> Option<Request> {
+        self.remove(id)
     }
 
     /// It will not be answered: nobody wants that any more.
     pub(super) fn cancel(&self, id: &RequestId) {
-        if let Some(stop) = self.lock().remove(id).flatten() {
+        if let Some(stop) = self.remove(id).and_then(|request| request.stop) {
             stop.cancel();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Option<CancellationToken>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends when every request is answered but those that last.
+    pub(super) async fn answered(&self) {
+        loop {
+            // Hears of what is told from here on.
+            let fewer = self.fewer.notified();
+            if self.lock().values().all(|request| request.lasts) {
+                return;
+            }
+            fewer.await;
+        }
+    }
+
+    fn remove(&self, id: &RequestId) -> Option<Request> {
+        let removed = self.lock().remove(id);
+        self.fewer.notify_waiters();
+        removed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Request>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

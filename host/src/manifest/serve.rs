@@ -1,0 +1,41 @@
+//! `[serve]`: how many clients `haft serve --http` takes. Nothing about what they may do.
+
+use super::catalogue::SERVE;
+use super::section::Section;
+
+/// `[serve]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serve {
+    /// Sessions at once, of clients up to 2025-11-25. One that nobody uses holds some 60 KiB, most of it rmcp's channels.
+    pub max_sessions: u32,
+    /// Connections at once.
+    pub max_connections: u32,
+}
+
+impl Default for Serve {
+    fn default() -> Self {
+        Self { max_sessions: 2048, max_connections: 8192 }
+    }
+}
+
+impl Serve {
+    /// More than a process has memory for.
+    pub const MAX_SESSIONS: u32 = 1_000_000;
+    /// One for a client and one for somebody who is not one yet.
+    pub const MIN_CONNECTIONS: u32 = 2;
+    /// More than a process may have open.
+    pub const MAX_CONNECTIONS: u32 = 1_000_000;
+
+    pub(super) fn read(root: &Section<'_>) -> Self {
+        let default = Self::default();
+        let Some(section) = root.get("serve", |entry| entry.section(&SERVE)) else {
+            return default;
+        };
+        let count = |key, range| section.get(key, |entry| entry.count(range));
+        Self {
+            max_sessions: count("max_sessions", 1..=Self::MAX_SESSIONS).unwrap_or(default.max_sessions),
+            max_connections: count("max_connections", Self::MIN_CONNECTIONS..=Self::MAX_CONNECTIONS)
+                .unwrap_or(default.max_connections),
+        }
+    }
+}

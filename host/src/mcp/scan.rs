@@ -1,0 +1,229 @@
+//! What stands at the top level of a JSON-RPC message, found in one pass that keeps none of it: for a
+//! message that is too long to be kept, one that is no JSON, and one that is to be judged before values
+//! are made of it. It refuses to validate: that is the parser's.
+
+use memchr::memchr2;
+use rmcp::model::RequestId;
+
+/// Values of one message. A hundred thousand are parsed in a tenth of a second or two and take some 50 MB;
+/// no tool's arguments have a hundredth of it.
+pub(super) const MAX_VALUES: usize = 100_000;
+
+/// Bytes of a key or value at the top level that are looked at: longer than any id or method.
+const MAX_WORD: usize = 256;
+
+/// The pass over one message. Its bytes may come in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Objects and arrays that are open.
+    depth: usize,
+    place: Place,
+    /// The first byte that is no space: what begins as no object has no id.
+    first: Option<u8>,
+    values: usize,
+    /// The key or value at the top level that is being read; its beginning.
+    word: Vec<u8>,
+    field: Option<Field>,
+    id: Option<RequestId>,
+    method: Option<String>,
+    is_answer: bool,
+}
+
+/// Where the next byte is.
+#[derive(Clone, Copy, Debug, Default)]
+enum Place {
+    #[default]
+    Structure,
+    String,
+    /// Right after a backslash of a string.
+    Escape,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    Id,
+    Method,
+}
+
+impl Scan {
+    /// The pass over a whole message.
+    pub(super) fn of(message: &[u8]) -> Self {
+        let mut scan = Self::default();
+        scan.feed(message);
+        scan
+    }
+
+    /// Goes on with the next bytes.
+    pub(super) fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let used = match self.place {
+                Place::Structure => self.structure(bytes),
+                Place::String => self.string(bytes),
+                Place::Escape => self.escape(bytes),
+            };
+            bytes = bytes.get(used..).unwrap_or_default();
+        }
+    }
+
+    /// The id, where one that is valid was read to its end.
+    pub(super) fn id(&self) -> Option<RequestId> {
+        self.id.clone()
+    }
+
+    /// The method, under the same condition.
+    pub(super) fn method(&self) -> Option<&str> {
+        self.method.as_deref()
+    }
+
+    /// Whether it holds a result or an error, and so answers what `id` asked.
+    pub(super) fn is_answer(&self) -> bool {
+        self.is_answer
+    }
+
+    /// Whether it is an array of messages.
+    pub(super) fn is_batch(&self) -> bool {
+        self.first == Some(b'[')
+    }
+
+    /// How many values it has, or a few more.
+    pub(super) fn values(&self) -> usize {
+        self.values
+    }
+
+    fn escape(&mut self, bytes: &[u8]) -> usize {
+        self.keep(bytes.get(..1).unwrap_or_default());
+        self.place = Place::String;
+        1
+    }
+
+    /// The bytes up to the end of a string, or to what is escaped in it.
+    fn string(&mut self, bytes: &[u8]) -> usize {
+        let end = memchr2(b'"', b'\\', bytes);
+        let used = end.map_or(bytes.len(), |end| end + 1);
+        self.keep(bytes.get(..used).unwrap_or_default());
+        self.place = match end.and_then(|end| bytes.get(end)) {
+            Some(b'"') => Place::Structure,
+            Some(_) => Place::Escape,
+            None => Place::String,
+        };
+        used
+    }
+
+    /// The bytes up to the beginning of the next string.
+    fn structure(&mut self, bytes: &[u8]) -> usize {
+        let mut used = 0;
+        for byte in bytes {
+            used += 1;
+            if !byte.is_ascii_whitespace() {
+                self.first.get_or_insert(*byte);
+            }
+            match byte {
+                b'"' => {
+                    self.keep(b"\"");
+                    self.place = Place::String;
+                    break;
+                }
+                b'{' | b'[' => self.open(*byte),
+                b'}' | b']' => self.close(),
+                b',' => {
+                    self.values += 1;
+                    self.value_ends();
+                }
+                b':' => self.key_ends(),
+                b' ' | b'\t' | b'\r' | b'\n' => {}
+                other => self.keep(&[*other]),
+            }
+        }
+        used
+    }
+
+    fn open(&mut self, bracket: u8) {
+        self.values += 1;
+        // What is nested is no id.
+        self.keep(&[bracket]);
+        self.depth += 1;
+    }
+
+    fn close(&mut self) {
+        self.value_ends();
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.depth == 1 && self.first == Some(b'{') {
+            let room = MAX_WORD.saturating_sub(self.word.len()).min(bytes.len());
+            self.word.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        }
+    }
+
+    fn key_ends(&mut self) {
+        if self.depth != 1 {
+            return;
+        }
+        self.field = match self.word.as_slice() {
+            b"\"id\"" => Some(Field::Id),
+            b"\"method\"" => Some(Field::Method),
+            _ => None,
+        };
+        self.is_answer |= matches!(self.word.as_slice(), b"\"result\"" | b"\"error\"");
+        self.word.clear();
+    }
+
+    fn value_ends(&mut self) {
+        if self.depth != 1 {
+            return;
+        }
+        match self.field.take() {
+            Some(Field::Id) if self.id.is_none() => self.id = serde_json::from_slice(&self.word).ok(),
+            Some(Field::Method) if self.method.is_none() => {
+                self.method = serde_json::from_slice(&self.word).ok();
+            }
+            _ => {}
+        }
+        self.word.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C06, C18: wherever it stands, and whatever is wrong with the rest.
+    #[test]
+    fn the_id_is_found_at_the_top_level_alone() {
+        let number = |number| Some(RequestId::Number(number));
+        for (message, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, number(7)),
+            (r#" { "params" : {"id":1,"a":[{"id":2}]} , "id" : "7" }"#, Some(RequestId::String("7".into()))),
+            (r#"{"method":"\"id\":3","a":"\\","id":7}"#, number(7)),
+            (r#"{"id":7,"a":"\ud800","b":1e400,"c":nonsense,"d":"cut"#, number(7)),
+            (r#"{"id":7,"id":8}"#, number(7)),
+            (r#"{"id":{"id":7}}"#, None),
+            (r#"{"id":null}"#, None),
+            (r#"{"id":1e400}"#, None),
+            (r#"{"id":12"#, None),
+            (r#"[{"id":7}]"#, None),
+            (r#"garbage{"id":7}"#, None),
+            ("garbage", None),
+        ] {
+            assert_eq!(Scan::of(message.as_bytes()).id(), id, "{message}");
+            let mut pieces = Scan::default();
+            message.bytes().for_each(|byte| pieces.feed(&[byte]));
+            assert_eq!(pieces.id(), id, "{message}, byte by byte");
+        }
+        assert_eq!(Scan::of(b"{\"a\":\"\xff\xfe\",\"id\":7}").id(), number(7));
+        let long = format!(r#"{{"id":"{}","method":"m"}}"#, "x".repeat(MAX_WORD));
+        assert_eq!((Scan::of(long.as_bytes()).id(), Scan::of(long.as_bytes()).method()), (None, Some("m")));
+    }
+
+    #[test]
+    fn a_message_is_measured_before_it_is_parsed() {
+        let scan = |text: &str| Scan::of(text.as_bytes());
+        assert_eq!(scan(r#"{"a":[1,2,{"b":"x,y,[z"}]}"#).values(), 5);
+        assert!(scan("[{},{}]").is_batch() && !scan(r#"{"a":[1]}"#).is_batch());
+        assert_eq!(scan(r#"{"params":{"method":"x"},"method":"tools/call"}"#).method(), Some("tools/call"));
+        assert!(
+            scan(r#"{"id":1,"result":{}}"#).is_answer() && !scan(r#"{"params":{"result":1}}"#).is_answer()
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! Bodies that are no message, and the answers to them. It says what is wrong in JSON-RPC's own words, as
+//! clients read it; what is a message is rmcp's to say.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Response, StatusCode};
+use rmcp::ErrorData;
+use rmcp::model::{JsonRpcError, RequestId};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::gate::Answer;
+
+const JSON: &str = "application/json";
+
+/// Whether a body is said to be JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let said = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
+}
+
+/// The answer to a body of JSON that rmcp does not take for a message.
+pub(super) fn refused(body: &[u8]) -> Answer {
+    let (id, error) = wrong(body);
+    tracing::info!(code = error.code.0, why = %error.message, "message refused");
+    let text = serde_json::to_vec(&JsonRpcError::new(id, error)).unwrap_or_default();
+    let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    answer
+}
+
+/// What is wrong with it, and the request that it would have been.
+fn wrong(body: &[u8]) -> (Option<RequestId>, ErrorData) {
+    let value = match serde_json::from_slice::<Value>(body) {
+        Ok(value) => value,
+        Err(error) => return (None, ErrorData::parse_error(format!("not JSON: {error}"), None)),
+    };
+    let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
+    let error = if value.is_array() {
+        ErrorData::invalid_request("expected one message: batches are not taken over HTTP", None)
+    } else if let Some(method) = value.get("method").and_then(Value::as_str) {
+        ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None)
+    } else {
+        ErrorData::invalid_request("not a message of JSON-RPC 2.0", None)
+    };
+    (id, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S11: JSON-RPC 2.0, section 5.1.
+    #[test]
+    fn s11_what_is_wrong_is_told_by_its_code() {
+        for (body, id, code) in [
+            ("{", None, -32700),
+            ("", None, -32700),
+            ("\u{feff}x", None, -32700),
+            ("[]", None, -32600),
+            ("7", None, -32600),
+            (r#"{"id": 7}"#, Some(RequestId::Number(7)), -32600),
+            (r#"{"jsonrpc": "2.0", "id": 7, "method": "tools/call"}"#, Some(RequestId::Number(7)), -32602),
+        ] {
+            let (found, error) = wrong(body.as_bytes());
+            assert_eq!((found, error.code.0), (id, code), "{body}");
+        }
+        assert_eq!(wrong(b"{\"a\": \"\xff\"}").1.code.0, -32700);
+    }
+}

@@ -1,0 +1,304 @@
+//! Who holds a connection. Clients that showed what they have to show keep theirs; everybody else shares
+//! a few places, stays for a short time, and gives way to whoever comes next. So nobody is kept out by
+//! those who connect and say nothing, however many they are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+/// One in so many places is for connections of which nothing is known yet.
+const SHARE: usize = 8;
+
+/// As many are, where that would be fewer: clients that begin at the same time are strangers too.
+const LEAST: usize = 16;
+
+/// How long a new connection is left alone before it gives way to another: what a client sends at once has
+/// been read by then. The kernel holds those that come meanwhile.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How long a client's connection has to be without a request before it is closed for another client's:
+/// whoever asks several things in a row is not cut off between two of them.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Bytes of an IPv6 address that say whose it is: a customer of a provider has all that begin with them.
+const NETWORK: usize = 8;
+
+/// The places of a server. Clones share them.
+#[derive(Clone)]
+pub(super) struct Places(Arc<Inner>);
+
+struct Inner {
+    /// For strangers.
+    share: usize,
+    /// For clients.
+    room: usize,
+    state: Mutex<State>,
+    /// Told when a stranger leaves, or is one no longer.
+    changed: Notify,
+    taken: watch::Sender<usize>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    /// Those that have not shown what they have to, in the order in which they came.
+    strangers: BTreeMap<u64, Stranger>,
+    clients: HashMap<u64, Client>,
+}
+
+struct Stranger {
+    source: IpAddr,
+    since: Instant,
+    gone: CancellationToken,
+}
+
+struct Client {
+    /// Requests under way.
+    busy: usize,
+    last: Instant,
+    gone: CancellationToken,
+}
+
+/// The place of one connection. Dropped, it is free.
+pub(super) struct Place {
+    places: Places,
+    number: u64,
+    gone: CancellationToken,
+    /// Whether it is a client's.
+    is_known: AtomicBool,
+}
+
+/// A request under way on a connection. Dropped, it is over.
+pub(super) struct Busy {
+    places: Places,
+    number: u64,
+}
+
+impl Places {
+    /// At most `most` connections at once.
+    pub(super) fn new(most: usize) -> Self {
+        let share = (most / SHARE).max(LEAST).min(most / 2).max(1);
+        let (state, changed, taken) = (Mutex::default(), Notify::new(), watch::Sender::new(0));
+        Self(Arc::new(Inner { share, room: most.saturating_sub(share).max(1), state, changed, taken }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place of a connection that comes from `source`: where all are taken, that of the stranger who
+    /// has been there for longest, of those who come from where most come from.
+    pub(super) async fn arrive(&self, source: IpAddr) -> Place {
+        loop {
+            let changed = self.0.changed.notified();
+            let wait = match self.try_arrive(source) {
+                Ok(place) => return place,
+                Err(wait) => wait,
+            };
+            tokio::select! { () = changed => {} () = tokio::time::sleep(wait) => {} }
+        }
+    }
+
+    /// A place; how long to wait where every stranger came just now.
+    fn try_arrive(&self, source: IpAddr) -> Result<Place, Duration> {
+        let mut state = self.state();
+        if state.strangers.len() >= self.0.share
+            && let Some(number) = state.in_the_way()
+        {
+            let age = state.strangers.get(&number).map_or(GRACE, |stranger| stranger.since.elapsed());
+            if age < GRACE {
+                return Err(GRACE.saturating_sub(age));
+            }
+            if let Some(stranger) = state.strangers.remove(&number) {
+                stranger.gone.cancel();
+            }
+        }
+        let (number, gone) = (state.next, CancellationToken::new());
+        state.next += 1;
+        let stranger = Stranger { source: network(source), since: Instant::now(), gone: gone.clone() };
+        state.strangers.insert(number, stranger);
+        drop(state);
+        self.0.taken.send_modify(|taken| *taken += 1);
+        Ok(Place { places: self.clone(), number, gone, is_known: AtomicBool::new(false) })
+    }
+
+    /// Ends when no connection is left.
+    pub(super) async fn are_empty(&self) {
+        let mut taken = self.0.taken.subscribe();
+        // The sender lives as long as `self`.
+        let _ = taken.wait_for(|taken| *taken == 0).await;
+    }
+}
+
+impl State {
+    /// The stranger who gives way next.
+    fn in_the_way(&self) -> Option<u64> {
+        let mut counts: HashMap<IpAddr, (usize, u64)> = HashMap::new();
+        for (number, stranger) in &self.strangers {
+            counts.entry(stranger.source).or_insert((0, *number)).0 += 1;
+        }
+        // The oldest of the most; of two sources with as many, the one that came first.
+        let most = counts.into_values().max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first)));
+        most.map(|(_, first)| first)
+    }
+
+    /// Makes room for a client where none is left; whether there is any.
+    fn make_room(&mut self, room: usize) -> bool {
+        if self.clients.len() < room {
+            return true;
+        }
+        let idle = |client: &&Client| client.busy == 0 && client.last.elapsed() >= IDLE;
+        let oldest = self.clients.iter().filter(|(_, client)| idle(client)).min_by_key(|(_, own)| own.last);
+        let Some(number) = oldest.map(|(number, _)| *number) else { return false };
+        if let Some(client) = self.clients.remove(&number) {
+            client.gone.cancel();
+        }
+        true
+    }
+}
+
+impl Place {
+    /// A request of a client begins, who has shown what there is to show. Nothing where all places of
+    /// clients are taken, or the connection was given away meanwhile.
+    pub(super) fn begin(&self) -> Option<Busy> {
+        let mut state = self.places.state();
+        if let Some(stranger) = state.strangers.get(&self.number) {
+            let (gone, last) = (stranger.gone.clone(), Instant::now());
+            if !state.make_room(self.places.0.room) {
+                return None;
+            }
+            state.strangers.remove(&self.number);
+            state.clients.insert(self.number, Client { busy: 0, last, gone });
+            self.is_known.store(true, Ordering::Relaxed);
+            self.places.0.changed.notify_waiters();
+        }
+        state.clients.get_mut(&self.number)?.busy += 1;
+        Some(Busy { places: self.places.clone(), number: self.number })
+    }
+
+    /// Whether it is a client's.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Ends when the connection is to be closed: it gives way to another, or nothing is known of it after
+    /// `patience`.
+    pub(super) async fn given_up(&self, patience: Duration) {
+        let too_late = async {
+            tokio::time::sleep(patience).await;
+            if self.is_known() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! { () = too_late => {} () = self.gone.cancelled() => {} }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.places.state();
+        let is_stranger = state.strangers.remove(&self.number).is_some();
+        state.clients.remove(&self.number);
+        drop(state);
+        if is_stranger {
+            self.places.0.changed.notify_waiters();
+        }
+        self.places.0.taken.send_modify(|taken| *taken = taken.saturating_sub(1));
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(client) = self.places.state().clients.get_mut(&self.number) {
+            client.busy = client.busy.saturating_sub(1);
+            client.last = Instant::now();
+        }
+    }
+}
+
+/// What tells one source from another.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let mut octets = address.octets();
+            octets.iter_mut().skip(NETWORK).for_each(|octet| *octet = 0);
+            Ipv6Addr::from(octets).into()
+        }
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn from(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    /// S11: the one that was silent for longest gives way, of those from where most come from.
+    #[tokio::test]
+    async fn s11_whoever_comes_takes_the_place_of_a_stranger() {
+        let places = Places::new(8);
+        let first = places.arrive(from(1)).await;
+        let second = places.arrive(from(2)).await;
+        let third = places.arrive(from(2)).await;
+        let known = places.arrive(from(2)).await;
+        assert!(known.begin().is_some());
+        let _fourth = places.arrive(from(1)).await;
+        let started = Instant::now();
+        let _fifth = places.arrive(from(3)).await;
+        assert!(started.elapsed() >= GRACE, "whoever came just now is left alone for a moment");
+        assert!(first.gone.is_cancelled() && !second.gone.is_cancelled(), "the oldest of two with as many");
+        let _sixth = places.arrive(from(3)).await;
+        assert!(second.gone.is_cancelled() && !third.gone.is_cancelled() && !known.gone.is_cancelled());
+    }
+
+    /// S11: clients do not wait for strangers, nor strangers for ever.
+    #[tokio::test]
+    async fn s11_what_a_client_leaves_is_free_at_once() {
+        let places = Places::new(8);
+        let first = places.arrive(HERE).await;
+        first.begin().unwrap();
+        let waits = Instant::now();
+        let second = places.arrive(HERE).await;
+        assert!(waits.elapsed() < GRACE, "a client is no stranger");
+        let third = {
+            let places = places.clone();
+            tokio::spawn(async move { places.arrive(HERE).await })
+        };
+        tokio::task::yield_now().await;
+        drop(second);
+        drop(third.await.unwrap());
+        drop(first);
+        places.are_empty().await;
+    }
+
+    /// C05: a client that is being answered keeps its connection.
+    #[tokio::test]
+    async fn c05_clients_in_the_middle_of_a_request_are_not_cut_off() {
+        let places = Places::new(2);
+        let first = places.arrive(HERE).await;
+        let busy = first.begin().unwrap();
+        let second = places.arrive(HERE).await;
+        assert!(second.begin().is_none() && !first.gone.is_cancelled() && !second.is_known());
+        drop(busy);
+        assert!(second.begin().is_none(), "it was answered just now");
+        places.state().clients.values_mut().for_each(|client| client.last -= IDLE);
+        assert!(second.begin().is_some() && first.gone.is_cancelled() && second.is_known());
+    }
+
+    #[test]
+    fn a_network_is_one_source() {
+        let is = |one: &str, other: &str| network(one.parse().unwrap()) == network(other.parse().unwrap());
+        assert!(is("2001:db8::1", "2001:db8::ffff:2") && !is("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(is("::ffff:192.0.2.1", "192.0.2.1") && !is("192.0.2.1", "192.0.2.2"));
+    }
+}

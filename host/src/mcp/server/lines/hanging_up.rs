@@ -1,0 +1,74 @@
+//! How a client hangs up: it closes standard input, having just asked something or not, or it is gone. Decides
+//! nothing; whoever serves asks what is due then.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+/// Whoever closes standard input so soon after the last request has written all of them at once (`printf …
+/// | haft serve`) and waits for the answers. A client that means haft to end has done something else since.
+const JUST: Duration = Duration::from_millis(250);
+
+/// What is known of it. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct HangingUp(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// When the last request was read.
+    asked: Mutex<Option<Instant>>,
+    is_waiting: AtomicBool,
+    /// Standard input has ended.
+    ended: CancellationToken,
+    /// Nobody reads what is written.
+    gone: CancellationToken,
+    /// Everything that was asked is answered.
+    answered: CancellationToken,
+}
+
+impl HangingUp {
+    /// A request was read.
+    pub(super) fn asked(&self) {
+        *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Standard input has ended.
+    pub(super) fn input_has_ended(&self) {
+        let asked = *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.is_waiting.store(asked.is_some_and(|asked| asked.elapsed() < JUST), Ordering::SeqCst);
+        self.0.ended.cancel();
+    }
+
+    /// Nobody reads what is written.
+    pub(super) fn client_is_gone(&self) {
+        self.0.gone.cancel();
+        self.0.ended.cancel();
+    }
+
+    /// Nothing that was asked is unanswered, after the end of standard input.
+    pub(super) fn all_is_answered(&self) {
+        self.0.answered.cancel();
+    }
+
+    /// Whether the client waits for answers, once standard input has ended.
+    pub(in super::super) fn is_waiting(&self) -> bool {
+        self.0.is_waiting.load(Ordering::SeqCst) && !self.0.gone.is_cancelled()
+    }
+
+    /// Ends with standard input, or when the client is gone.
+    pub(in super::super) async fn ended(&self) {
+        self.0.ended.cancelled().await;
+    }
+
+    /// Ends when nobody reads what is written.
+    pub(in super::super) async fn gone(&self) {
+        self.0.gone.cancelled().await;
+    }
+
+    /// Ends when standard input has ended and everything is answered.
+    pub(in super::super) async fn answered(&self) {
+        self.0.answered.cancelled().await;
+    }
+}

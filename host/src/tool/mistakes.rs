@@ -1,0 +1,205 @@
+//! What is wrong with arguments, for a model that is to write them again: where, what, and what was
+//! wanted, each once and of a bounded length.
+
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind as Kind;
+use serde_json::{Map, Value};
+
+use crate::report::nearest;
+
+/// Characters of a mistake's text: it quotes the value, which may be a whole file.
+const MAX_MISTAKE: usize = 300;
+
+/// Choices that are listed; a model that is shown sixty has read the schema, where the others are.
+const MAX_CHOICES: usize = 60;
+
+/// Characters of what was wanted: choices, or the forms of a value.
+const MAX_WANTED: usize = 2000;
+
+/// Arguments that there are not which are named: as many as a model can mend at once.
+const MAX_UNKNOWN: usize = 8;
+
+/// Forms within forms that are shown.
+const MAX_DEPTH: usize = 4;
+
+/// Tells mistakes against one schema.
+pub(super) struct Mistakes<'s> {
+    schema: &'s Value,
+}
+
+impl<'s> Mistakes<'s> {
+    pub(super) fn of(schema: &'s Value) -> Self {
+        Self { schema }
+    }
+
+    /// One mistake.
+    pub(super) fn describe(&self, error: &ValidationError<'_>) -> String {
+        let message = match error.kind() {
+            Kind::Required { property } => {
+                format!("`{}` is required", property.as_str().unwrap_or_default())
+            }
+            Kind::Enum { options } => {
+                let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
+                format!("{} is not one of {}", quoted(error), choices(options, ", "))
+            }
+            Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+                match self.alternatives(error, context) {
+                    Ok(message) => message,
+                    // It says its place itself.
+                    Err(message) => return message,
+                }
+            }
+            Kind::AdditionalProperties { unexpected } if error.instance_path().as_str().is_empty() => {
+                let unknown = unexpected.iter().take(MAX_UNKNOWN).map(|name| self.unknown(name));
+                cut(unknown.collect::<Vec<_>>().join("; "), MAX_WANTED)
+            }
+            _ => shorten(error.to_string()),
+        };
+        let place = error.instance_path().to_string();
+        if place.is_empty() { message } else { format!("at `{place}`: {message}") }
+    }
+
+    /// What to write in the place of an argument that there is not.
+    fn unknown(&self, name: &str) -> String {
+        let properties = self.schema.get("properties").and_then(Value::as_object);
+        let names = || properties.into_iter().flat_map(Map::keys).map(String::as_str);
+        let way_out = match nearest(name, names()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None if names().next().is_none() => "it takes none".to_owned(),
+            None => {
+                format!("expected {}", names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+            }
+        };
+        format!("unknown argument `{}`: {way_out}", shorten(name.to_owned()))
+    }
+
+    /// What is wrong by the alternative that was meant, not being of another type nor of another tag; as
+    /// `Err`, since it has places of its own. The forms of those that may have been, where that is not clear.
+    fn alternatives(
+        &self,
+        error: &ValidationError<'_>,
+        branches: &[Vec<ValidationError<'_>>],
+    ) -> Result<String, String> {
+        let distance = |branch: &Vec<ValidationError<'_>>| {
+            branch.iter().map(|inner| misses(error, inner)).max().unwrap_or(2)
+        };
+        let nearest = branches.iter().map(distance).min();
+        let is_meant = |(_, branch): &(usize, &Vec<ValidationError<'_>>)| Some(distance(branch)) == nearest;
+        let meant: Vec<_> = branches.iter().enumerate().filter(is_meant).collect();
+        let told = |branch: &Vec<ValidationError<'_>>| {
+            branch.iter().map(|inner| self.describe(inner)).collect::<Vec<_>>().join("; ")
+        };
+        if let ([(_, only)], Some(0 | 1)) = (meant.as_slice(), nearest) {
+            return Err(cut(told(only), MAX_WANTED));
+        }
+        // Where a schema refers to another one, the path leads nowhere.
+        let written = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
+        let mut wanted: Vec<String> = Vec::new();
+        for (index, branch) in meant {
+            let schema = written.and_then(|all| all.get(index));
+            let form = schema.map_or_else(|| told(branch), |schema| form(schema, 0));
+            if !wanted.contains(&form) {
+                wanted.push(form);
+            }
+        }
+        Ok(format!("{} is none of: {}", quoted(error), cut(wanted.join("; "), MAX_WANTED)))
+    }
+}
+
+/// How far a mistake says that its alternative was not meant.
+fn misses(outer: &ValidationError<'_>, inner: &ValidationError<'_>) -> u8 {
+    match inner.kind() {
+        Kind::Type { .. } if inner.instance_path() == outer.instance_path() => 2,
+        Kind::Enum { .. } | Kind::Constant { .. } => 1,
+        _ => 0,
+    }
+}
+
+/// The value that is wrong.
+fn quoted(error: &ValidationError<'_>) -> String {
+    shorten(error.instance().to_string())
+}
+
+/// As many choices as there is room for, and how many more there are.
+fn choices(options: &[Value], between: &str) -> String {
+    let (mut text, mut told) = (String::new(), 0);
+    for option in options.iter().take(MAX_CHOICES) {
+        let option = option.to_string();
+        if told > 0 && text.len() + option.len() > MAX_WANTED {
+            break;
+        }
+        if told > 0 {
+            text.push_str(between);
+        }
+        text.push_str(&cut(option, MAX_WANTED));
+        told += 1;
+    }
+    match options.len() - told {
+        0 => text,
+        more => format!("{text} and {more} more, which the tool's schema lists"),
+    }
+}
+
+/// What a value looks like that a schema takes: `{"tag": "circle", "val": a number}`.
+fn form(schema: &Value, depth: usize) -> String {
+    let Some(object) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else { return "…".to_owned() };
+    if let Some(only) = object.get("const") {
+        return shorten(only.to_string());
+    }
+    if let Some(options) = object.get("enum").and_then(Value::as_array) {
+        return choices(options, " | ");
+    }
+    let any = ["anyOf", "oneOf"].iter().find_map(|key| object.get(*key)?.as_array());
+    if let Some(any) = any {
+        return any.iter().map(|schema| form(schema, depth + 1)).collect::<Vec<_>>().join(" or ");
+    }
+    match object.get("type") {
+        Some(Value::String(name)) => typed(name, object, depth),
+        Some(Value::Array(names)) => {
+            let names = names.iter().filter_map(Value::as_str);
+            names.map(|name| typed(name, object, depth)).collect::<Vec<_>>().join(" or ")
+        }
+        _ => "anything".to_owned(),
+    }
+}
+
+fn typed(name: &str, schema: &Map<String, Value>, depth: usize) -> String {
+    match name {
+        "object" => {
+            let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+                return "{…}".to_owned();
+            };
+            let property =
+                |(name, schema): (&String, &Value)| format!("\"{name}\": {}", form(schema, depth + 1));
+            format!("{{{}}}", properties.iter().map(property).collect::<Vec<_>>().join(", "))
+        }
+        "array" => match schema.get("items") {
+            Some(items) => format!("[{}, …]", form(items, depth + 1)),
+            None => "[…]".to_owned(),
+        },
+        "integer" | "number" => {
+            let article = if name == "integer" { "an integer" } else { "a number" };
+            match (schema.get("minimum"), schema.get("maximum")) {
+                (Some(least), Some(most)) => format!("{article} between {least} and {most}"),
+                (Some(least), None) => format!("{article} of at least {least}"),
+                (None, Some(most)) => format!("{article} of at most {most}"),
+                (None, None) => article.to_owned(),
+            }
+        }
+        "string" => "a string".to_owned(),
+        "boolean" => "true or false".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// A text of a mistake's length.
+pub(super) fn shorten(text: String) -> String {
+    cut(text, MAX_MISTAKE)
+}
+
+fn cut(text: String, length: usize) -> String {
+    match text.char_indices().nth(length) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}

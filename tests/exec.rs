@@ -1,0 +1,20 @@
+//! `haft exec`: a command in the sandbox of the program.
+
+use std::time::{Duration, Instant};
+
+use crate::cli::Home;
+
+/// C02: the helper is told that nobody listens any more before its end is waited for; it lingers for a second
+/// otherwise. The fastest of several runs, since the machine may be busy with others.
+#[test]
+fn c02_a_command_that_has_ended_is_not_waited_for() {
+    let home = Home::new();
+    let run = || {
+        let started = Instant::now();
+        let answer = home.haft(&["exec", "--", "true"]);
+        assert_eq!(answer.code, 0, "{}", answer.stderr);
+        started.elapsed()
+    };
+    let fastest = (0..5).map(|_| run()).min().unwrap();
+    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
+}

@@ -1,0 +1,178 @@
+//! The folder of program.toml: what its relative paths start from, however the file is named.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::cli::{Answer, Home};
+
+const PROGRAM: &str = r#"
+[program]
+name = "own"
+version = "0.1.0"
+
+[sandbox]
+workspace = "."
+
+[[tools]]
+name = "greet"
+description = "Greet somebody"
+command = "./greet"
+arguments = [{ name = "name", description = "Who" }]
+"#;
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// haft where a directory on PATH has another program called `greet`.
+fn haft(home: &Home, arguments: &[&str]) -> Answer {
+    let bin = home.work().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    script(&bin.join("greet"), "echo the wrong one");
+    let path = std::env::join_paths([bin.as_path(), "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
+    Answer::from(home.command(arguments).env("PATH", path).output().unwrap())
+}
+
+fn greeted(home: &Home, program: &[&str]) -> String {
+    let call = ["call", "program__own__greet", r#"{"name":"you"}"#];
+    let answer = haft(home, &[program, &call].concat());
+    assert_eq!(answer.code, 0, "{program:?}: {}{}", answer.stdout, answer.stderr);
+    answer.stdout
+}
+
+/// S04: `./greet` is the file beside program.toml, never one of that name on PATH.
+#[test]
+fn s04_an_own_command_is_the_file_beside_program_toml() {
+    let home = Home::new();
+    home.write("program.toml", PROGRAM);
+    script(&home.work().join("greet"), "echo \"own: $1\"");
+    fs::create_dir(home.work().join("dir")).unwrap();
+    home.write("dir/program.toml", PROGRAM);
+    script(&home.work().join("dir/greet"), "echo \"dir: $1\"");
+    symlink("dir", home.work().join("link")).unwrap();
+    let absolute = home.work().join("program.toml").display().to_string();
+    for program in [vec![], vec!["-p", "program.toml"], vec!["-p", "./program.toml"], vec!["-p", &absolute]] {
+        assert_eq!(greeted(&home, &program), "own: you\n", "{program:?}");
+    }
+    for program in ["dir/program.toml", "./dir/../dir/program.toml", "link/program.toml"] {
+        assert_eq!(greeted(&home, &["-p", program]), "dir: you\n", "{program}");
+    }
+    fs::remove_file(home.work().join("greet")).unwrap();
+    let missing = haft(&home, &["call", "program__own__greet", r#"{"name":"you"}"#]);
+    assert!(missing.code != 0 && !missing.stdout.contains("wrong"), "{}", missing.stdout);
+}
+
+/// S04: the same for MCP servers.
+#[test]
+fn s04_an_own_server_is_the_file_beside_program_toml() {
+    let home = Home::new();
+    let server = "[sandbox]\nworkspace = \".\"\n[[mcp_servers]]\nname = \"own\"\ncommand = [\"./greet\"]\n";
+    home.write("program.toml", server);
+    script(&home.work().join("greet"), ": > started");
+    for program in [vec![], vec!["-p", "program.toml"]] {
+        // It ends at once; that it is started at all is what counts.
+        haft(&home, &[&program[..], &["tools", "--refresh"]].concat());
+        assert!(fs::remove_file(home.work().join("started")).is_ok(), "{program:?}");
+    }
+}
+
+/// S04: `haft check` says which programs are not there, and where in program.toml they are named.
+#[test]
+fn s04_check_names_every_program_that_is_missing() {
+    let home = Home::new();
+    let more = r#"
+[[tools]]
+name = "other"
+description = "Other"
+command = "haft-has-no-such-program"
+
+[[tools]]
+name = "flat"
+description = "Flat"
+command = "./flat"
+
+[[tools]]
+name = "there"
+description = "There"
+command = "sh"
+"#;
+    home.write("program.toml", &format!("{PROGRAM}{more}"));
+    home.write("flat", "");
+    let answer = haft(&home, &["--json", "check"]);
+    let told: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let problems = told["problems"].as_array().unwrap();
+    let messages: Vec<_> = problems.iter().map(|problem| problem["message"].as_str().unwrap()).collect();
+    assert_eq!(
+        messages,
+        [
+            "command tool `greet` cannot run `./greet`",
+            "command tool `other` cannot run `haft-has-no-such-program`",
+            "command tool `flat` cannot run `./flat`",
+        ]
+    );
+    assert!(problems.iter().all(|problem| problem["place"].as_str().unwrap().contains("program.toml:")));
+    assert_eq!(problems[2]["hints"], json!([format!("`chmod +x {}`", home.work().join("flat").display())]));
+    assert_eq!(answer.code, 3);
+}
+
+/// S05: declared arguments are all that a call may add, unless program.toml says otherwise.
+#[test]
+fn s05_undeclared_words_are_refused() {
+    let home = Home::new();
+    home.write("program.toml", PROGRAM);
+    script(&home.work().join("greet"), "echo \"own: $*\"");
+    let call = |arguments: Value| home.call("program__own__greet", &arguments);
+    let told = call(json!({ "name": "you", "args": ["--version"] }));
+    assert!(told.code != 0 && told.stdout.is_empty(), "{}", told.stdout);
+    assert!(told.stderr.contains("unknown argument `args`"), "{}", told.stderr);
+    let told = call(json!({ "nme": "you" }));
+    assert!(told.stderr.contains("unknown argument `nme`: did you mean `name`?"), "{}", told.stderr);
+    let told = call(json!({ "name": "--version" }));
+    assert!(told.code != 0 && told.stderr.contains("would be read as an option"), "{}", told.stderr);
+    assert_eq!(call(json!({ "name": "you" })).stdout, "own: you\n");
+    home.write("program.toml", &format!("{PROGRAM}extra_args = true\n"));
+    assert_eq!(call(json!({ "name": "you", "args": ["all"] })).stdout, "own: you all\n");
+    let told = call(json!({ "name": "you", "args": ["--version"] }));
+    assert!(told.code != 0 && told.stderr.contains("would be read as an option"), "{}", told.stderr);
+}
+
+/// SB06: what belongs to haft and the keys that program.toml names are not read by a child process either.
+#[test]
+fn sb06_bash_does_not_read_what_is_protected() {
+    let home = Home::new();
+    let keys = home.work().parent().unwrap().join("keys");
+    fs::create_dir(&keys).unwrap();
+    fs::write(keys.join("openai"), "key-4711").unwrap();
+    symlink(keys.join("openai"), home.work().join("link")).unwrap();
+    let key = keys.join("openai").display().to_string();
+    home.write(
+        "program.toml",
+        &format!(
+            "[sandbox]\nworkspace = \".\"\n[provider]\nname = \"openai\"\nmodel = \"m\"\napi_key = {{ file = \"{key}\" }}\n"
+        ),
+    );
+    let bash = |command: &str| home.call("bash", &json!({ "command": command }));
+    // The first call makes the journal.
+    assert_eq!(bash("echo ran").stdout.trim_end(), "ran");
+    let journal = home.state().display().to_string();
+    assert!(fs::read_dir(home.state()).is_ok_and(|mut entries| entries.next().is_some()));
+    for command in [
+        format!("cat '{key}'"),
+        "cat link".to_owned(),
+        format!("cat '/proc/self/root{key}'"),
+        format!("cp '{key}' copy && cat copy"),
+        format!("grep -r . '{journal}' || ls '{journal}'/*"),
+    ] {
+        let told = bash(&command);
+        let all = format!("{}{}", told.stdout, told.stderr);
+        assert!(
+            !all.contains("key-4711") && !all.contains("***") && !all.contains("\"echo ran"),
+            "{command}: {all}"
+        );
+        assert!(told.code != 0 || all.contains("exit code"), "{command}: {all}");
+    }
+}

@@ -1,0 +1,110 @@
+//! C08: names and patterns that people write to choose tools. One that no tool has is said, with what was
+//! meant, wherever it is written; never taken for "none".
+
+use serde_json::json;
+
+use crate::cli::Home;
+use crate::common::hostile;
+use crate::mcp::fake;
+
+/// A program with the hostile guest, and what `text` adds.
+fn home(text: &str) -> Home {
+    let home = Home::new();
+    let component = hostile().display().to_string();
+    let plugin = format!("[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n");
+    home.write("program.toml", &format!("[sandbox]\nworkspace = \".\"\n{plugin}{text}"));
+    home
+}
+
+#[test]
+fn c08_the_agent_s_tools_are_those_there_are() {
+    for (patterns, said, hint) in [
+        ("\"reed\"", "`[agent] tools`: no tool is called `reed`", "did you mean `read`?"),
+        ("\"read\", \"guset__*\"", "no tool is called `guset__*`", "did you mean `guest__*`?"),
+        ("\"read\", \"zzzzzzzzz\"", "no tool is called `zzzzzzzzz`", "`haft tools` lists those there are"),
+    ] {
+        let home = home(&format!("[agent]\ntools = [{patterns}]\n"));
+        for arguments in [&["check"][..], &["run", "hi"]] {
+            let answer = home.haft(arguments);
+            let both = answer.stdout + &answer.stderr;
+            assert!(both.contains(said) && both.contains(hint), "{arguments:?}: {both}");
+            assert!(both.contains("program.toml:"), "the place is told: {both}");
+            assert_eq!(answer.code, 3, "{arguments:?}: {both}");
+        }
+    }
+    let home = home("[agent]\ntools = [\"read\", \"run_shell\", \"guest__e*\"]\n");
+    assert_eq!(home.haft(&["check"]).code, 0, "tools of haft's own that are not on are no slips");
+    home.write("program.toml", "[builtins]\nshell = false\n[agent]\ntools = [\"bash\"]\n");
+    for arguments in [&["check"][..], &["run", "hi"]] {
+        let answer = home.haft(arguments);
+        assert!(answer.stderr.contains("`[agent] tools` leaves no tool"), "{}", answer.stderr);
+        assert_ne!(answer.code, 0);
+    }
+}
+
+/// Every tool that comes with haft is known as such where it is off: a list may name those for here and for a
+/// target.
+#[test]
+fn c08_tools_of_haft_s_own_may_be_off() {
+    let home = Home::new();
+    let tools: Vec<serde_json::Value> =
+        serde_json::from_str(&home.haft(&["tools", "--json"]).stdout).unwrap();
+    let names: Vec<String> = tools.iter().map(|tool| tool["name"].to_string()).collect();
+    assert!(names.len() >= 7, "{names:?}");
+    let switches = ["shell", "files", "fetch", "search"].map(|key| format!("{key} = false\n")).concat();
+    let all = names.join(", ");
+    home.write("program.toml", &format!("[builtins]\n{switches}[agent]\ntools = [{all}]\n"));
+    let answer = home.haft(&["check"]);
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let off = answer.stderr.matches("haft has this tool, and it is not on here").count();
+    assert_eq!(off, names.len() - 1, "all but `time`: {}", answer.stderr);
+}
+
+#[test]
+fn c08_the_command_line_s_tools_are_those_there_are() {
+    let home = home("[agent]\ntools = [\"read\"]\n");
+    for (arguments, said) in [
+        (&["run", "--tools", "reed", "hi"][..], "`--tools`: no tool is called `reed`"),
+        (&["serve", "--tools", "guest__ecko"], "no tool is called `guest__ecko`"),
+        (&["serve", "--plugin", "guest", "--tools", "time"], "no tool is called `time`"),
+        (&["--allow", "geust:read=.", "call", "time"], "did you mean `guest`?"),
+    ] {
+        assert_eq!(home.haft(&["tools"]).code, 0, "what there is, is known");
+        let answer = home.haft(arguments);
+        assert!(answer.stderr.contains(said), "{arguments:?}: {}", answer.stderr);
+        assert_ne!(answer.code, 0, "{arguments:?}");
+    }
+}
+
+/// What a plugin of the program does not have: a misspelt `confirm` asks nobody.
+#[test]
+fn c08_a_plugin_s_patterns_are_of_its_tools() {
+    for (line, key) in [
+        ("tools = [\"ecko\"]", "tools"),
+        ("confirm = [\"ecko\"]", "confirm"),
+        ("descriptions = { ecko = \"x\" }", "descriptions"),
+    ] {
+        let home = home(&format!("{line}\n"));
+        let answer = home.haft(&["check"]);
+        assert!(answer.stderr.contains("plugin `guest` has no tool `ecko`"), "{}", answer.stderr);
+        assert!(answer.stderr.contains(&format!("`{key}` here names it")), "{}", answer.stderr);
+        assert!(answer.stderr.contains("did you mean `echo`?"), "{}", answer.stderr);
+        assert_ne!(answer.code, 0);
+    }
+}
+
+/// Tools of an MCP server that nobody has asked yet may be called anything that begins with its name.
+#[test]
+fn c08_what_is_not_known_yet_is_not_judged() {
+    let agent = "[agent]\ntools = [\"time\", \"mcp__one__ecko\"]\n";
+    let home = home(&format!("{agent}{}", fake::toml("one", &json!({}), "")));
+    let unknown = home.haft(&["check"]);
+    assert_eq!(unknown.code, 0, "{}", unknown.stderr);
+    let said =
+        "not checked: `[agent] tools`: `mcp__one__ecko` names no tool so far: it is not known which tools";
+    assert!(unknown.stderr.contains(said), "{}", unknown.stderr);
+    home.haft(&["tools", "--refresh"]);
+    let known = home.haft(&["check"]);
+    assert!(known.stderr.contains("did you mean `mcp__one__echo`?"), "{}", known.stderr);
+    assert_ne!(known.code, 0);
+}

@@ -1,0 +1,139 @@
+//! Every command line of README.md, run by a shell as it stands there; what README shows of an answer is
+//! compared with it. A line that no test runs fails here, and so does a row of a line that README has not
+//! got any more. Addresses alone are others: those of this test's own servers.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself, by a shell")]
+
+mod agents;
+mod plugins;
+mod servers;
+mod targets;
+mod using;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::cli::{Answer, Home};
+use crate::common::repository;
+
+/// Lines that need more than this binary, and which script of `.ci` runs each.
+const BY_CI: &[(&str, &str)] = &[
+    (
+        "cargo run --release -- --program program.toml.example call wordcount__count --arg path=README.md",
+        ".ci/readme 1",
+    ),
+    ("cargo test", ".ci/readme 2"),
+    ("cargo install --path host", ".ci/readme install"),
+    // In Python, with the real toolchain.
+    ("haft build", ".ci/readme plugin"),
+    ("haft call words__top-words '{\"text\": \"a rose is a rose\"}'", ".ci/readme plugin"),
+    ("haft dev", ".ci/readme plugin"),
+];
+
+/// What a line begins with that is a command's and not an answer's.
+const COMMANDS: &[&str] = &["haft", "cargo", "HAFT_TOKEN=…"];
+
+/// README.md's blocks of what is typed at a terminal, in order.
+fn blocks() -> Vec<String> {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let is_typed = |block: &&str| ["console\n", "text\n", "sh\n"].iter().any(|kind| block.starts_with(kind));
+    let fenced = readme.split("\n```").skip(1).step_by(2);
+    fenced.filter(is_typed).map(|block| block.split_once('\n').unwrap().1.to_owned()).collect()
+}
+
+/// The command of a line, without what is said of it.
+fn command(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let first = line.split(' ').next()?;
+    COMMANDS.contains(&first).then(|| line.split("  #").next().unwrap().trim_end())
+}
+
+/// What README shows below a command, to the end of its block.
+fn shown_below(wanted: &str) -> Vec<String> {
+    let blocks = blocks();
+    let block = blocks.iter().find(|block| block.lines().any(|line| command(line) == Some(wanted))).unwrap();
+    block.lines().skip_while(|line| command(line) != Some(wanted)).skip(1).map(str::to_owned).collect()
+}
+
+/// A person who follows README, with a home and a folder of their own.
+struct Reader {
+    home: Home,
+    /// First on PATH.
+    programs: PathBuf,
+    /// What stands in README, and what it is here.
+    others: Vec<(String, String)>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let home = Home::new();
+        let programs = home.work().with_file_name("programs");
+        fs::create_dir(&programs).unwrap();
+        symlink(env!("CARGO_BIN_EXE_haft"), programs.join("haft")).unwrap();
+        Self { home, programs, others: Vec::new() }
+    }
+
+    /// With a program that README takes for granted.
+    fn with(self, name: &str, text: &str) -> Self {
+        let path = self.programs.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        self
+    }
+
+    /// With something else for a part of README's lines.
+    fn where_is(mut self, there: &str, here: impl Into<String>) -> Self {
+        self.others.push((there.to_owned(), here.into()));
+        self
+    }
+
+    /// A shell in the folder to work in that is given `line`.
+    fn shell(&self, line: &str) -> Command {
+        let here = self.others.iter().fold(line.to_owned(), |line, (there, here)| line.replace(there, here));
+        let mut path = self.programs.clone().into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap());
+        let own = self.home.command(&[]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &here]).current_dir(self.home.work());
+        shell.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("PATH", path);
+        shell.env_remove("HAFT_LOG").env_remove("TMUX").env_remove("TMUX_PANE");
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
+    }
+
+    /// Runs a line that gets `input`, to its end.
+    fn types(&self, line: &str, input: &str) -> Answer {
+        let mut child = self.shell(line).spawn().unwrap();
+        // Not everybody reads what they are given.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        Answer::from(child.wait_with_output().unwrap())
+    }
+
+    /// Runs a line that has to end well.
+    fn runs(&self, line: &str) -> Answer {
+        let answer = self.types(line, "");
+        assert_eq!(answer.code, 0, "{line}\n{}{}", answer.stdout, answer.stderr);
+        answer
+    }
+}
+
+/// Each line is run, and each line that is run is one of README's.
+#[test]
+fn every_command_line_of_the_readme_is_run() {
+    let blocks = blocks();
+    let written: BTreeSet<_> = blocks.iter().flat_map(|block| block.lines()).filter_map(command).collect();
+    let own = [using::LINES, agents::LINES, targets::LINES, servers::LINES, plugins::LINES].concat();
+    let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).collect();
+    let [missing, gone] = [&written - &run, &run - &written];
+    assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\nnot in README: {gone:#?}");
+    let script = fs::read_to_string(repository().join(".ci/run")).unwrap();
+    let examples = fs::read_to_string(repository().join(".ci/examples")).unwrap();
+    for (line, runner) in BY_CI {
+        assert!([&script, &examples].iter().any(|text| text.contains(runner)), "`{line}` has no `{runner}`");
+    }
+}

@@ -1,0 +1,82 @@
+//! "One task" and sessions, with a model that does what README shows.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Reader, shown_below};
+use crate::sessions::{Model, Says};
+
+pub(super) const LINES: &[&str] = &[
+    "haft run 'Find out why the build is slow'",
+    "haft run --resume",
+    "haft run --resume last 'And now mend it'",
+    "haft run --resume 3f9ac801 'What did you find?'",
+];
+
+/// A cargo that writes what README's task reads.
+const CARGO: &str =
+    "#!/bin/sh\nmkdir -p target/cargo-timings\necho slow >target/cargo-timings/cargo-timing.html\n";
+
+/// The turns of README's task, and an answer to everything else.
+fn script(messages: &[Value]) -> Says {
+    let is_first = messages.iter().any(|message| message["content"].to_string().contains("is slow"));
+    match messages.iter().filter(|message| message["role"] == "assistant").count() {
+        0 if is_first => Says::call("bash", json!({ "command": "cargo build --timings" })),
+        1 => {
+            let file = "target/cargo-timings/cargo-timing.html";
+            Says::call("read", json!({ "file_path": file, "limit": 200 }))
+        }
+        _ => Says::text("Most of the time goes into …"),
+    }
+}
+
+fn reader(model: &Model, more: &str) -> Reader {
+    let reader = Reader::new().with("cargo", CARGO);
+    let program = format!(
+        "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n{more}\n\
+         [provider]\nname = \"openai\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n",
+        model.base_url()
+    );
+    reader.home.write("program.toml", &program);
+    reader
+}
+
+/// How long a call took is the machine's own.
+fn without_times(line: &str) -> String {
+    match line.rsplit_once(" (") {
+        Some((call, time)) if time.ends_with("s)") => format!("{call} (…)"),
+        _ => line.to_owned(),
+    }
+}
+
+#[test]
+fn a_task_shows_what_the_readme_shows() {
+    let model = Model::start(script);
+    let answer = reader(&model, "").runs(LINES[0]);
+    let said = format!("{}{}", answer.stderr, answer.stdout);
+    let own: Vec<_> = said.lines().map(without_times).collect();
+    for line in shown_below(LINES[0]) {
+        assert!(own.contains(&without_times(&line)), "`{line}` is not in\n{said}");
+    }
+    assert_eq!(answer.stdout.trim_end(), shown_below(LINES[0]).last().unwrap());
+    model.assert_content();
+}
+
+/// A task that was ended by its cap goes on, and two more tasks follow it.
+#[test]
+fn sessions_go_on_as_the_readme_says() {
+    let model = Model::start(script);
+    let reader = reader(&model, "[agent]\nmax_turns = 2");
+    let capped = reader.types(LINES[0], "");
+    assert!(capped.code != 0 && capped.stderr.contains("haft run --resume"), "{}", capped.stderr);
+    assert!(reader.runs(LINES[1]).stdout.contains("Most of the time goes into"));
+    assert!(reader.runs(LINES[2]).stdout.contains("Most of the time goes into"));
+    let listed = reader.runs("haft sessions --json").stdout;
+    let session: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let id = session["id"].as_str().unwrap().to_owned();
+    let reader = reader.where_is("3f9ac801", id);
+    assert!(reader.runs(LINES[3]).stdout.contains("Most of the time goes into"));
+    assert_eq!(fs::read_dir(reader.home.state().join("sessions")).unwrap().count(), 1);
+    model.assert_content();
+}

@@ -1,0 +1,92 @@
+//! The first screen and "Using it".
+
+use serde_json::json;
+
+use super::Reader;
+use crate::cli::Answer;
+use crate::common::repository;
+use crate::sessions::{Model, Says};
+
+pub(super) const LINES: &[&str] = &[
+    "haft -p program.toml.example call wordcount__count --arg path=/etc/passwd",
+    "haft init",
+    "haft check",
+    "haft doctor",
+    "haft tools",
+    "haft call read '{\"file_path\": \"program.toml\", \"limit\": 5}'",
+    "haft call bash --arg command='git status'",
+    "haft run --base-url http://localhost:8080/v1 --model local 'What is in this folder?'",
+    "haft chat",
+    "haft serve",
+    "haft log --failed --since 2h",
+];
+
+#[test]
+fn a_file_outside_the_grant_is_refused_with_the_line_that_would_allow_it() {
+    let reader = Reader::new();
+    // The example's tools may write below the repository, where the tests' own cache may lie.
+    let cache = tempfile::tempdir().unwrap();
+    let mut shell = reader.shell(LINES[0]);
+    let output = shell.current_dir(repository()).env("XDG_CACHE_HOME", cache.path()).output().unwrap();
+    let answer = Answer::from(output);
+    assert_eq!((answer.code, answer.stdout.as_str()), (1, ""));
+    assert!(answer.stderr.contains("hint: ") && answer.stderr.contains("read = ["), "{}", answer.stderr);
+}
+
+/// In a folder that git knows, as a reader's is.
+#[test]
+fn what_stands_under_using_it_works() {
+    let model = Model::start(|_| Says::text("A program.toml."));
+    let reader = Reader::new().where_is("http://localhost:8080/v1", model.base_url());
+    reader.runs("git init --quiet .");
+    for line in &LINES[1..] {
+        let initialize = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "raw", "version": "0" },
+        });
+        let asked = [
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize }),
+            json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+        ];
+        let [initialize, list] = asked.map(|message| message.to_string());
+        let answer = reader.types(line, &format!("{initialize}\n{list}\n"));
+        let Answer { stdout, stderr, code } = &answer;
+        let (expected, part) = match *line {
+            "haft init" => (0, "program.toml`; `haft check` checks it"),
+            "haft doctor" => (*code, "Sandbox"),
+            "haft tools" => (0, "bash"),
+            "haft chat" => (5, "needs a terminal"),
+            "haft serve" => (0, "\"name\":\"bash\""),
+            line if line.starts_with("haft call read") => (0, "[program]"),
+            line if line.starts_with("haft call bash") => (0, "No commits yet"),
+            line if line.starts_with("haft run") => (0, "A program.toml."),
+            _ => (0, ""),
+        };
+        assert_eq!(*code, expected, "{line}\n{stdout}{stderr}");
+        assert!(stdout.contains(part) || stderr.contains(part), "{line}\n{stdout}{stderr}");
+        // 6: this machine's kernel does not hold all that haft promises, and it said so.
+        assert!([0, 5, 6].contains(code), "{line}\n{stdout}{stderr}");
+    }
+    model.assert_content();
+}
+
+/// README shows what a machine says that offers everything; one with less says what it has not got.
+#[test]
+fn the_doctor_says_what_the_readme_shows() {
+    let blocks = super::blocks();
+    let block = blocks.iter().find(|block| block.starts_with("Sandbox\n")).unwrap();
+    let reader = Reader::new();
+    reader.home.write("program.toml", "[program]\nname = \"a\"\nversion = \"0.1.0\"\n");
+    let said = reader.types("haft doctor", "").stdout;
+    if !said.contains("✓ verdict       full") {
+        eprintln!("SKIPPED: this machine does not offer all layers of the sandbox, README's does\n{said}");
+        return;
+    }
+    let words = |text: &str| -> Vec<String> {
+        let kept: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        // How many attempts, how long they took and the kernel's version are the machine's own.
+        kept.replace("00", "0").replace("00", "0").split_whitespace().map(str::to_owned).collect()
+    };
+    for line in block.lines() {
+        assert!(said.lines().any(|own| words(own) == words(line)), "`{line}` is not in\n{said}");
+    }
+}

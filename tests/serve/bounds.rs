@@ -1,0 +1,178 @@
+//! Bounds of one client on standard input and output: what is not read, what is too much at once, what is no
+//! JSON, and what is asked right before hanging up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::Stage;
+use super::peer::{LONG, Peer, text};
+
+/// Bytes of the text of a call, and of its answer.
+const TEXT: usize = 64 << 10;
+
+/// Calls of a client that reads nothing: answers of more bytes than may ever wait.
+const CALLS: usize = 3000;
+
+fn opened() -> String {
+    let client = json!({"name": "raw", "version": "0"});
+    let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
+    format!("{}\n", json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": open}))
+}
+
+fn called(id: usize, tool: &str, arguments: &Value) -> String {
+    let params = json!({"name": tool, "arguments": arguments});
+    format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+}
+
+/// Waits until a count stands still for a second; the count.
+fn settled(count: &AtomicUsize) -> usize {
+    let started = Instant::now();
+    let mut last = (0, Instant::now());
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = count.load(Ordering::SeqCst);
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        if (now > 0 && last.1.elapsed() > Duration::from_secs(3)) || started.elapsed() > LONG * 4 {
+            return now;
+        }
+    }
+}
+
+/// S14: of a client that takes no answers no more is read; once it reads, everything is answered.
+#[test]
+fn s14_a_client_that_does_not_read_is_not_read_from() {
+    let stage = Stage::new("");
+    let mut child = stage.command(&["serve"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let written = Arc::new(AtomicUsize::new(0));
+    let own = written.clone();
+    let writing = std::thread::spawn(move || {
+        let arguments = json!({"text": "x".repeat(TEXT)});
+        input.write_all(opened().as_bytes()).unwrap();
+        for id in 0..CALLS {
+            input.write_all(called(id, "guest__echo", &arguments).as_bytes()).unwrap();
+            own.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let stood = settled(&written);
+    assert!(stood < CALLS * 2 / 3, "{stood} of {CALLS} calls were read");
+    let answers = BufReader::new(output).lines().map_while(Result::ok);
+    let ids: Vec<Value> = answers
+        .map(|line| serde_json::from_str::<Value>(&line).unwrap()["id"].take())
+        .filter(|id| !id.is_null())
+        .take(CALLS + 1)
+        .collect();
+    assert_eq!(ids.len(), CALLS + 1, "everything is answered in the end");
+    writing.join().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// S15: a message that would keep everybody waiting is refused by its id, before anything is made of it.
+#[test]
+fn s15_one_message_stalls_nobody() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let keys: Map<String, Value> = (0..500_000).map(|n| (format!("key{n}"), json!(n))).collect();
+    let id = peer.ask("tools/call", json!({"name": "guest__echo", "arguments": keys}));
+    let answer = peer.answer(id);
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("more than 100000 values"), "{answer}");
+    let some: Map<String, Value> = (0..20_000).map(|n| (format!("key{n}"), json!(n))).collect();
+    let other = peer.request("ping", json!({"_meta": some}));
+    assert!(other["error"]["message"].as_str().unwrap().contains("more than 10000 values"), "{other}");
+    let batch: Vec<Value> = (0..1000).map(|n| json!({"jsonrpc": "2.0", "id": n, "method": "ping"})).collect();
+    peer.send(&json!(batch));
+    let refused = peer.await_one(|message| message.get("id").is_some_and(Value::is_null));
+    assert_eq!(refused["error"]["message"], "a batch of more than 256 messages");
+    let large =
+        json!({"name": "guest__echo", "arguments": {"text": "small"}, "_meta": {"a": "x".repeat(10 << 20)}});
+    assert_eq!(text(&peer.request("tools/call", large)["result"]), "small");
+    assert_eq!(peer.hang_up().1, Some(0));
+}
+
+/// C18: what is no JSON is answered, with its id where that can be read.
+#[test]
+fn c18_what_is_no_json_is_answered() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let deep =
+        format!("{{\"id\":\"deep\",\"method\":\"ping\",\"params\":{}{}}}", "[".repeat(500), "]".repeat(500));
+    for (line, id) in [
+        (b"{\"jsonrpc\":\"2.0\",\"id\":\"lone\",\"method\":\"x\",\"a\":\"\\ud800\"}".to_vec(), json!("lone")),
+        (deep.into_bytes(), json!("deep")),
+        (b"{\"a\":1e400,\"id\":\"far\",\"method\":\"ping\"}".to_vec(), json!("far")),
+        (b"{\"id\":\"bytes\",\"a\":\"\xff\xfe\"}".to_vec(), json!("bytes")),
+        (b"{\"id\":\"cut\",\"method\":\"pi".to_vec(), json!("cut")),
+        (b"hello".to_vec(), Value::Null),
+        (b"[{\"id\":1},".to_vec(), Value::Null),
+    ] {
+        peer.write_bytes(&[line.as_slice(), b"\n"].concat());
+        let answer = peer.message(LONG).unwrap();
+        assert_eq!((&answer["error"]["code"], answer.get("id")), (&json!(-32700), Some(&id)), "{answer}");
+    }
+    assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
+}
+
+/// C06: a line that is too long is answered with its id, wherever that stands, and the next one is read.
+#[test]
+fn c06_a_line_that_is_too_long_is_answered_by_its_id() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let long = "x".repeat(17 << 20);
+    peer.write(&format!("{{\"jsonrpc\":\"2.0\",\"id\":\"first\",\"method\":\"ping\",\"a\":\"{long}\"}}\n"));
+    peer.write(&format!("{{\"a\":{{\"id\":1,\"b\":\"{long}\"}},\"method\":\"ping\",\"id\":\"last\"}}\n"));
+    for id in ["first", "last"] {
+        let answer = peer.answer(id);
+        assert_eq!(answer["error"]["message"], "a message longer than 16 MiB", "{answer}");
+    }
+    assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
+}
+
+/// C04: what was read before the end of standard input is answered, also where nothing is known yet.
+#[test]
+fn c04_what_was_asked_right_before_the_end_is_answered() {
+    let stage = Stage::new("");
+    let start = || {
+        let mut command = stage.command(&["serve"]);
+        command.env("XDG_CACHE_HOME", stage.home().join("cache"));
+        Peer::of(command)
+    };
+    let mut peer = start();
+    peer.write(&format!("{}{}\n", opened(), json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})));
+    let (took, code) = peer.hang_up();
+    let listed = peer.answer(1);
+    let names: Vec<&Value> =
+        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    // A machine that compiles for longer than a client waits gives what it has by then.
+    let is_late = took > haft::mcp::server::PATIENCE;
+    assert!(
+        names.contains(&&json!("read")) || (is_late && names.contains(&&json!("bash"))),
+        "{took:?}: {names:?}"
+    );
+    assert_eq!(code, Some(0));
+    let mut peer = start();
+    let command = json!({"command": "sleep 0.4; echo answered"});
+    peer.write(&format!("{}{}", opened(), called(2, "bash", &command)));
+    assert_eq!(peer.hang_up().1, Some(0));
+    let answer = peer.answer(2);
+    assert!(text(&answer["result"]).contains("answered"), "{answer}");
+}
+
+/// C04: a call that takes longer than that is told so, and haft ends.
+#[test]
+fn c04_what_takes_too_long_is_told_that_haft_ends() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));
+    let (took, code) = peer.hang_up();
+    assert_eq!(code, Some(0));
+    assert!(took < LONG, "{took:?}");
+    let answer = peer.answer(id);
+    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is ending"), "{answer}");
+}

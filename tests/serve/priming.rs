@@ -1,0 +1,53 @@
+//! Events without data, which begin a stream from 2025-11-25 on: clients of before take each for a broken
+//! message.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Stage;
+use super::http::Site;
+
+/// C03: for each version, what it knows. Every answer and every stream.
+#[test]
+fn c03_only_those_who_know_them_get_events_without_data() {
+    let stage = Stage::new("");
+    let site = Site::open(&stage);
+    for (version, primes) in
+        [("2024-11-05", false), ("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)]
+    {
+        let opened = site.initialize(version);
+        assert_eq!(opened.answer()["result"]["protocolVersion"], version, "{opened:?}");
+        assert_eq!(empty(&opened.body), 0, "{version}: {}", opened.body);
+        let session = opened.header("mcp-session-id").unwrap().to_owned();
+        // Versions that have the header, and one that has not.
+        let header = if version < "2025-06-18" { "" } else { version };
+        let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", header)];
+        site.post(&own, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        for params in [json!({"name": "guest__echo", "arguments": {"text": "x"}}), json!({"name": "none"})] {
+            let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+            let answer = site.post(&own, &call);
+            assert_eq!(empty(&answer.body), usize::from(primes), "{version}: {}", answer.body);
+            assert_eq!(answer.answer()["id"], 2);
+        }
+        let mut stream = site.connect();
+        let head = site.head("GET", &[&own[..], &[("content-length", "")]].concat(), 0);
+        stream.write_all(head.as_bytes()).unwrap();
+        let (mut said, mut bytes) = (String::new(), [0; 4096]);
+        while !said.contains("\r\n\r\n") || (primes && empty(&said) == 0) {
+            let read = stream.read(&mut bytes).unwrap();
+            said += &String::from_utf8_lossy(&bytes[..read]);
+        }
+        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        while let Ok(read @ 1..) = stream.read(&mut bytes) {
+            said += &String::from_utf8_lossy(&bytes[..read]);
+        }
+        assert_eq!(empty(&said), usize::from(primes), "{version}: {said}");
+    }
+}
+
+/// How many events have no data.
+fn empty(body: &str) -> usize {
+    body.lines().filter(|line| line.strip_prefix("data:").is_some_and(|data| data.trim().is_empty())).count()
+}
