@@ -39,6 +39,8 @@ pub mod call;
 
 pub mod limit;
 
+mod net;
+
 pub mod grant;
 
 pub mod event;

@@ -94,7 +94,7 @@ impl Container {
             End::Exited(status) if status.success() => {
                 Ok(finished.stdout.render(MAX_WORDS).trim().to_owned())
             }
-            End::Exited(_) => Err(one_line(&words)),
+            End::Exited(_) => Err(joined_lines(&words)),
             End::TimedOut | End::Cancelled => Err(format!("no answer within {} s", PATIENCE.as_secs())),
         })
     }
@@ -130,7 +130,7 @@ impl Carrier for Container {
     }
 
     async fn lost(&self, words: &str) -> String {
-        let words = if words.is_empty() { String::new() } else { format!(" ({})", one_line(words)) };
+        let words = if words.is_empty() { String::new() } else { format!(" ({})", joined_lines(words)) };
         match self.state().await {
             Ok(Ok(state)) if state == "true" => {
                 format!("the command was cut off in the container `{}`{words}", self.name)
@@ -159,7 +159,8 @@ fn check(name: &str) -> Result<(), BackendError> {
 /// Characters of a name; an identifier has 64.
 const MAX_NAME: usize = 128;
 
-pub(super) fn one_line(words: &str) -> String {
+/// What a program said, its lines one after the other.
+pub(super) fn joined_lines(words: &str) -> String {
     let lines: Vec<_> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     crate::report::plain(&lines.join("; "))
 }

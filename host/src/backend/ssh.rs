@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::Ground;
 use super::carrier::{Carrier, Line, Whose, messenger};
 use super::confine::Confiner;
-use super::container::one_line;
+use super::container::joined_lines;
 use super::errand::{self, Feed, Nowhere, Report};
 use super::error::BackendError;
 use super::lookup::find_on_path;
@@ -162,7 +162,7 @@ impl Ssh {
 
     fn unreachable(&self, words: &str, ending: &str) -> BackendError {
         let target = &self.target;
-        let why = if words.is_empty() { ending.to_owned() } else { one_line(words) };
+        let why = if words.is_empty() { ending.to_owned() } else { joined_lines(words) };
         let hint = hint(words, target);
         BackendError::Unreachable(format!("cannot connect to `{target}`: {why}{hint}"))
     }
@@ -222,13 +222,13 @@ impl Carrier for Ssh {
 
     async fn lost(&self, words: &str) -> String {
         let target = &self.target;
-        let words = one_line(words);
+        let words = joined_lines(words);
         // The connection ends a moment after what it carried.
         sleep(ROUND * 5).await;
         let master = self.master.lock().await;
         match master.as_ref().and_then(|life| life.ending().map(|ending| (ending, life.last_words()))) {
             Some((ending, last)) => {
-                let why = if last.is_empty() { ending.to_string() } else { one_line(&last) };
+                let why = if last.is_empty() { ending.to_string() } else { joined_lines(&last) };
                 format!("the connection to `{target}` was lost: {why}; the next call connects again")
             }
             None if words.is_empty() => format!("the command on `{target}` was cut off"),

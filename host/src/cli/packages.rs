@@ -17,8 +17,8 @@ use crate::package::disclosure::{Disclosure, Item, ItemKind, Told};
 use crate::package::oci::{Access, CredentialFiles};
 use crate::package::signature::{PublicKey, Trust};
 use crate::package::{
-    Bundle, Digest, Fetched, Fetching, Installing, Kind, Offered, OfferedPlugin, PackageSource, Pin, Project,
-    ProjectError, Request, StoreError, fetch,
+    Bundle, Digest, Fetched, Fetching, Held, Installing, Kind, Offered, OfferedPlugin, PackageSource, Pin,
+    Project, ProjectError, Request, StoreError, fetch,
 };
 use crate::plugin::{Plugin, Source};
 use crate::program::{Bench, FILE_NAME, command_spec, described};
@@ -80,6 +80,13 @@ impl Work {
         let project = Project::open(&path).map_err(told_project)?;
         let bench = Bench::new(&common.options(terminal, false)?, &project.manifest)?;
         Ok(Self { project, bench })
+    }
+
+    /// Keeps what is installed from being cleared away, and reads anew what is pinned: that cannot go any more.
+    pub(super) fn hold(&mut self) -> anyhow::Result<Option<Held>> {
+        let held = self.bench.store.hold().map_err(|error| told(None, error))?;
+        self.project = Project::open(&self.project.path).map_err(told_project)?;
+        Ok(held)
     }
 
     /// Fetches `source`, whose relative paths start from `base`, and looks at it. What is not `expected`

@@ -118,7 +118,7 @@ impl Serve {
     /// The token of program.toml's kinds of places, or one that is made up and told.
     async fn token(&self, terminal: Terminal) -> anyhow::Result<Option<Token>> {
         let Some(address) = self.http else { return Ok(None) };
-        let is_loopback = address.ip().is_loopback();
+        let is_loopback = crate::net::is_loopback_address(address.ip());
         if let Some(source) = self.source() {
             return Ok(Some(read(&source, terminal).await?));
         }

@@ -39,7 +39,8 @@ enum State {
 
 impl Verify {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = Work::open(common, terminal)?;
+        let mut work = Work::open(common, terminal)?;
+        let _held = work.hold()?;
         for name in &self.names {
             work.entry(name)?;
         }

@@ -128,6 +128,21 @@ pub struct Granted {
     pub unix_sockets: bool,
 }
 
+impl Granted {
+    /// The same with every text as `clean` leaves it.
+    pub(crate) fn cleaned(self, clean: impl Fn(String) -> String) -> Self {
+        let all = |texts: Vec<String>| texts.into_iter().map(&clean).collect();
+        Self {
+            read: all(self.read),
+            write: all(self.write),
+            workspace: self.workspace.map(&clean),
+            hosts: all(self.hosts),
+            env: all(self.env),
+            ..self
+        }
+    }
+}
+
 /// Entries of one list of a grant; more are counted. People write a handful.
 const MAX_ENTRIES: usize = 16;
 

@@ -11,9 +11,10 @@ use super::pattern::ToolPattern;
 use super::secret::{SecretSource, check_header, secret_source};
 use super::section::{Section, note_duplicates};
 use super::source::PackageSource;
-use super::values::{check_url, host_of, is_loopback};
+use super::values::{check_url, host_of};
 use crate::grant::{HostPattern, Right};
 use crate::limit::Limits;
+use crate::net::is_loopback;
 
 /// A plugin.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::values::{check_url as is_url, host_of, is_loopback};
+use super::values::{check_url as is_url, host_of};
+use crate::net::is_loopback;
 
 /// Bytes of a source; the longest URLs in use are shorter.
 const MAX_LENGTH: usize = 2048;

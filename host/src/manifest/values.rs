@@ -111,15 +111,6 @@ pub(super) fn check_url(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether `host`, as in a URL without the port, is this machine.
-pub(super) fn is_loopback(host: &str) -> bool {
-    host == "localhost"
-        || host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
-}
-
 /// The host of what follows `://`, without the port.
 pub(super) fn host_of(rest: &str) -> &str {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

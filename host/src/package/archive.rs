@@ -160,14 +160,14 @@ impl Unpacking<'_> {
             Some(path) => path,
             None => text(&entry.header().path_bytes())?,
         };
-        // `tar -C folder .` begins every path like this.
-        let path = path.strip_prefix("./").unwrap_or(&path);
-        Ok(path.strip_suffix('/').unwrap_or(path).to_owned())
+        let path = path.strip_suffix('/').unwrap_or(&path);
+        // `.` leads nowhere; `tar -C folder .` begins every path with it.
+        Ok(path.split('/').filter(|name| *name != ".").collect::<Vec<_>>().join("/"))
     }
 
     fn folder<R: Read>(&mut self, entry: &tar::Entry<'_, R>) -> Result<(), ArchiveError> {
         let path = self.next_path(entry)?;
-        if path.is_empty() || path == "." {
+        if path.is_empty() {
             return Ok(());
         }
         self.inventory.folder(&path)?;

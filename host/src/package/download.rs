@@ -15,6 +15,7 @@ use reqwest::{Client, Response, Url};
 
 use super::{MAX_SIZE, Progress, Step};
 use crate::grant::local;
+use crate::net::{chain, is_loopback, is_loopback_address};
 
 /// Places a server may send on to: what a download site, its mirrors and their storage take.
 const MAX_REDIRECTS: usize = 5;
@@ -118,7 +119,7 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| DownloadError::Unreachable {
             url: shown(&beside),
-            why: chain(&error.without_url()),
+            why: crate::report::plain(&chain(&error.without_url())),
         })? {
             text.extend_from_slice(&chunk);
             if text.len() > super::signature::MAX_BESIDE {
@@ -180,9 +181,9 @@ impl Hop {
         if is_this_machine(&self.url) {
             builder = builder.no_proxy();
         }
-        let client = builder.build().map_err(|error| failed(chain(&error)))?;
+        let client = builder.build().map_err(|error| failed(crate::report::plain(&chain(&error))))?;
         let request = client.get(self.url.clone()).header(ACCEPT_ENCODING, "identity");
-        request.send().await.map_err(|error| failed(chain(&error.without_url())))
+        request.send().await.map_err(|error| failed(crate::report::plain(&chain(&error.without_url()))))
     }
 
     /// Where the answer sends on to, if that is gone to.
@@ -244,7 +245,7 @@ impl Resolve for Names {
 impl Names {
     fn is_allowed(self, is_localhost: bool, address: IpAddr) -> bool {
         match (self.public_only, is_localhost) {
-            (_, true) => address.is_loopback() && !self.public_only,
+            (_, true) => is_loopback_address(address) && !self.public_only,
             (true, false) => local(address).is_none(),
             (false, false) => true,
         }
@@ -261,7 +262,7 @@ async fn store(mut response: Response, to: &Path, progress: &Progress) -> Result
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(to).map_err(written)?;
     let _ends = Telling::begin(progress, &url, expected);
     let mut got = 0;
-    let failed = |error: reqwest::Error| chain(&error.without_url());
+    let failed = |error: reqwest::Error| crate::report::plain(&chain(&error.without_url()));
     while let Some(chunk) = response
         .chunk()
         .await
@@ -298,8 +299,7 @@ impl Drop for Telling<'_> {
 }
 
 fn is_this_machine(url: &Url) -> bool {
-    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
-    url.host_str() == Some("localhost") || address(url).is_some_and(is_loopback)
+    url.host_str().is_some_and(is_loopback)
 }
 
 fn address(url: &Url) -> Option<IpAddr> {
@@ -317,20 +317,6 @@ fn shown(url: &Url) -> String {
 
 fn shown_text(url: &str) -> String {
     crate::report::plain(url.split(['?', '#']).next().unwrap_or_default())
-}
-
-/// An error with all its reasons, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        let reason = source.to_string();
-        if !text.contains(&reason) {
-            text = format!("{text}: {reason}");
-        }
-        next = source.source();
-    }
-    crate::report::plain(&text)
 }
 
 #[cfg(test)]

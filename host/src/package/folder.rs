@@ -92,31 +92,30 @@ fn open_followed(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Writes a new file that nobody may change: at most `most` bytes of `from`.
+/// Writes a new file that nobody may change: at most `most` bytes of `from`. It is not synced: what is refused
+/// later need not outlive a power cut, and [`sync_tree`] sees to what is kept.
 pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) -> io::Result<u64> {
     let mode = if is_executable { 0o555 } else { 0o444 };
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(to)?;
     let written = io::copy(&mut from.take(most), &mut file)?;
     file.flush()?;
     file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.sync_all()?;
     Ok(written)
 }
 
-/// The same for every folder of a tree.
+/// Sees to it that every file and folder of a tree is there after a power cut.
 pub(super) fn sync_tree(folder: &Path) -> Result<(), TreeError> {
     for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
         let entry = entry.map_err(io_error("list", folder))?;
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            sync_tree(&entry.path())?;
-        }
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) { sync_tree(&path)? } else { sync(&path)? }
     }
     sync(folder)
 }
 
-/// Sees to it that what was made in a folder is there after a power cut.
-pub(super) fn sync(folder: &Path) -> Result<(), TreeError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error("write", folder))
+/// The same of one file, or of the names in one folder.
+pub(super) fn sync(path: &Path) -> Result<(), TreeError> {
+    File::open(path).and_then(|opened| opened.sync_all()).map_err(io_error("write", path))
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ impl<'a> Git<'a> {
             End::Exited(status) if status.success() => Ok(stdout.render(MAX_OUTPUT)),
             End::Exited(_) => {
                 let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
-                Err(GitError::Failed { action, why: crate::report::plain(&super::one_line(&why)) })
+                Err(GitError::Failed { action, why: crate::report::plain(&crate::net::one_line(&why)) })
             }
             End::TimedOut => Err(GitError::TimedOut(action)),
             End::Cancelled => Err(GitError::TooLarge),

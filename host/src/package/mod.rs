@@ -34,14 +34,9 @@ pub use self::progress::{Progress, Step};
 pub use self::project::{Change, Project, ProjectError};
 pub use self::request::{Limit, Request, more};
 pub use self::skill::Skill;
-pub use self::store::{Installing, Store, StoreError, SweepError, Swept, SweptEntry};
+pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
 pub use crate::manifest::{PackageSource, SourceError};
 
 /// The largest file that is fetched, and the most that the files of one package may have together:
 /// ten times a component with a whole Python inside.
 pub const MAX_SIZE: u64 = 256 << 20;
-
-/// A text of several lines on one.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}

@@ -118,8 +118,19 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Projec
 }
 
 impl Project {
-    /// Reads both files. A program.toml that is not there says nothing, and pins nothing.
+    /// Reads both files as they belong together: not in the middle of a change by another haft. A program.toml
+    /// that is not there says nothing, and pins nothing.
     pub fn open(path: &Path) -> Result<Self, ProjectError> {
+        // Where the folder cannot be opened, opening the files in it says why.
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let _unchanged = match File::open(parent_of(&real)) {
+            Ok(folder) => Some(locked(folder, parent_of(&real), FlockOperation::NonBlockingLockShared)?),
+            Err(_) => None,
+        };
+        Self::read(path)
+    }
+
+    fn read(path: &Path) -> Result<Self, ProjectError> {
         let text = read(path)?;
         let manifest = if let Some(text) = &text {
             Manifest::parse(text, path)?
@@ -162,9 +173,10 @@ impl Project {
     ) -> Result<(), E> {
         // A link to a program.toml stays one.
         let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let project = Self::open(path)?;
-        let _alone = alone(project.folder())?;
-        let project = Self::open(path)?;
+        let folder = parent_of(path);
+        let opened = File::open(folder).map_err(failed("open", folder))?;
+        let _alone = locked(opened, folder, FlockOperation::NonBlockingLockExclusive)?;
+        let project = Self::read(path)?;
         let Change { text, lock } = change(&project)?;
         if let Err(report) = Manifest::parse(&text, path) {
             return Err(ProjectError::Wrong { path: path.clone(), report }.into());
@@ -200,12 +212,16 @@ fn read(path: &Path) -> Result<Option<String>, ProjectError> {
     }
 }
 
-/// The right to change the programs of a folder, until it is dropped.
-fn alone(folder: &Path) -> Result<File, ProjectError> {
-    let file = File::open(folder).map_err(failed("open", folder))?;
+/// The folder of a file.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The right to read the programs of a folder, or alone to change them, until it is dropped.
+fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, ProjectError> {
     let begun = Instant::now();
     loop {
-        match rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(file.as_fd(), how) {
             Ok(()) => return Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(ProjectError::Busy(folder.to_owned())),
@@ -216,7 +232,7 @@ fn alone(folder: &Path) -> Result<File, ProjectError> {
 
 /// Writes a file beside its place and puts it there: whoever reads it sees the old one or the new one.
 fn replace(path: &Path, text: &str) -> Result<(), ProjectError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = parent_of(path);
     let write = || -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(".haft-").tempfile_in(folder)?;
         file.write_all(text.as_bytes())?;

@@ -4,6 +4,7 @@
 mod sweep;
 
 use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ const COMPONENT: &str = "component.wasm";
 const TREE: &str = "tree";
 /// The list of its files.
 const FILES: &str = "files";
-/// What is being installed.
+/// What the directories of installs under way begin with. Each stands in the store by itself: a directory
+/// around them all would be removed by one install while another makes its own in it.
 const INCOMING: &str = ".incoming";
 /// Whose lock files refer to content.
 const PROGRAMS: &str = ".programs";
@@ -63,6 +65,12 @@ pub enum StoreError {
 pub struct Installing {
     store: Store,
     directory: tempfile::TempDir,
+    _lock: File,
+}
+
+/// While it lives, nothing is cleared away.
+#[derive(Debug)]
+pub struct Held {
     _lock: File,
 }
 
@@ -118,11 +126,23 @@ impl Store {
     pub fn install(&self) -> Result<Installing, StoreError> {
         self.create(&self.root)?;
         let lock = self.lock(FlockOperation::NonBlockingLockShared, PATIENCE)?;
-        let incoming = self.root.join(INCOMING);
-        self.create(&incoming)?;
-        let directory = tempfile::Builder::new().prefix("").tempdir_in(&incoming);
-        let directory = directory.map_err(io_error("make a directory in", &incoming))?;
+        let directory = tempfile::Builder::new().prefix(INCOMING).tempdir_in(&self.root);
+        let directory = directory.map_err(io_error("make a directory in", &self.root))?;
         Ok(Installing { store: self.clone(), directory, _lock: lock })
+    }
+
+    /// Sees to it that nothing is cleared away while the answer lives; waits for whoever clears away just now.
+    /// `None` where nothing was ever installed, and so nothing can go.
+    pub fn hold(&self) -> Result<Option<Held>, StoreError> {
+        let path = self.root.join(LOCK);
+        // Whoever only looks may do so in a store that cannot be written.
+        match File::open(&path) {
+            Ok(file) => Ok(Some(Held {
+                _lock: locked(file, &path, FlockOperation::NonBlockingLockShared, PATIENCE)?,
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("open", &path)(error).into()),
+        }
     }
 
     /// Notes that the lock file at `lock` refers to content.
@@ -132,10 +152,19 @@ impl Store {
         self.create(&folder)?;
         let bytes = lock.as_os_str().as_encoded_bytes();
         let file = folder.join(Digest::of(bytes).hex());
-        if !file.exists() {
-            fs::write(&file, bytes).map_err(io_error("write", &file))?;
+        if file.exists() {
+            return Ok(());
         }
-        Ok(())
+        // Whole or not at all: half a path is a program that is gone, whose content nobody would keep.
+        let _kept = self.lock(FlockOperation::NonBlockingLockShared, PATIENCE)?;
+        let write = || -> io::Result<()> {
+            let mut new = tempfile::Builder::new().prefix(INCOMING).tempfile_in(&self.root)?;
+            new.write_all(bytes)?;
+            new.as_file().sync_all()?;
+            new.persist(&file)?;
+            File::open(&folder)?.sync_all()
+        };
+        Ok(write().map_err(io_error("write", &file))?)
     }
 
     fn create(&self, directory: &Path) -> Result<(), TreeError> {
@@ -146,14 +175,21 @@ impl Store {
     fn lock(&self, how: FlockOperation, patience: Duration) -> Result<File, StoreError> {
         let path = self.root.join(LOCK);
         let file = File::options().create(true).append(true).open(&path).map_err(io_error("open", &path))?;
-        let begun = Instant::now();
-        loop {
-            match rustix::fs::flock(file.as_fd(), how) {
-                Ok(()) => return Ok(file),
-                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => std::thread::sleep(LOOK),
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::Busy(self.root.clone())),
-                Err(error) => return Err(io_error("lock", &path)(error.into()).into()),
+        locked(file, &path, how, patience)
+    }
+}
+
+/// The lock on the open `file` at `path`, which goes with the answer and with the process.
+fn locked(file: File, path: &Path, how: FlockOperation, patience: Duration) -> Result<File, StoreError> {
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(file.as_fd(), how) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => std::thread::sleep(LOOK),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(StoreError::Busy(path.parent().unwrap_or(path).to_owned()));
             }
+            Err(error) => return Err(io_error("lock", path)(error.into()).into()),
         }
     }
 }
@@ -169,6 +205,14 @@ impl Installing {
     pub fn keep(&self, content: &Content, kept: &Digest) -> Result<(), StoreError> {
         let place = self.store.root.join(kept.hex());
         let is_component = matches!(content, Content::Component(_));
+        match content {
+            Content::Component(file) => sync(file)?,
+            Content::Tree(folder, _) => sync_tree(folder)?,
+        }
+        // One at a time, or one would move away as damaged what another has just mended.
+        let root = &self.store.root;
+        let alone = File::open(root).map_err(io_error("open", root))?;
+        let _alone = locked(alone, &root.join(LOCK), FlockOperation::NonBlockingLockExclusive, PATIENCE)?;
         if self.store.has(kept) {
             if self.store.check(kept, is_component).is_ok() {
                 return Ok(touch(&place)?);
@@ -182,30 +226,17 @@ impl Installing {
         match content {
             Content::Component(file) => put(file, COMPONENT)?,
             Content::Tree(folder, listing) => {
-                sync_tree(folder)?;
                 put(folder, TREE)?;
                 let text = listing.text();
                 let file = entry.join(FILES);
                 let written = super::folder::write(text.as_bytes(), &file, text.len() as u64, false);
                 written.map_err(io_error("write", &file))?;
+                sync(&file)?;
             }
         }
         sync(&entry)?;
-        match fs::rename(&entry, &place) {
-            Ok(()) => Ok(sync(&self.store.root)?),
-            // Somebody else was quicker, with the same content.
-            Err(_) if self.store.check(kept, is_component).is_ok() => Ok(()),
-            Err(error) => Err(io_error("move into place", &place)(error).into()),
-        }
-    }
-}
-
-impl Drop for Installing {
-    /// Nothing of it stays, not even the directory for all of them if this was the last.
-    fn drop(&mut self) {
-        let directory = self.directory.path().to_owned();
-        let _ = fs::remove_dir_all(&directory);
-        let _ = fs::remove_dir(self.store.root.join(INCOMING));
+        fs::rename(&entry, &place).map_err(io_error("move into place", &place))?;
+        Ok(sync(root)?)
     }
 }
 

@@ -11,6 +11,7 @@ use wasmtime_wasi::I32Exit;
 use super::pool::GUEST_STACK;
 use super::state::{MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
 use crate::limit::Limits;
+use crate::net::one_line;
 
 /// Why a component cannot be used as a plugin.
 #[derive(Debug, thiserror::Error)]
@@ -255,11 +256,6 @@ fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> En
 /// A limit that was met, with its name and value.
 fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
-}
-
-/// A text without line breaks.
-pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The most telling of what a guest wrote before it died: a panic's place and message, else the

@@ -215,17 +215,9 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A foreign text as a message may show it: one line, no control characters, bounded.
+/// A foreign text as a message may show it.
 pub(super) fn excerpt(text: &str) -> String {
-    let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    // No more of it is looked at than could be needed, however much there is.
-    let start: String = printable.take(EXCERPT_CHARS * 4).collect();
-    let line = start.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut shown: String = line.chars().take(EXCERPT_CHARS).collect();
-    if shown.len() < line.len() || text.chars().nth(EXCERPT_CHARS * 4).is_some() {
-        shown.push('…');
-    }
-    shown
+    crate::net::excerpt(text, EXCERPT_CHARS)
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(super) fn of(secret: &str) -> BTreeSet<String> {
     forms.insert(percent_encoded(secret, "0123456789ABCDEF"));
     forms.insert(percent_encoded(secret, "0123456789abcdef"));
     forms.extend((0..3).flat_map(|offset| in_base64(secret.as_bytes(), offset)));
+    forms.insert(in_hex(secret, "0123456789ABCDEF"));
+    forms.insert(in_hex(secret, "0123456789abcdef"));
     forms.extend(lines(secret).map(str::to_owned));
     forms.insert(secret.to_owned());
     forms
@@ -48,6 +50,12 @@ fn percent_encoded(secret: &str, digits: &str) -> String {
         }
     }
     encoded
+}
+
+/// As `xxd -p` has it, with these digits.
+fn in_hex(secret: &str, digits: &str) -> String {
+    let digit = |nibble: u8| digits.chars().nth(nibble.into()).unwrap_or_default();
+    secret.bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// As base64 has it where `offset` bytes stand before it, as in `user:password`: the characters
@@ -80,6 +88,15 @@ mod tests {
             assert!(forms.contains(form), "{form}: {forms:?}");
         }
         assert!(of("seven77").is_empty());
+    }
+
+    /// S18: in both cases, whatever stands around it.
+    #[test]
+    fn s18_hex_is_recognised_in_both_cases() {
+        let secret = "sk-4711/ÿ";
+        for hex in ["736b2d343731312fc3bf", "736B2D343731312FC3BF"] {
+            assert!(of(secret).contains(hex), "{hex}");
+        }
     }
 
     /// Wherever it begins in what is encoded, one of the forms is in the encoding.

@@ -118,7 +118,7 @@ fn record(call: &ToolCall, entry: Option<&Entry>, journal: &Journal, redactor: &
     Record {
         // The tool that was meant, however it was written.
         tool: entry.def().name.clone(),
-        grant: Some(Granted::from(entry.grant())),
+        grant: Some(Granted::from(entry.grant()).cleaned(|text| redactor.redact_owned(text))),
         origin: Some(redactor.redact(entry.origin()).into_owned()),
         digest: entry.digest().map(str::to_owned),
         ..record

@@ -118,7 +118,7 @@ impl Paned {
         let said = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
         let said = String::from_utf8_lossy(&said.stderr).into_owned();
         let last = said.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
-        self.made(&last.ok_or_else(|| self.failed(&super::container::one_line(&said)))?)
+        self.made(&last.ok_or_else(|| self.failed(&super::container::joined_lines(&said)))?)
     }
 
     /// Takes down what was found or made.

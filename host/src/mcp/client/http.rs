@@ -2,7 +2,6 @@
 //! and to follow a redirect: the headers, which say who asks, would go wherever it leads.
 
 use std::error::Error;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::ServerError;
 use super::calls::shortened;
+use crate::net::chain;
 
 /// How long it may take to reach a server.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -43,9 +43,7 @@ pub(super) fn checked(url: &str) -> Result<Url, ServerError> {
 }
 
 fn is_this_machine(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    url.host_str().is_some_and(crate::net::is_loopback)
 }
 
 /// A transport to `url` that sends `headers` with everything. Sends nothing yet. Must be made inside
@@ -129,14 +127,6 @@ fn of_http(error: &StreamableHttpError<reqwest::Error>) -> ServerError {
         }
         error => ServerError::Protocol(shortened(error.to_string())),
     }
-}
-
-/// The causes of an error. The client's own words say only that there was one, and carry the URL.
-fn chain(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(Error::source(error), |cause| Error::source(*cause));
-    let texts: Vec<_> =
-        causes.map(ToString::to_string).filter(|text| !text.starts_with("client error")).collect();
-    if texts.is_empty() { "no answer".into() } else { texts.join(": ") }
 }
 
 #[cfg(test)]

@@ -77,6 +77,13 @@ fn pr07_both_layouts_are_unpacked() {
         .file("./bin/run", b"y")
         .file("./program.toml", b"x");
     assert_eq!(unpacked(&dotted.end()).unwrap(), ["bin/run", "program.toml"]);
+    // C19: `.` leads nowhere, however often.
+    let dots = Made::default()
+        .kind("./././", EntryType::Directory)
+        .kind("././bin/./", EntryType::Directory)
+        .file("./././bin/./run", b"y")
+        .file("././program.toml", b"x");
+    assert_eq!(unpacked(&dots.end()).unwrap(), ["bin/run", "program.toml"]);
     let nested = Made::default().file("words-1.0/program.toml", b"x").file("words-1.0/a", b"y").end();
     assert_eq!(unpacked(&nested).unwrap(), ["a", "program.toml"]);
     let two = Made::default().file("a/program.toml", b"x").file("b/program.toml", b"x").end();
@@ -110,6 +117,9 @@ fn pr08_hostile_entries_are_refused() {
     for (reason, made) in [
         ("`/etc/x` is an absolute path", program().file("/etc/x", b"")),
         ("`../x` leads out", program().file("../x", b"")),
+        ("`../x` leads out", program().file("./././../x", b"")),
+        ("`/x` is an absolute path", program().file(".//x", b"")),
+        ("`a//x` leads out", program().file("./a//x", b"")),
         ("`a/../../x` leads out", program().file("a/../../x", b"")),
         ("`..` leads out", program().kind("../", EntryType::Directory)),
         ("`l` is a symbolic link", program().kind("l", EntryType::Symlink)),

@@ -222,12 +222,7 @@ impl From<OciError> for Problem {
     }
 }
 
-/// A foreign text on one line, bounded.
+/// A foreign text as a message may show it.
 pub(super) fn excerpt(text: &str) -> String {
-    let printable = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    let line = printable.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(EXCERPT_CHARS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
+    crate::net::excerpt(text, EXCERPT_CHARS)
 }

@@ -9,8 +9,8 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, Heade
 use reqwest::{Body, Client, Method, Request, Response, Url};
 
 use super::error::{Failure, excerpt};
-use super::reference::is_loopback;
 use crate::grant::local;
+use crate::net::{chain, is_loopback};
 use crate::package::download::Names;
 use crate::provider::tls;
 
@@ -267,12 +267,4 @@ fn unanswered(error: &reqwest::Error) -> Failure {
 /// The answer broke off.
 pub(super) fn broken(error: &reqwest::Error) -> Failure {
     if error.is_timeout() { Failure::TimedOut(SILENCE) } else { Failure::Interrupted(excerpt(&chain(error))) }
-}
-
-/// The causes of an error. The client's own words say only that there was one, and carry the URL.
-fn chain(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    let texts: Vec<_> =
-        causes.map(ToString::to_string).filter(|text| !text.starts_with("client error")).collect();
-    if texts.is_empty() { "nothing came".into() } else { texts.join(": ") }
 }

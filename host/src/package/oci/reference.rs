@@ -2,9 +2,10 @@
 //! guess a registry: the host is always written.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
+use crate::net::is_loopback;
 use crate::package::Digest;
 
 /// How a reference begins.
@@ -157,12 +158,6 @@ pub(super) fn host_of(registry: &str) -> &str {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => registry.split(':').next().unwrap_or_default(),
     }
-}
-
-/// Whether a host is this machine.
-pub(super) fn is_loopback(host: &str) -> bool {
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 fn check_registry(registry: &str) -> Result<(), String> {

@@ -14,7 +14,7 @@ use super::challenge::Challenge;
 use super::credentials::{Credential, Secret};
 use super::error::{Failure, excerpt};
 use super::exchange::{Ask, Asking, Payload, exchange, explained, is_private_ground, read, without_query};
-use super::reference::is_loopback;
+use crate::net::is_loopback;
 
 /// How long handing out a token may take.
 const WITHIN: Duration = Duration::from_secs(30);

@@ -75,6 +75,8 @@ impl Store {
         }
         let _alone = self.lock(FlockOperation::NonBlockingLockExclusive, PATIENCE)?;
         let used = self.used(dry_run)?;
+        // Nobody installs: whatever is here was left behind, and its names are needed for what goes now.
+        swept.remains = self.clear_remains(dry_run)?;
         for (place, digest) in self.entries()? {
             if used.contains(&digest) {
                 swept.used += 1;
@@ -85,13 +87,27 @@ impl Store {
                 self.remove(&place, dry_run)?;
             }
         }
-        // Nobody installs: whatever is here was left behind.
-        let incoming = self.root.join(INCOMING);
-        swept.remains = size(&incoming);
-        if !dry_run && incoming.exists() {
-            fs::remove_dir_all(&incoming).map_err(io_error("remove", &incoming))?;
-        }
         Ok(swept)
+    }
+
+    /// Removes what installs left behind that did not come to their end; its bytes.
+    fn clear_remains(&self, dry_run: bool) -> Result<u64, TreeError> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.root).map_err(io_error("list", &self.root))? {
+            let entry = entry.map_err(io_error("list", &self.root))?;
+            if !entry.file_name().as_bytes().starts_with(INCOMING.as_bytes()) {
+                continue;
+            }
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            bytes +=
+                if is_folder { size(&path) } else { entry.metadata().map_or(0, |metadata| metadata.len()) };
+            if !dry_run {
+                let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.map_err(io_error("remove", &path))?;
+            }
+        }
+        Ok(bytes)
     }
 
     /// Everything that known programs refer to. Programs that are gone are forgotten.
@@ -130,9 +146,9 @@ impl Store {
         if dry_run {
             return Ok(());
         }
-        let incoming = self.root.join(INCOMING);
-        self.create(&incoming)?;
-        let away = incoming.join(place.file_name().unwrap_or_default());
+        let mut name = std::ffi::OsString::from(INCOMING);
+        name.push(place.file_name().unwrap_or_default());
+        let away = self.root.join(name);
         fs::rename(place, &away).map_err(io_error("move away", place))?;
         fs::remove_dir_all(&away).map_err(io_error("remove", &away))
     }

@@ -144,9 +144,65 @@ fn keeping_again_keeps_from_being_swept() {
 fn remains_of_a_killed_install_are_swept() {
     let (_directory, store) = store();
     keep(&store, b"one");
-    fs::create_dir_all(store.root().join(INCOMING).join("abc/tree")).unwrap();
-    fs::write(store.root().join(INCOMING).join("abc/tree/file"), "12345").unwrap();
-    assert_eq!(store.sweep(true).unwrap().remains, 5);
-    assert_eq!(store.sweep(false).unwrap().remains, 5);
-    assert!(!store.root().join(INCOMING).exists());
+    // C19: as an install leaves it, as a sweep and a registration do, and as an earlier haft did.
+    for name in ["AbC123/tree", "-abc/tree", "/abc/tree"] {
+        let folder = store.root().join(format!("{INCOMING}{name}"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("file"), "12345").unwrap();
+    }
+    fs::write(store.root().join(format!("{INCOMING}x")), "12345").unwrap();
+    assert_eq!(store.sweep(true).unwrap().remains, 20);
+    assert_eq!(store.sweep(false).unwrap().remains, 20);
+    assert!(names(&store).iter().all(|name| !name.starts_with(INCOMING)), "{:?}", names(&store));
+}
+
+/// C19: installs that begin and end at once do not take each other's directories away.
+#[test]
+fn c19_installs_at_once_do_not_disturb_each_other() {
+    let (_directory, store) = store();
+    let failed: Vec<String> = std::thread::scope(|scope| {
+        let installs = |thread: usize| {
+            let store = &store;
+            scope.spawn(move || {
+                (0..200).filter_map(|_| store.install().err().map(|e| format!("{thread}: {e}"))).collect()
+            })
+        };
+        let threads: Vec<std::thread::ScopedJoinHandle<'_, Vec<String>>> = (0..8).map(installs).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(failed, Vec::<String>::new());
+    assert_eq!(names(&store), [LOCK]);
+}
+
+/// C19: damaged content that several replace at once is whole afterwards, for each of them.
+#[test]
+fn c19_damaged_content_is_mended_by_one_at_a_time() {
+    let (_directory, store) = store();
+    let digest = keep(&store, b"one");
+    for _ in 0..20 {
+        let file = store.component(&digest);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&file, "two").unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    keep(&store, b"one");
+                    store.check(&digest, true).unwrap();
+                });
+            }
+        });
+    }
+}
+
+/// C19: what somebody reads is not cleared away meanwhile; where nothing was installed there is nothing to hold.
+#[test]
+fn c19_what_is_held_is_not_swept() {
+    let (_directory, store) = store();
+    assert!(store.hold().unwrap().is_none());
+    keep(&store, b"one");
+    let held = store.hold().unwrap();
+    assert!(held.is_some());
+    assert!(matches!(store.sweep(false), Err(SweepError::Store(StoreError::Busy(_)))));
+    drop(held);
+    store.sweep(false).unwrap();
 }

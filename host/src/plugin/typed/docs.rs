@@ -12,7 +12,7 @@ use wit_parser::{
 
 use super::nesting::is_too_deep;
 use super::paragraphs::Paragraphs;
-use crate::plugin::failure::one_line;
+use crate::net::one_line;
 
 /// Names that stand for another type, one after the other, before its words are given up.
 const MAX_ALIASES: usize = 8;

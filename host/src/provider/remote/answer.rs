@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::super::error::Failure;
 use super::super::retry::retry_after;
 use super::Timeouts;
-use super::client::chain;
+use crate::net::chain;
 
 /// 16 MiB: a turn of the longest output that any model has is a tenth of that.
 const MAX_BODY: usize = 16 << 20;

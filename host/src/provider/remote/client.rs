@@ -1,6 +1,5 @@
 //! Prepares what requests are sent with: the client, its TLS, the headers, the base URL. Sends nothing.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use secrecy::ExposeSecret;
 use super::super::dialect::Dialect;
 use super::super::error::SettingsError;
 use super::super::{ProviderSettings, Timeouts};
+use crate::net::{chain, is_loopback};
 
 /// Without a sign of life for a minute a router forgets a connection on which a slow model thinks.
 const KEEPALIVE: Duration = Duration::from_mins(1);
@@ -20,18 +20,6 @@ const KEEPALIVE: Duration = Duration::from_mins(1);
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 /// Whole answers, and those that come in pieces in either way.
 const ACCEPTED: &str = "application/json, text/event-stream, application/x-ndjson";
-
-/// What says only that there was an error, of the client's words for one.
-const WORDLESS: &[&str] =
-    &["client error", "request or response body error", "error reading a body from connection"];
-
-/// The causes of an error. The client's own words say only that there was one, and carry the URL.
-pub(super) fn chain(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    let says = |text: &String| !WORDLESS.iter().any(|wordless| text.starts_with(wordless));
-    let texts: Vec<_> = causes.map(ToString::to_string).filter(says).collect();
-    if texts.is_empty() { "no answer".into() } else { texts.join(": ") }
-}
 
 pub(super) fn parse_base(text: &str) -> Result<Url, SettingsError> {
     let wrong = |reason: &str| SettingsError::BaseUrl(reason.to_owned());
@@ -96,16 +84,10 @@ pub(super) fn client(base: &Url, timeouts: Timeouts) -> Result<Client, SettingsE
         .timeout(timeouts.total)
         .tcp_keepalive(KEEPALIVE);
     // Proxies of the environment serve for the world outside; this machine is not there.
-    if is_loopback(base) {
+    if base.host_str().is_some_and(is_loopback) {
         builder = builder.no_proxy();
     }
     builder.build().map_err(|error| SettingsError::Tls(chain(&error)))
-}
-
-pub(super) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// TLS with the system's certificates, or, where only plain HTTP is spoken, with none: a local

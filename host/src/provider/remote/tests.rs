@@ -1,6 +1,5 @@
 use super::super::build;
 use super::answer::explain;
-use super::client::is_loopback;
 use super::*;
 
 fn settings(base_url: &str) -> ProviderSettings {
@@ -56,19 +55,6 @@ fn secrets_are_not_shown() {
     assert!(!format!("{:?}", remote.headers).contains("sk-secret"));
     let failure = remote.cleaned(Failure::Status { status: 401, body: "bad key sk-secret".into() });
     assert_eq!(failure, Failure::Status { status: 401, body: "bad key ***".into() });
-}
-
-#[test]
-fn loopback_is_recognised() {
-    for (url, expected) in [
-        ("http://localhost:1/v1", true),
-        ("http://127.9.9.9/v1", true),
-        ("http://[::1]:8080/v1", true),
-        ("http://10.0.0.1/v1", false),
-        ("https://localhost.example.com", false),
-    ] {
-        assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
-    }
 }
 
 #[test]

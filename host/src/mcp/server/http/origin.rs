@@ -8,8 +8,7 @@ use hyper::header::{HOST, ORIGIN};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, StatusCode, Uri};
 
-/// Names of the loopback interface.
-const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "[::1]"];
+use crate::net::is_loopback;
 
 /// How and why a request is turned away, if it is. `local` is where it arrived, `hosts` what else this
 /// machine is called.
@@ -53,10 +52,6 @@ fn is_own_origin(headers: &HeaderMap) -> bool {
     let origin = only.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
     more.is_none()
         && origin.is_some_and(|origin| origin.scheme().is_some() && origin.host().is_some_and(is_loopback))
-}
-
-fn is_loopback(host: &str) -> bool {
-    LOOPBACK.iter().any(|own| own.eq_ignore_ascii_case(host))
 }
 
 fn address(host: &str) -> Option<IpAddr> {
