@@ -348,6 +348,19 @@ fn pr06_check_names_what_is_missing() {
     }
 }
 
+/// C13: a granted folder may be made later; that it is not there yet is said, and fails nothing. One that is no
+/// folder does.
+#[test]
+fn c13_a_granted_folder_that_is_not_there_yet_is_a_warning() {
+    let home = Home::new();
+    home.write("program.toml", &program("[plugins.grant]\nread = [\"later\"]\n"));
+    let check = home.haft(&["check"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    assert!(check.stderr.contains("warning: granted directory") && check.stderr.contains("mkdir -p"));
+    home.write("later", "");
+    assert_eq!(home.haft(&["check"]).code, 3);
+}
+
 #[test]
 fn init_writes_a_program_that_checks_and_never_overwrites_one() {
     let home = Home::new();

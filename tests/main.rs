@@ -56,6 +56,7 @@ mod secrets;
 mod serve;
 mod sessions;
 mod shares;
+mod terminal;
 mod tidy;
 mod time;
 mod tiny;

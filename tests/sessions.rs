@@ -7,6 +7,7 @@ mod chat;
 mod kept;
 mod kill;
 mod model;
+mod shown;
 mod terminal;
 
 use std::fs;

@@ -99,6 +99,7 @@ pub struct Problem {
     place: Option<Mark>,
     related: Vec<Mark>,
     hints: Vec<String>,
+    is_warning: bool,
 }
 
 /// A place and what is to be said about it.
@@ -111,7 +112,13 @@ struct Mark {
 impl Problem {
     /// A problem without a place. `message` is lower case, without a final period.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), place: None, related: Vec::new(), hints: Vec::new() }
+        Self {
+            message: message.into(),
+            place: None,
+            related: Vec::new(),
+            hints: Vec::new(),
+            is_warning: false,
+        }
     }
 
     /// Says where, and in `label` what is wrong there.
@@ -133,6 +140,18 @@ impl Problem {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    /// Says that it may be as it should be.
+    #[must_use]
+    pub fn warning(mut self) -> Self {
+        self.is_warning = true;
+        self
+    }
+
+    /// Whether it may be as it should be.
+    pub fn is_warning(&self) -> bool {
+        self.is_warning
     }
 
     /// What is wrong, without the place.
@@ -221,9 +240,11 @@ impl Report {
         Some(self.source.as_ref()?.place(problem.span()?))
     }
 
-    /// Rendered with ANSI colours; `anstream` removes them where they are not wanted.
-    pub fn styled(&self) -> String {
-        self.render(&Renderer::styled(), AnsiColor::BrightCyan.on_default().bold())
+    /// Rendered with ANSI colours, which are the only escape sequences in it. Lines of the source are cut to
+    /// `width` columns, if there is one.
+    pub fn styled(&self, width: Option<usize>) -> String {
+        let renderer = width.map_or_else(Renderer::styled, |width| Renderer::styled().term_width(width));
+        self.render(&renderer, AnsiColor::BrightCyan.on_default().bold())
     }
 
     fn render(&self, renderer: &Renderer, hint_style: Style) -> String {
@@ -270,22 +291,33 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
 /// make it look like another text: control characters, and those that turn the direction of writing or
 /// are not to be seen.
 pub fn plain(text: &str) -> String {
-    let is_odd = |c: char| {
-        c.is_control()
-            || matches!(
-                c,
-                '\u{ad}'
-                    | '\u{61c}'
-                    | '\u{180e}'
-                    | '\u{200b}'..='\u{200f}'
-                    | '\u{2028}'..='\u{202e}'
-                    | '\u{2060}'..='\u{206f}'
-                    | '\u{feff}'
-                    | '\u{fff9}'..='\u{fffb}'
-                    | '\u{e0000}'..='\u{e007f}'
-            )
-    };
-    text.chars().map(|c| if is_odd(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Whether a terminal would obey a character, or a person would not see it: control characters, those that
+/// turn the direction of writing, those that take no room, and variations and tags that spell hidden text.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{fdd0}'..='\u{fdef}'
+                | '\u{fe00}'..='\u{fe0d}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
 }
 
 #[cfg(test)]
@@ -362,7 +394,7 @@ hint: write `2`";
     #[test]
     fn colours_are_only_in_the_styled_form() {
         let report = Report::from(Problem::new("bad").hint("good"));
-        assert!(report.styled().contains('\x1b'));
+        assert!(report.styled(None).contains('\x1b'));
         assert!(!report.to_string().contains('\x1b'));
     }
 

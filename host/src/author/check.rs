@@ -154,7 +154,7 @@ impl Findings {
             self.warn(message, &["names have at most 64 letters, digits, `_` and `-`".to_owned()]);
         }
         if tool.description.trim().is_empty() {
-            let hint = format!("write a comment above `{name}`, then `haft build`");
+            let hint = "write a comment above the function, then `haft build`".to_owned();
             self.warn(format!("`{name}` has no description: no model will know when to call it"), &[hint]);
         }
         let bare = undescribed(&tool.parameters);

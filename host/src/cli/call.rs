@@ -58,7 +58,7 @@ impl Call {
         match (terminal.json, result.is_error) {
             (true, _) => terminal.json(&result)?,
             (false, true) => terminal.tool_error(&result.content),
-            (false, false) => terminal.data(&result.content)?,
+            (false, false) => terminal.answer(&result.content)?,
         }
         Ok(match (interrupted, result.is_error) {
             (true, _) => Exit::Interrupted,

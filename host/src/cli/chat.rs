@@ -99,7 +99,7 @@ async fn answer(
         Ok(None) => return Ok(true),
         Ok(Some(outcome)) => {
             if !screen.has_shown() {
-                terminal.data(&outcome.text)?;
+                terminal.answer(&outcome.text)?;
             }
             sum_up(&outcome, terminal);
         }

@@ -51,7 +51,9 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         None => Vec::new(),
     };
     program.close().await;
-    let report = program.report();
+    let (warnings, errors): (Vec<_>, Vec<_>) =
+        program.problems.iter().cloned().partition(Problem::is_warning);
+    let report = (!errors.is_empty()).then(|| program.manifest.report(errors));
     let is_good = report.is_none() && components.iter().all(|one| one.findings.errors.is_empty());
     if terminal.json {
         let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
@@ -68,9 +70,10 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         return Ok(if is_good { Exit::Success } else { Exit::Program });
     }
     match &report {
-        Some(report) => terminal.say(report.styled()),
-        None => terminal.data(&summary(&program, components.is_empty()))?,
+        Some(report) => terminal.report(report),
+        None => terminal.data(&summary(&program, components.is_empty() && warnings.is_empty()))?,
     }
+    terminal.warn(&program.manifest.report(warnings));
     for line in &program.uncallable {
         terminal.say(format!("not callable: {line}"));
     }
@@ -151,7 +154,8 @@ fn crowded(program: &Program) -> Option<Problem> {
 
 fn described(program: &Program, problem: &Problem) -> serde_json::Value {
     let place = problem.span().map(|span| program.manifest.source.place(span));
-    json!({ "message": problem.message(), "place": place, "hints": problem.hints() })
+    let is_warning = problem.is_warning();
+    json!({ "message": problem.message(), "place": place, "hints": problem.hints(), "warning": is_warning })
 }
 
 /// `is_all`: whether nothing else is told, which could be a problem.

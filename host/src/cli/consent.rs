@@ -5,11 +5,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use anstyle::Style;
-
 use super::packages::Arrival;
 use super::shown::{Sheet, clean};
-use super::terminal::{DIM, ERROR, GOOD, HEAD, WARNING, rounded};
+use super::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use crate::grant::{Grant, Reach, Right, Root, normalise};
 use crate::limit::Limits;
 use crate::manifest::units::{format_duration, format_size};

@@ -188,7 +188,7 @@ impl Session<'_> {
                 match (self.terminal.json, result.is_error) {
                     (true, _) => self.terminal.json(&result)?,
                     (false, true) => self.terminal.tool_error(&result.content),
-                    (false, false) => self.terminal.data(&result.content)?,
+                    (false, false) => self.terminal.answer(&result.content)?,
                 }
             }
             Err(error) => self.terminal.fail(&error),

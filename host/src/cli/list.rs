@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::packages::Work;
-use super::terminal::{DIM, HEAD, Terminal, WARNING};
+use super::terminal::{Column, DIM, HEAD, Terminal, WARNING};
 use super::{Common, Exit};
 use crate::backend::lookup::find_on_path;
 use crate::package::{Kind, Offered};
@@ -120,7 +120,7 @@ impl Row {
         let mut line = |name: &str, value: &str| {
             if !value.is_empty() {
                 // Writing to a `String` cannot fail.
-                let _ = writeln!(text, "  {DIM}{name:9}{DIM:#}{}", plain(value));
+                let _ = writeln!(text, "  {DIM}{name:9}{DIM:#}{Column}{}", plain(value));
             }
         };
         let digest = self.digest.as_deref().and_then(|digest| digest.get(..19)).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Row {
         line("granted", if self.granted.is_empty() { "nothing" } else { "" });
         line("granted", &self.granted.join(", "));
         if let Some(problem) = &self.problem {
-            let _ = writeln!(text, "  {WARNING}!{WARNING:#}        {}", plain(problem));
+            let _ = writeln!(text, "  {WARNING}!{WARNING:#}        {Column}{}", plain(problem));
         }
         text
     }

@@ -188,7 +188,8 @@ impl Cli {
         // Whoever writes a plugin wants to see what it prints.
         let verbose =
             if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
-        terminal::log(verbose);
+        let tells = matches!(self.verb, Verb::Run(_) | Verb::Chat(_) | Verb::Call(_) | Verb::Dev(_));
+        terminal::log(verbose, tells);
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Chat(verb) => verb.execute(&self.common, terminal).await,

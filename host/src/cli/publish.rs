@@ -152,7 +152,7 @@ fn is_right(checked: &Checked, terminal: Terminal) -> bool {
     if findings.errors.is_empty() {
         return true;
     }
-    terminal.say(Report::new(findings.errors.clone()).styled());
+    terminal.report(&Report::new(findings.errors.clone()));
     terminal.hint("nothing was published; `haft check` says the same");
     false
 }

@@ -60,10 +60,10 @@ impl Replay {
         let Some(which) = self.rerun else {
             let text = saved.text().map_err(hinted)?;
             if terminal.json {
-                terminal.data(&text)?;
+                terminal.json_text(&text)?;
             } else {
                 let lines = saved.lines().map_err(hinted)?;
-                terminal.data(&rendered(&transcript::of_lines(&lines)))?;
+                terminal.answer(&rendered(&transcript::of_lines(&lines)))?;
             }
             return Ok(Exit::Success);
         };

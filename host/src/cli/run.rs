@@ -147,7 +147,7 @@ fn tell(outcome: &Outcome, id: Option<&str>, screen: &Screen, terminal: Terminal
         }))?);
     }
     if !screen.has_shown() {
-        terminal.data(&outcome.text)?;
+        terminal.answer(&outcome.text)?;
     }
     if let Some(why) = outcome.shortfall() {
         terminal.say(format_args!("[{why}]"));

@@ -11,7 +11,7 @@ pub(super) struct Schema {}
 
 impl Schema {
     pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        terminal.data(&serde_json::to_string_pretty(&manifest::json_schema())?)?;
+        terminal.json_text(&serde_json::to_string_pretty(&manifest::json_schema())?)?;
         Ok(Exit::Success)
     }
 }

@@ -146,7 +146,7 @@ impl Serve {
         let variable = self.token_env.as_ref().map_or("HAFT_TOKEN", Variable::as_str);
         let server = snippet::Server::new(&own, common.program.as_deref(), self.http, variable)?;
         terminal.say(client.place());
-        terminal.data(&client.snippet(&server)?)?;
+        terminal.verbatim(&client.snippet(&server)?)?;
         Ok(Exit::Success)
     }
 }

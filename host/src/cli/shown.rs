@@ -4,9 +4,7 @@
 
 use std::fmt::Write;
 
-use anstyle::Style;
-
-use super::terminal::{DIM, ERROR, GOOD, HEAD, WARNING, rounded};
+use super::terminal::{Column, DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use crate::call::ToolDef;
 use crate::package::disclosure::{Change, Disclosure, Item, ItemKind, Line, Sign, definition_lines};
 use crate::report::plain;
@@ -45,12 +43,8 @@ impl Sheet {
 
     /// A name in its column, then the text, whole.
     pub(super) fn line(&mut self, name: &str, style: Style, text: &str) {
-        let rows = wrapped(text, self.columns.map(|columns| columns.saturating_sub(NAME + 2)));
-        for (index, row) in rows.iter().enumerate() {
-            let name = if index == 0 { name } else { "" };
-            // Writing to a `String` cannot fail.
-            let _ = writeln!(self.text, "  {DIM}{name:NAME$}{DIM:#}{style}{row}{style:#}");
-        }
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(self.text, "  {DIM}{name:NAME$}{DIM:#}{Column}{style}{text}{style:#}");
     }
 
     /// A tool as a model is told of it.
@@ -155,7 +149,7 @@ impl Sheet {
         let most = if self.rest.is_none() { rows.len() } else { MAX_ROWS.min(self.rows_left) };
         self.rows_left = self.rows_left.saturating_sub(rows.len().min(most));
         for (style, row) in rows.iter().take(most) {
-            let _ = writeln!(self.text, "  {:NAME$}  {style}{}{style:#}", "", row.trim_end());
+            let _ = writeln!(self.text, "  {:NAME$}  {Column}{style}{}{style:#}", "", row.trim_end());
         }
         let more = rows.len().saturating_sub(most);
         if let Some(rest) = self.rest.clone().filter(|_| more > 0) {
@@ -208,7 +202,7 @@ mod tests {
     fn sheet(columns: Option<usize>, rest: Option<&str>, text: &str) -> String {
         let mut sheet = Sheet::new(columns, rest.map(str::to_owned));
         sheet.block(text.lines().map(|line| (Style::new(), "", line)));
-        anstream::adapter::strip_str(&sheet.text).to_string()
+        crate::cli::terminal::written(&sheet.text, false)
     }
 
     /// S03: a cut says how much is missing, and what shows it.

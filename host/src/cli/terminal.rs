@@ -1,19 +1,20 @@
-//! The only home of printing. Data goes to standard output as it is; talk goes to standard
-//! error, with colours where that is a terminal. A reader that hangs up is no error. Refuses to
-//! print a secret, whatever it is asked to print.
+//! The only home of printing. Data goes to standard output: into a file or a pipe as it is, to a terminal laid out
+//! for it. Talk goes to standard error. A reader that hangs up is no error. Refuses to print a secret, whatever it
+//! is asked to print, and to send a terminal anything that steers it but the styles of haft's own.
 
 mod ask;
-mod columns;
+mod layout;
 mod markdown;
 mod person;
 mod progress;
 mod screen;
+mod stream;
+mod style;
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use anstyle::{AnsiColor, Style};
 use indicatif::HumanBytes;
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
@@ -21,9 +22,14 @@ use tracing_subscriber::EnvFilter;
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
 pub(super) use self::screen::{Screen, Show};
+use self::stream::{Kind, Output};
+#[cfg(test)]
+pub(super) use self::style::written;
+pub(super) use self::style::{Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
 use crate::event::{Event, Events};
+use crate::plugin::TOLD;
 use crate::provider::ProviderError;
-use crate::report::Report;
+use crate::report::{Problem, Report};
 use crate::secret::{Redactor, SecretError, Stream};
 
 /// Where a person or a program reads what haft has to say.
@@ -50,13 +56,6 @@ impl Hinted {
 /// What this process leaves out of all it prints: one for both streams and the log, as they are.
 static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
 
-pub(super) const ERROR: Style = AnsiColor::Red.on_default().bold();
-pub(super) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-pub(super) const HINT: Style = AnsiColor::Cyan.on_default().bold();
-pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
-pub(super) const HEAD: Style = Style::new().bold();
-pub(super) const DIM: Style = Style::new().dimmed();
-
 impl Terminal {
     pub(super) fn new(json: bool) -> Self {
         Self { json }
@@ -67,49 +66,74 @@ impl Terminal {
         REDACTOR.clone()
     }
 
-    /// Prints data, ending in a newline.
+    /// Prints what haft lays out, or lines of JSON where that is wanted, ending in a newline.
     pub(super) fn data(self, text: &str) -> io::Result<()> {
-        let text = REDACTOR.redact(text);
-        let mut out = anstream::stdout().lock();
-        let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-        pipe(write!(out, "{text}{end}").and_then(|()| out.flush()))
+        Output::Data.line(text, if self.json { Kind::Json } else { Kind::Page })
+    }
+
+    /// Prints what somebody else wrote, ending in a newline.
+    pub(super) fn answer(self, text: &str) -> io::Result<()> {
+        Output::Data.line(text, Kind::Answer)
+    }
+
+    /// Prints what is to be copied as it is, ending in a newline.
+    pub(super) fn verbatim(self, text: &str) -> io::Result<()> {
+        Output::Data.line(text, Kind::Whole)
     }
 
     /// Prints data as JSON on one line; indented where a person looks.
     pub(super) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
         let person = io::stdout().is_terminal();
         let text = if person { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
-        Ok(self.data(&text?)?)
+        Ok(self.json_text(&text?)?)
+    }
+
+    /// Prints JSON that is written already.
+    pub(super) fn json_text(self, text: &str) -> io::Result<()> {
+        Output::Data.line(text, Kind::Json)
     }
 
     /// Prints data as it arrives.
     pub(super) fn piece(self, text: &str) -> io::Result<()> {
-        let mut out = anstream::stdout().lock();
-        pipe(out.write_all(REDACTOR.redact(text).as_bytes()).and_then(|()| out.flush()))
+        Output::Data.piece(text)
     }
 
     /// Prints data as JSON on one line, whoever looks.
     pub(super) fn json_line(self, value: &serde_json::Value) -> io::Result<()> {
-        self.data(&value.to_string())
+        self.json_text(&value.to_string())
     }
 
     /// Says something.
     pub(super) fn say(self, text: impl Display) {
         // Where standard error is gone there is nobody to tell.
-        let _ = writeln!(anstream::stderr().lock(), "{}", REDACTOR.redact(&text.to_string()));
+        let _ = Output::Talk.line(&format!("{text}\n"), Kind::Page);
     }
 
     /// Asks for what is entered after `prompt`, on the same line.
     pub(super) fn ask(self, prompt: &str) {
-        let mut err = anstream::stderr().lock();
         // Where standard error is gone there is nobody to ask.
-        let _ = write!(err, "{}", REDACTOR.redact(prompt)).and_then(|()| err.flush());
+        let _ = Output::Talk.ask(prompt);
+    }
+
+    /// Columns of the terminal that talk goes to; `None` where it is none.
+    pub(super) fn talk_columns(self) -> Option<usize> {
+        Output::Talk.width()
+    }
+
+    /// The same of data.
+    pub(super) fn data_columns(self) -> Option<usize> {
+        Output::Data.width()
+    }
+
+    /// Says what is wrong, where.
+    pub(super) fn report(self, report: &Report) {
+        self.say(style::of_codes(&report.styled(Output::Talk.width())));
     }
 
     /// Says why haft ends.
     pub(super) fn fail(self, error: &anyhow::Error) {
         match error.downcast_ref::<Report>() {
-            Some(report) => self.say(report.styled()),
+            Some(report) => self.report(report),
             None => self.say(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
         }
         let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
@@ -120,14 +144,21 @@ impl Terminal {
         }
     }
 
-    /// Says what is wrong and does not keep haft from going on.
+    /// Says what is wrong and does not keep haft from going on; the same hint once.
     pub(super) fn warn(self, report: &Report) {
+        let mut groups: Vec<Vec<&Problem>> = Vec::new();
         for problem in report.problems() {
-            let place = report.place(problem).map(|place| format!(" ({place})")).unwrap_or_default();
-            self.say(format_args!("{WARNING}warning:{WARNING:#} {}{place}", problem.message()));
-            for hint in problem.hints() {
-                self.hint(hint);
+            match groups.iter_mut().find(|group| group.iter().all(|other| other.hints() == problem.hints())) {
+                Some(group) if !problem.hints().is_empty() => group.push(problem),
+                _ => groups.push(vec![problem]),
             }
+        }
+        for group in groups {
+            for problem in &group {
+                let place = report.place(problem).map(|place| format!(" ({place})")).unwrap_or_default();
+                self.say(format_args!("{WARNING}warning:{WARNING:#} {}{place}", problem.message()));
+            }
+            group.first().into_iter().flat_map(|first| first.hints()).for_each(|hint| self.hint(hint));
         }
     }
 
@@ -181,7 +212,7 @@ impl Terminal {
             Event::Stderr { chunk, .. } => {
                 let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
                 // Where standard error is gone there is nobody to tell.
-                let _ = anstream::stderr().lock().write_all(text.as_bytes());
+                let _ = Output::Talk.piece(&text);
             }
             event => self.message(event),
         })
@@ -199,16 +230,9 @@ impl Terminal {
     }
 }
 
-/// A reader that has seen enough (`haft tools | head`) is not a failure.
-fn pipe(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
-}
-
 /// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).
-pub(super) fn log(verbose: u8) {
+/// What plugins say is left out where the verb `tells` it anyway.
+pub(super) fn log(verbose: u8, tells: bool) {
     let level = match verbose {
         // What the MCP library complains of, haft tells in its own words.
         0 => "warn,rmcp=off",
@@ -220,10 +244,15 @@ pub(super) fn log(verbose: u8) {
     let parsed = EnvFilter::builder().parse(&written);
     let wrong = parsed.as_ref().err().map(ToString::to_string);
     let filter = parsed.ok().filter(|_| !written.is_empty()).unwrap_or_else(|| EnvFilter::new(level));
+    let filter = match format!("{TOLD}=off").parse() {
+        Ok(off) if tells => filter.add_directive(off),
+        _ => filter,
+    };
     let logger = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Log)
-        .with_ansi(io::stderr().is_terminal())
+        // Colours of its own could not be told from those of what it writes about.
+        .with_ansi(false)
         .without_time()
         .with_target(false);
     // A library user may have set a logger already; theirs is the better one.
@@ -236,14 +265,14 @@ pub(super) fn log(verbose: u8) {
 /// Where the log goes. It is written message by message, so none is split.
 struct Log;
 
-impl Write for Log {
+impl io::Write for Log {
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(message);
-        io::stderr().write_all(REDACTOR.redact(&text).as_bytes())?;
+        Output::Talk.line(&text, Kind::Page)?;
         Ok(message.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
-use super::terminal::Terminal;
+use super::terminal::{Column, Terminal};
 use super::{Common, Exit};
 use crate::call::ToolDef;
 use crate::program::Ask;
@@ -77,7 +77,7 @@ fn table(tools: &[(&ToolDef, &str)]) -> String {
         let (bytes, what) = (bytes(def), first_line(&def.description));
         total += bytes;
         // Writing to a `String` cannot fail.
-        let _ = writeln!(table, "{:width$}  {bytes:>6}  {:>7}  {what}", def.name, tokens(bytes));
+        let _ = writeln!(table, "{:width$}  {bytes:>6}  {:>7}  {Column}{what}", def.name, tokens(bytes));
     }
     let _ = writeln!(table, "{:width$}  {total:>6}  {:>7}", "total", tokens(total));
     table

@@ -398,7 +398,7 @@ fn mixed() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        let _ = Manifest::parse_bytes(&bytes, Path::new("p")).map_err(|report| report.styled());
+        let _ = Manifest::parse_bytes(&bytes, Path::new("p")).map_err(|report| report.styled(None));
     }
 
     #[test]

@@ -12,6 +12,9 @@ const MAX_MESSAGES: usize = 1000;
 /// Characters of one message.
 const MAX_MESSAGE: usize = 2000;
 
+/// The log's target for messages that are also events, so that who shows those can leave these out.
+pub const TOLD: &str = "haft::told";
+
 impl State {
     /// `message`, bounded, unless the call has said too much already.
     fn bounded(&mut self, message: &str) -> Option<String> {
@@ -27,9 +30,9 @@ impl Host for State {
         match level {
             Level::Trace => tracing::trace!(plugin, "{message}"),
             Level::Debug => tracing::debug!(plugin, "{message}"),
-            Level::Info => tracing::info!(plugin, "{message}"),
-            Level::Warn => tracing::warn!(plugin, "{message}"),
-            Level::Error => tracing::error!(plugin, "{message}"),
+            Level::Info => tracing::info!(target: TOLD, plugin, "{message}"),
+            Level::Warn => tracing::warn!(target: TOLD, plugin, "{message}"),
+            Level::Error => tracing::error!(target: TOLD, plugin, "{message}"),
         }
         let call = &self.run.call;
         if matches!(level, Level::Info | Level::Warn | Level::Error) {

@@ -61,6 +61,7 @@ pub use self::contract::Contract;
 pub use self::engine::{Engine, EngineOptions};
 pub use self::failure::LoadError;
 pub use self::heap::settle as settle_heap;
+pub use self::host::TOLD;
 pub use self::http::{Injection, InjectionError};
 pub use self::listing::Uncallable;
 pub use self::loaded::Plugin;

@@ -276,7 +276,10 @@ fn written_root(
     if let Err(error) = root.open() {
         let path = root.path().display();
         let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
-        problems.push(problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it")));
+        let problem = problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it"));
+        // Whoever is to write there may make it first: it is opened for every use.
+        let is_absent = error.kind() == std::io::ErrorKind::NotFound;
+        problems.push(if is_absent { problem.warning() } else { problem });
     }
     Ok(root)
 }

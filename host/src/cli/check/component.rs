@@ -118,7 +118,7 @@ impl Checked {
     pub(super) fn tell(&self, terminal: Terminal) -> std::io::Result<()> {
         terminal.data(&self.summary())?;
         if !self.findings.errors.is_empty() {
-            terminal.say(Report::new(self.findings.errors.clone()).styled());
+            terminal.report(&Report::new(self.findings.errors.clone()));
         }
         terminal.warn(&Report::new(self.findings.warnings.clone()));
         if self.findings.errors.is_empty() && self.findings.warnings.is_empty() {

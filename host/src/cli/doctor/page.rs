@@ -3,9 +3,7 @@
 
 use std::fmt::Write;
 
-use anstyle::Style;
-
-use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, HINT, WARNING};
+use crate::cli::terminal::{Column, DIM, ERROR, GOOD, HEAD, HINT, Style, WARNING};
 
 /// Lines that belong together.
 pub(super) struct Section {
@@ -85,13 +83,14 @@ pub(super) fn render(title: &str, sections: &[Section]) -> String {
 fn write_line(page: &mut String, line: &Line, width: usize) {
     let (mark, style) = line.mark.shown();
     let text = if line.mark == Mark::Absent { DIM } else { Style::new() };
-    let _ = writeln!(page, "  {style}{mark}{style:#} {:width$}  {text}{}{text:#}", line.name, line.text);
+    let _ =
+        writeln!(page, "  {style}{mark}{style:#} {:width$}  {Column}{text}{}{text:#}", line.name, line.text);
     let indent = width + 6;
     for more in &line.more {
-        let _ = writeln!(page, "{:indent$}{more}", "");
+        let _ = writeln!(page, "{:indent$}{Column}{more}", "");
     }
     for hint in &line.hints {
-        let _ = writeln!(page, "{:indent$}{HINT}hint:{HINT:#} {hint}", "");
+        let _ = writeln!(page, "{:indent$}{Column}{HINT}hint:{HINT:#} {hint}", "");
     }
 }
 
@@ -106,7 +105,7 @@ mod tests {
             Section { title: "One", lines: vec![Line::new(Mark::Good, "x", "a"), wide] },
             Section { title: "Two", lines: Vec::new() },
         ];
-        let page = anstream::adapter::strip_str(&render("haft", &sections)).to_string();
+        let page = crate::cli::terminal::written(&render("haft", &sections), false);
         assert_eq!(page, "haft\n\nOne\n  ✓ x       a\n  ✗ größer  b\n            c\n            hint: d\n");
     }
 }

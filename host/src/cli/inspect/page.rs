@@ -2,13 +2,11 @@
 
 use std::fmt::Write;
 
-use anstyle::Style;
-
 use super::component::{Component, Tools};
 use super::imports::{grouped, section};
 use super::{Found, compact};
 use crate::cli::shown::{Sheet, clean};
-use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, WARNING, rounded};
+use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use crate::plugin::inspect::{Look, Producer};
 use crate::report::plain;
 

@@ -3,14 +3,11 @@
 
 use std::fmt::Write;
 
-use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 
 use super::outcome;
+use crate::cli::terminal::{Column, DIM, FAILED, Style};
 use crate::journal::{Granted, Outcome, Record};
-
-const FAILED: Style = AnsiColor::Red.on_default();
-const DIM: Style = Style::new().dimmed();
 
 /// Digits of an id that tell a call from the others, nearly always.
 const SHORT_ID: usize = 8;
@@ -41,7 +38,7 @@ pub(super) fn detail(record: &Record) -> String {
     let mut say = |name: &str, value: &str| {
         if !value.is_empty() {
             // Writing to a `String` cannot fail.
-            let _ = writeln!(text, "{name:10} {}", plain(value).replace('\n', "\n           "));
+            let _ = writeln!(text, "{name:10} {Column}{}", plain(value).replace('\n', "\n           "));
         }
     };
     let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string();
@@ -137,7 +134,7 @@ mod tests {
         };
         assert_eq!(row(&record).lines().count(), 1);
         for shown in [row(&record), detail(&record)] {
-            let own: Vec<_> = anstream::adapter::strip_str(&shown).collect();
+            let own: Vec<_> = vec![crate::cli::terminal::written(&shown, false)];
             assert!(!own.concat().contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
             assert!(shown.contains("\\u{1b}"), "{shown:?}");
         }

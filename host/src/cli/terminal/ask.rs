@@ -1,6 +1,6 @@
 //! Asks a person. Where nobody is there, nobody is asked, and nothing is taken for an answer.
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read};
 
 use super::{HEAD, Terminal};
 
@@ -15,8 +15,7 @@ impl Terminal {
 
     /// Asks a question; anything but `y` and `yes` is no.
     pub(in crate::cli) async fn confirm(self, question: &str) -> io::Result<bool> {
-        let mut out = anstream::stderr();
-        write!(out, "{HEAD}{question}{HEAD:#} [y/N] ").and_then(|()| out.flush())?;
+        self.ask(&format!("{HEAD}{question}{HEAD:#} [y/N] "));
         let answer = tokio::task::spawn_blocking(|| {
             let mut answer = String::new();
             io::stdin().lock().take(MAX_ANSWER).read_line(&mut answer).map(|_| answer)

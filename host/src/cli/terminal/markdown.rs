@@ -1,13 +1,7 @@
 //! Markdown as a person reads it in a terminal, piece by piece as it arrives. Refuses to hold back more than what could
 //! be the beginning of a mark, and changes nothing inside a block of code.
 
-use anstyle::{AnsiColor, Style};
-
-const BOLD: Style = Style::new().bold();
-const ITALIC: Style = Style::new().italic();
-const CODE: Style = AnsiColor::Cyan.on_default();
-const HEADING: Style = Style::new().bold().underline();
-const QUIET: Style = Style::new().dimmed();
+use super::style::{CODE, DIM, HEAD, ITALIC, TITLE, reset};
 
 /// Characters of a line that are looked at to see what kind it is; no mark is longer.
 const MAX_MARK: usize = 12;
@@ -64,8 +58,7 @@ impl Markdown {
     /// What to show of `piece` now.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
-        // What a model writes steers no terminal.
-        for c in piece.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()) {
+        for c in piece.chars() {
             self.character(c, &mut out);
         }
         out
@@ -121,9 +114,9 @@ impl Markdown {
         }
         out.push_str(indent);
         match kind {
-            Kind::Heading => out.push_str(&HEADING.render().to_string()),
-            Kind::Fence | Kind::Quote => out.push_str(&QUIET.render().to_string()),
-            Kind::Code => out.push_str(&CODE.render().to_string()),
+            Kind::Heading => out.push_str(&TITLE.to_string()),
+            Kind::Fence | Kind::Quote => out.push_str(&DIM.to_string()),
+            Kind::Code => out.push_str(&CODE.to_string()),
             Kind::Text => {}
         }
         out.push_str(prefix);
@@ -135,7 +128,7 @@ impl Markdown {
     fn end_line(&mut self, out: &mut String) {
         self.resolve(None, out);
         if self.span != Span::default() || self.kind != Kind::Text {
-            out.push_str(&anstyle::Reset.render().to_string());
+            out.push_str(&reset());
         }
         let fenced = self.fenced;
         *self = Self { fenced, ..Self::default() };
@@ -198,16 +191,16 @@ impl Markdown {
 
     /// The styles that hold from here on.
     fn restyle(&self, out: &mut String) {
-        out.push_str(&anstyle::Reset.render().to_string());
+        out.push_str(&reset());
         let line = match self.kind {
-            Kind::Heading => Some(HEADING),
-            Kind::Quote => Some(QUIET),
+            Kind::Heading => Some(TITLE),
+            Kind::Quote => Some(DIM),
             _ => None,
         };
-        let own = [(self.span.bold, BOLD), (self.span.italic, ITALIC), (self.span.code, CODE)];
+        let own = [(self.span.bold, HEAD), (self.span.italic, ITALIC), (self.span.code, CODE)];
         let styles = own.into_iter().filter_map(|(is_on, style)| is_on.then_some(style));
         for style in line.into_iter().chain(styles) {
-            out.push_str(&style.render().to_string());
+            out.push_str(&style.to_string());
         }
     }
 }
@@ -246,13 +239,13 @@ mod tests {
 
     /// What is left when styles are off.
     fn plain(text: &str) -> String {
-        anstream::adapter::strip_str(&whole(text)).to_string()
+        super::super::style::written(&whole(text), false)
     }
 
     #[test]
     fn marks_become_styles() {
-        let bold = BOLD.render().to_string();
-        let reset = anstyle::Reset.render().to_string();
+        let bold = HEAD.to_string();
+        let reset = reset();
         assert_eq!(whole("a **b** c"), format!("a {reset}{bold}b{reset} c"));
         assert_eq!(plain("# Title\n\n- one\n  * two\n> said\n"), "Title\n\n• one\n  • two\n│ said\n");
         assert_eq!(plain("*so* `a*b` \\*x\\* 2 * 3 snake_case a*"), "so a*b *x* 2 * 3 snake_case a*");
@@ -264,7 +257,7 @@ mod tests {
     fn code_is_left_as_it_is() {
         let text = "```sh\n# no title\n- **x** \\*\n  ```\nafter";
         assert_eq!(plain(text), text);
-        assert!(whole(text).contains(&CODE.render().to_string()));
+        assert!(whole(text).contains(&CODE.to_string()));
     }
 
     #[test]

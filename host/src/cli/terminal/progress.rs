@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::stream::Output;
 use super::{DIM, REDACTOR, Terminal};
 use crate::package::{Progress, Step};
 use crate::report::plain;
@@ -16,9 +17,13 @@ const MAX_NAME: usize = 60;
 /// How often something shows that it goes on.
 const TICK: Duration = Duration::from_millis(120);
 
-/// With a size that is known, and without.
-const BAR: &str = "{msg} {bar:24} {bytes}/{total_bytes} {bytes_per_sec}";
-const SPINNER: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
+/// With a size that is known, and without. The name is cut to what the terminal has room for.
+const BAR: &str = "{wide_msg} {bar:24} {bytes}/{total_bytes} {bytes_per_sec}";
+const NARROW: &str = "{wide_msg} {bytes}/{total_bytes}";
+const SPINNER: &str = "{wide_msg} {spinner} {bytes}";
+
+/// Columns that the widest of them needs with a name that says something.
+const WIDE: usize = 80;
 
 impl Terminal {
     /// Where fetches are shown.
@@ -64,7 +69,11 @@ pub(in crate::cli) fn rounded(bytes: u64) -> String {
 
 fn started(what: &str, total: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-    let template = if total.is_some() { BAR } else { SPINNER };
+    let template = match (total, Output::Talk.width()) {
+        (None, _) => SPINNER,
+        (Some(_), Some(width)) if width < WIDE => NARROW,
+        (Some(_), _) => BAR,
+    };
     // A template that were wrong would be so for everybody; the plain bar serves then.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);

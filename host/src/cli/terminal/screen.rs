@@ -6,11 +6,10 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anstyle::Style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::markdown::Markdown;
-use super::{DIM, ERROR, Terminal};
+use super::{DIM, ERROR, Style, Terminal};
 use crate::call::{ToolCall, ToolResult};
 use crate::event::{Event, Events};
 use crate::report::plain;
@@ -212,7 +211,7 @@ impl State {
         let spinner = self.spinner.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             // A template that were wrong would be so for everybody; the plain one serves then.
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed:.dim}") {
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:.dim}") {
                 bar.set_style(style);
             }
             bar.enable_steady_tick(TICK);
@@ -284,7 +283,7 @@ mod tests {
             arguments: json!({ "a": "é".repeat(200) }),
         };
         let line = completed(&call, &ToolResult::error("no\u{7}\nmore"), Duration::from_millis(1500));
-        let plain = anstream::adapter::strip_str(&line).to_string();
+        let plain = super::super::style::written(&line, false);
         assert!(plain.starts_with("✗ x") && plain.ends_with("(1.5 s) no") || plain.contains("no"), "{plain}");
         assert!(!plain.contains(['\n', '\u{1b}', '\u{7}']), "{plain:?}");
         assert!(plain.chars().count() < 220);
