@@ -264,7 +264,7 @@ fn a_secret_that_is_not_there_is_said_with_the_way_out() {
     let written = format!("{{ file = \"{}\" }}", home.key().display());
     for (source, expected) in [
         ("{ env = \"HAFT_TEST_NONE\" }", "`HAFT_TEST_NONE` is not set"),
-        ("{ file = \"none\" }", "cannot read the secret from `none`"),
+        ("{ file = \"none\" }", "work/none`: No such file"),
         ("{ keyring = \"haft.test/none\" }", "hint: "),
     ] {
         fs::write(&file, text.replace(&written, source)).unwrap();

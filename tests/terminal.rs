@@ -1,6 +1,8 @@
 //! What reaches a terminal: nothing that steers it but haft's own styles, and no line wider than it is. Run in
 //! terminals that `script` makes.
 
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
+
 use std::io::Read;
 use std::process::{Command, Stdio};
 
@@ -44,7 +46,7 @@ fn without_styles(text: &str) -> String {
         let end = part.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(part.len());
         match part[end..].strip_prefix('m') {
             Some(rest) => out += rest,
-            None => out += &format!("\u{1b}[{part}"),
+            None => out.extend(["\u{1b}[", part]),
         }
     }
     out

@@ -5,6 +5,7 @@ use std::io::Read;
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::terminal::Terminal;
 use super::{Common, Exit};
@@ -47,10 +48,12 @@ impl Call {
         let approvals = Approvals::by(terminal.person());
         let session = Session { approvals, ..program.session(terminal.messages()) };
         let cancel = session.cancel.clone();
+        // Before the call is on record: whoever sees it there may interrupt it.
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
         let mut answer = std::pin::pin!(program.toolbox.dispatch(call, &session));
         let (result, interrupted) = tokio::select! {
             result = &mut answer => (result, false),
-            _ = tokio::signal::ctrl_c() => {
+            _ = interrupt.recv() => {
                 cancel.cancel();
                 (answer.await, true)
             }
