@@ -21,6 +21,22 @@ async fn gone(time: &str, what: &str) {
     eventually(what, || processes(&format!("sleep {time}")).is_empty()).await;
 }
 
+/// C11: what a command leaves in the background is stopped with it, and that is told, everywhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn c11_what_was_left_in_the_background_is_told() {
+    for kind in all() {
+        let bed = Bed::new(&kind).await;
+        let time = unusual();
+        let done = bed.run(&format!("sleep {time} & echo begun")).await;
+        let is_told = done.notices.iter().any(|notice| notice.contains("left in the background was stopped"));
+        assert!(is_told, "{}: {done:?}", kind.name);
+        gone(&time, &format!("{}: what was left is gone", kind.name)).await;
+        let quiet = bed.run("sleep 0.01 & wait; echo done").await;
+        assert!(quiet.notices.is_empty(), "{}: {quiet:?}", kind.name);
+        bed.backend.close().await;
+    }
+}
+
 /// BE05, RS03: a command that is out of time is stopped with everything that it started.
 #[tokio::test(flavor = "multi_thread")]
 async fn rs03_nothing_is_left_after_a_time_out() {

@@ -95,6 +95,30 @@ fn be01_be02_the_engine_that_is_there_is_used_as_it_wants_to_be() {
     assert!(both.told().contains("docker exec") && !both.told().contains("podman"), "{}", both.told());
 }
 
+/// C11: what panes need and is not there is named, and not a directory that is.
+#[test]
+fn c11_a_tool_that_panes_need_is_named_where_it_is_missing() {
+    let tmux = "#!/bin/sh\nexit 1\n";
+    let shims = Shims::new().with("docker", ENGINE).with("tmux", tmux).with("mktemp", tmux).with("tee", tmux);
+    let answer = shims.call(&["--container", "web", "--tmux"], "true");
+    assert_eq!(answer.code, 3, "{}", answer.stderr);
+    assert!(answer.stderr.contains("`mkfifo` is missing there"), "{}", answer.stderr);
+}
+
+/// C11: who sits in a pane of their own is told that haft can have one.
+#[test]
+fn c11_a_person_in_tmux_is_offered_a_pane() {
+    let home = Home::new();
+    home.write("program.toml", "[program]\nname = \"a\"\nversion = \"1.0.0\"\n");
+    let said = |pane: Option<&str>| {
+        let mut command = home.command(&["check"]);
+        command.env_remove("TMUX_PANE").envs(pane.map(|pane| ("TMUX_PANE", pane)));
+        String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned()
+    };
+    assert!(said(Some("%7")).contains("with `--tmux`"), "{}", said(Some("%7")));
+    assert!(!said(None).contains("--tmux"), "{}", said(None));
+}
+
 /// BE02: no engine, an engine without the container, a container that is stopped.
 #[test]
 fn be02_what_keeps_a_container_from_being_used_is_said() {

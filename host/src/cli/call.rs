@@ -7,10 +7,9 @@ use clap::Args;
 use serde_json::{Map, Value};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::terminal::Terminal;
+use super::terminal::{Hinted, Terminal};
 use super::{Common, Exit};
 use crate::call::{ToolCall, ToolDef};
-use crate::report::{Problem, Report};
 use crate::tool::{Approvals, Session};
 
 /// The largest arguments read from standard input.
@@ -83,21 +82,21 @@ impl Call {
             }
             Some(text) => text.to_owned(),
         };
-        serde_json::from_str(&text).map_err(|_| self.not_an_object(&text).into())
+        serde_json::from_str(&text).map_err(|_| self.not_an_object(&text))
     }
 
-    fn not_an_object(&self, text: &str) -> Report {
+    fn not_an_object(&self, text: &str) -> anyhow::Error {
         let text = text.trim();
-        let wanted = "the arguments are not a JSON object such as `{\"path\": \"x\"}`";
-        let problem = Problem::new(format!("{wanted}: `{text}`"));
+        let problem = format!("the arguments are not a JSON object such as `{{\"path\": \"x\"}}`: `{text}`");
         let is_name =
             |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
         match text.split_once('=') {
             Some((name, _)) if is_name(name) => {
                 let pair = shell_words::quote(text);
-                problem.hint(format!("one argument by itself: `haft call {} --arg {pair}`", self.tool)).into()
+                let hint = format!("one argument by itself: `haft call {} --arg {pair}`", self.tool);
+                Hinted::new(problem, hint).into()
             }
-            _ => problem.into(),
+            _ => anyhow::anyhow!(problem),
         }
     }
 }

@@ -176,6 +176,16 @@ fn summary(program: &Program, is_all: bool) -> String {
     format!(
         "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
         write.join(", "),
-        commands.unwrap_or_default()
+        commands.unwrap_or_default() + offered_pane(program)
     )
+}
+
+/// What somebody is told who sits in a tmux of their own, where commands run in no pane.
+fn offered_pane(program: &Program) -> &'static str {
+    let is_paned = program.backend.as_ref().is_some_and(|backend| backend.screen().is_some());
+    if is_paned || std::env::var_os("TMUX_PANE").is_none() {
+        return "";
+    }
+    "\nthis terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of \
+     haft's own, which you can attach to from here"
 }

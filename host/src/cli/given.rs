@@ -10,7 +10,7 @@ use super::consent::{Page, is_grantable};
 use super::terminal::{Hinted, Terminal};
 use crate::grant::{Right, RightError, normalise};
 use crate::package::{Offered, PackageSource, Request};
-use crate::report::{Problem, Report, plain};
+use crate::report::plain;
 
 /// Which rights, and whether to ask.
 #[derive(Clone, Debug, Args)]
@@ -174,9 +174,9 @@ pub(super) fn source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<P
             let path =
                 path.to_str().ok_or_else(|| anyhow::anyhow!("invalid source: its path is not UTF-8"))?;
             if names_a_registry(path) && !here.join(path).exists() {
-                let problem = Problem::new(format!("no file or folder `{}`", plain(path)));
-                let problem = problem.hint(format!("of a registry: `oci://{}`", plain(path)));
-                return Err(Report::from(problem).into());
+                let (problem, hint) =
+                    (format!("no file or folder `{path}`"), format!("of a registry: `oci://{path}`"));
+                return Err(Hinted::new(problem, hint).into());
             }
             Ok(PackageSource::Path(seen_from(path, here, folder)?.into()))
         }

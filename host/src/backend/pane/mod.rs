@@ -144,6 +144,12 @@ impl Paned {
             ("!tmux", _) => BackendError::NoTmux { target },
             ("!session", _) => self.failed("the session cannot be made"),
             ("!temporary", _) => self.failed("there is no directory for temporary files that can be written"),
+            ("!missing", tool) => {
+                let tool = crate::report::plain(tool);
+                self.failed(&format!(
+                    "`{tool}` is missing there, and panes need it; `tmux = false` goes without one"
+                ))
+            }
             ("!busy", what) => BackendError::Busy(format!(
                 "`{}` runs in the pane of session `{name}`: wait for its end, look at it with `capture-pane`, or \
                  interrupt it with `send-keys` and the key `C-c`",
@@ -221,14 +227,18 @@ impl Paned {
     }
 
     fn ended(&self, report: Result<Report, BackendError>) -> Result<Ended, BackendError> {
-        let notices = self.take_notices();
+        let mut notices = self.take_notices();
         let how = match report {
             Ok(Report::Said(said)) if said == "!gone" => How::Lost(format!(
                 "the pane {} ended with it: it was closed, or its shell was ended; the next command gets a new one",
                 self.pane()
             )),
             Ok(Report::Said(said)) if said.starts_with('!') => return Err(self.explained(&said)),
-            Ok(Report::Said(said)) => self.plain.ended(&said)?.how,
+            Ok(Report::Said(said)) => {
+                let ended = self.plain.ended(&said)?;
+                notices.extend(ended.notices);
+                ended.how
+            }
             Ok(Report::Stopped) => How::Cancelled,
             Err(BackendError::Unreachable(why)) => How::Lost(why),
             Err(error) => return Err(error),

@@ -44,6 +44,10 @@ impl Session {
         if !is_local {
             let shell = choice.shell.as_deref().map(quoted);
             let shell = match (wrapper, shell) {
+                // As `exec` into a container starts one: a login shell would make itself another PATH.
+                ("", None) if matches!(choice.place, Place::Container { .. }) => {
+                    r#"exec "${SHELL:-sh}""#.to_owned()
+                }
                 ("", shell) => shell.unwrap_or_default(),
                 (wrapper, shell) => {
                     let shell = shell.unwrap_or_else(|| r#""${SHELL:-sh}""#.to_owned());

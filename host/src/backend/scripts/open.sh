@@ -1,5 +1,9 @@
 # Finds the pane of $haft_name, or makes it: with $haft_shell in it, as one word for a shell.
 command -v tmux >/dev/null 2>&1 || haft_end '!tmux'
+# What a command in a pane takes besides.
+for haft_word in mktemp mkfifo tee; do
+    command -v $haft_word >/dev/null 2>&1 || haft_end "!missing $haft_word"
+done
 haft_state=found
 if ! haft_find; then
     haft_state=made

@@ -10,6 +10,15 @@ marked() {
         kill "-$1" "${f%/*}"
     done
 } 2>/dev/null
+# Whether something of the command is in its group, which ends with it.
+left() {
+    for f in $(grep -lszF -e "HAFT_JOB=$m" /proc/[0-9]*/environ); do
+        f=${f#/proc/}
+        read -r x <"/proc/${f%/*}/stat" || continue
+        set -- ${x##*) }
+        [ "$3" != $$ ] || { echo ' left'; return; }
+    done
+} 2>/dev/null
 # The lease is held by whoever follows; without it nothing runs.
 (
     i=0
@@ -56,7 +65,7 @@ c=$?
 trap '' INT QUIT TERM
 if [ -e "$d/stopping" ] || [ ! -d "$d" ]; then s=yes; else s=; fi
 # What it left in its group is asked to end, and ended a moment later.
-{ echo "$c" >"$d/code.new" && mv "$d/code.new" "$d/code"; } 2>/dev/null
+{ echo "$c$(left)" >"$d/code.new" && mv "$d/code.new" "$d/code"; } 2>/dev/null
 (
     exec 6>&- 7>&- 9<&-
     i=0

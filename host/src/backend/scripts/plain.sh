@@ -41,6 +41,9 @@ if kill "-TERM" "-$1" 2>/dev/null; then
     done
     kill -KILL "-$1" 2>/dev/null
 fi
-if [ -z "$haft_session" ]; then haft_marked KILL; fi
+if [ -z "$haft_session" ]; then
+    [ -z "$(grep -lszF -e "HAFT_JOB=$haft_mark" /proc/[0-9]*/environ 2>/dev/null)" ] || haft_left=left
+    haft_marked KILL
+fi
 kill -KILL $haft_watch 2>/dev/null
 haft_end "$2" $haft_left

@@ -81,8 +81,8 @@ pub(super) fn ended(ended: Ended, streams: [String; 2], timeout: Duration) -> To
         ),
         How::Running(pane) => (
             format!(
-                "timed out waiting for tmux command completion after {time}; the command still runs in pane {pane}: do \
-                 not run it again. Look at it with `capture-pane`, or interrupt it with `send-keys` and the key `C-c`"
+                "timed out waiting for tmux command completion after {time}; the command still runs in pane {pane}, \
+                 until haft ends: do not run it again. Look at it with `capture-pane`, or interrupt it with `send-keys` and the key `C-c`"
             ),
             true,
         ),
