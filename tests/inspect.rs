@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::cli::Home;
-use crate::common::repository;
+use crate::common::{hostile, repository};
 use crate::registry::EMPTY;
 use crate::registry::fake::Fake;
 
@@ -53,6 +53,31 @@ fn wa08_a_component_of_another_host_is_looked_into() {
     assert_eq!(component["sizes"]["component"], 1_133_373);
     assert!(component["sizes"]["compiled"].as_u64().unwrap() > 100_000);
     assert!(component["imports"].as_array().unwrap().contains(&"wasi:clocks/wall-clock@0.2.6".into()));
+}
+
+/// S06: what is said of sockets is what the program does: an address with its port is reached by plain TCP where it
+/// is granted, and only there.
+#[test]
+fn s06_what_is_said_of_sockets_is_so() {
+    let home = Home::new();
+    fs::copy(hostile(), home.work().join("guest.wasm")).unwrap();
+    let inspect = home.haft(&["inspect", "guest.wasm"]);
+    let words = inspect.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("sockets: connects by TCP to addresses that it is granted"), "{words}");
+    assert!(words.contains("no names, no UDP, never listens"), "{words}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = |hosts: &str| {
+        let plugin = "[[plugins]]\nname = \"guest\"\ncomponent = \"guest.wasm\"\n[plugins.grant]\n";
+        home.write("program.toml", &format!("{plugin}hosts = [{hosts}]\n"));
+        home.haft(&["call", "guest__connect", "--arg", &format!("addr={address}")])
+    };
+    assert_eq!(connect(&format!("\"{address}\"")).stdout, format!("connected to {address}\n"));
+    for other in ["", "\"*\"", "\"127.0.0.1\"", "\"http://localhost\""] {
+        let refused = connect(other);
+        assert_eq!((refused.code, refused.stdout.as_str()), (1, ""), "{other}");
+        assert!(refused.stderr.contains(&format!("hosts = [\"{address}\"]")), "{}", refused.stderr);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use super::place::{Place, saying, words};
+use super::place::{Answer, Place, saying, words};
 use crate::http::server::{Server, with};
 
 /// A server that gives whatever is in this cell; `/on` sends on to it.
@@ -75,6 +75,23 @@ fn pr07_pr10_an_archive_is_fetched_and_updated() {
     assert!(answer.stderr.contains("-version = \"1.0.0\"") && answer.stderr.contains("+version = \"1.0.1\""));
     place.haft(&["update", "--yes"]).good();
     place.haft(&["verify"]).good();
+}
+
+/// C12: git is told whom this machine trusts and by which proxy it reaches others, and nothing else of haft's
+/// environment.
+#[test]
+fn c12_git_is_told_how_this_machine_reaches_others() {
+    let place = Place::new();
+    place.write(
+        "bin/git",
+        "#!/bin/sh\necho \"<$GIT_SSL_CAINFO|$https_proxy|$GIT_SSH_COMMAND|$API_TOKEN>\" >&2\nexit 1\n",
+    );
+    let path = std::env::join_paths([place.work().join("bin"), "/usr/bin".into(), "/bin".into()]).unwrap();
+    let mut add = place.command(&["add", "git+https://a.test/b", "--yes"]);
+    add.env("PATH", path).env("GIT_SSL_CAINFO", "/etc/own.pem").env("https_proxy", "http://proxy.test:1");
+    add.env("GIT_SSH_COMMAND", "evil").env("API_TOKEN", "not-for-git");
+    let answer = Answer::from(add.output().unwrap());
+    answer.ends(5, "</etc/own.pem|http://proxy.test:1||>");
 }
 
 /// PR07: a repository at a tag; what is pinned is the commit. Without `git` on this machine there is nothing

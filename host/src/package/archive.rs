@@ -76,13 +76,21 @@ pub(super) fn form(path: &Path) -> io::Result<Option<Form>> {
 /// Unpacks the archive at `file`, of this form, into the new folder `to`. Returns the folder in it that
 /// has the program.toml.
 pub(super) fn unpack(file: &Path, form: Form, to: &Path) -> Result<PathBuf, ArchiveError> {
-    let reader = BufReader::new(File::open(file).map_err(ArchiveError::Damaged)?);
+    // Checked whole before any of it is written: the entry that is refused may be the last of ten thousand, which
+    // would have to be made and removed again.
+    pass(file, form, None)?;
     fs::create_dir(to).map_err(written(to))?;
-    match form {
-        Form::Gzip => unpack_tar(Bounded::new(MultiGzDecoder::new(reader)), to)?,
-        Form::Tar | Form::Component => unpack_tar(Bounded::new(reader), to)?,
-    }
+    pass(file, form, Some(to))?;
     top(to)
+}
+
+/// Reads the archive once: checks every entry, and writes it where there is a folder to write `to`.
+fn pass(file: &Path, form: Form, to: Option<&Path>) -> Result<(), ArchiveError> {
+    let reader = BufReader::new(File::open(file).map_err(ArchiveError::Damaged)?);
+    match form {
+        Form::Gzip => unpack_tar(Bounded::new(MultiGzDecoder::new(reader)), to),
+        Form::Tar | Form::Component => unpack_tar(Bounded::new(reader), to),
+    }
 }
 
 /// Where the package is: at the top, or in the only folder there.
@@ -97,7 +105,7 @@ fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
     }
 }
 
-fn unpack_tar(reader: Bounded<impl Read>, to: &Path) -> Result<(), ArchiveError> {
+fn unpack_tar(reader: Bounded<impl Read>, to: Option<&Path>) -> Result<(), ArchiveError> {
     let mut archive = Archive::new(reader);
     let mut unpacking = Unpacking { to, inventory: Inventory::default(), path: None };
     // Raw: the library would keep the longest of names in memory before anybody could object.
@@ -113,7 +121,8 @@ fn unpack_tar(reader: Bounded<impl Read>, to: &Path) -> Result<(), ArchiveError>
 
 /// An archive on its way out.
 struct Unpacking<'a> {
-    to: &'a Path,
+    /// Where to; without it entries are checked and nothing is written.
+    to: Option<&'a Path>,
     inventory: Inventory,
     /// What an entry said of the path of the next one.
     path: Option<String>,
@@ -171,7 +180,8 @@ impl Unpacking<'_> {
             return Ok(());
         }
         self.inventory.folder(&path)?;
-        let full = self.to.join(path);
+        let Some(to) = self.to else { return Ok(()) };
+        let full = to.join(path);
         fs::create_dir_all(&full).map_err(written(&full))
     }
 
@@ -180,7 +190,8 @@ impl Unpacking<'_> {
         let size = entry.header().size().map_err(damaged)?;
         self.inventory.file(&path, size)?;
         let mode = entry.header().mode().map_err(damaged)?;
-        let full = self.to.join(path);
+        let Some(to) = self.to else { return Ok(()) };
+        let full = to.join(path);
         if let Some(parent) = full.parent() {
             fs::create_dir_all(parent).map_err(written(parent))?;
         }

@@ -284,6 +284,41 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
     }
 
+    /// C19: whoever reads sees both files before a change or both after it, never one of each.
+    #[test]
+    fn c19_both_files_are_read_as_they_belong_together() {
+        let (_directory, path, store) = project();
+        let is_pinned = |project: &Project| project.lock.text().contains("https://a.test/0.wasm");
+        let pinned = "version = 1\n[[pin]]\nname = \"a\"\nkind = \"plugin\"\nsource = \"https://a.test/0.wasm\"\n\
+             digest = \"sha256:0000000000000000000000000000000000000000000000000000000000000000\"\n\
+             contracts = []\nasked = []\ngranted = []\n";
+        fs::write(lock_path(&path), pinned).unwrap();
+        let lock = Lock::load(&lock_path(&path)).unwrap().unwrap();
+        fs::remove_file(lock_path(&path)).unwrap();
+        fs::write(&path, "").unwrap();
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..100 {
+                    let changed = Project::change(&path, &store, |_| {
+                        let (text, lock) = if round % 2 == 0 {
+                            ("[agent]\n".to_owned(), lock.clone())
+                        } else {
+                            (String::new(), Lock::default())
+                        };
+                        Ok::<_, ProjectError>(Change { text, lock })
+                    });
+                    changed.unwrap();
+                }
+                is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                let project = Project::open(&path).unwrap();
+                assert_eq!(is_pinned(&project), !project.text.is_empty());
+            }
+        });
+    }
+
     /// Somebody saves the file in an editor in the very moment.
     #[test]
     fn a_change_by_somebody_else_is_kept() {

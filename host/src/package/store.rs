@@ -152,7 +152,8 @@ impl Store {
         self.create(&folder)?;
         let bytes = lock.as_os_str().as_encoded_bytes();
         let file = folder.join(Digest::of(bytes).hex());
-        if file.exists() {
+        // One that an earlier haft was killed over is empty or cut off.
+        if fs::read(&file).is_ok_and(|noted| noted == bytes) {
             return Ok(());
         }
         // Whole or not at all: half a path is a program that is gone, whose content nobody would keep.

@@ -90,6 +90,21 @@ fn pr07_both_layouts_are_unpacked() {
     assert!(unpacked(&two).unwrap_err().starts_with("no `program.toml`"));
 }
 
+/// C19: what is refused is refused before anything of it was written.
+#[test]
+fn c19_an_archive_is_refused_before_it_is_unpacked() {
+    let many = (0..12_000).fold(program(), |made, number| made.file(&format!("f{number}"), b"x")).end();
+    let last = program().file("good", b"x").kind("pipe", EntryType::Fifo).end();
+    for (bytes, why) in [(many, "more than 10000 files"), (last, "a named pipe")] {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, to) = (directory.path().join("archive"), directory.path().join("tree"));
+        fs::write(&file, bytes).unwrap();
+        let error = unpack(&file, Form::Tar, &to).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        assert!(!to.exists());
+    }
+}
+
 /// PR07: paths beyond the header's 100 bytes, as GNU and as POSIX write them, and what `git archive` adds.
 #[test]
 fn pr07_long_paths_are_understood() {

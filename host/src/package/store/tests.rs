@@ -194,6 +194,22 @@ fn c19_damaged_content_is_mended_by_one_at_a_time() {
     }
 }
 
+/// C19: a note of where a lock file is that was cut off is written anew, or its content would look unused.
+#[test]
+fn c19_a_note_that_was_cut_off_is_written_anew() {
+    let (directory, store) = store();
+    let used = keep(&store, b"used");
+    grow_old(&store, &used);
+    let lock = directory.path().join("program.lock");
+    fs::write(&lock, Lock { pins: vec![pin(&used)] }.text()).unwrap();
+    store.register(&lock).unwrap();
+    let note = fs::read_dir(store.root().join(PROGRAMS)).unwrap().next().unwrap().unwrap().path();
+    fs::write(&note, "").unwrap();
+    store.register(&lock).unwrap();
+    assert_eq!(store.sweep(false).unwrap().used, 1);
+    assert!(store.has(&used));
+}
+
 /// C19: what somebody reads is not cleared away meanwhile; where nothing was installed there is nothing to hold.
 #[test]
 fn c19_what_is_held_is_not_swept() {
