@@ -163,6 +163,7 @@ pub(crate) struct Done {
     pub(crate) how: How,
     pub(crate) output: Vec<u8>,
     pub(crate) errors: Vec<u8>,
+    pub(crate) notices: Vec<String>,
 }
 
 /// Keeps everything that is written.
@@ -289,9 +290,9 @@ impl Bed {
         };
         let out = Arc::new(Bytes::default());
         let task = Task { command: command.to_owned(), timeout };
-        let Ended { how, .. } = self.backend.run(&task, out.clone(), &context).await?;
+        let Ended { how, notices } = self.backend.run(&task, out.clone(), &context).await?;
         let [output, errors] = out.0.lock().unwrap().clone();
-        Ok(Done { how, output, errors })
+        Ok(Done { how, output, errors, notices })
     }
 
     pub(crate) async fn run(&self, command: &str) -> Done {
