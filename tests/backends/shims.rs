@@ -113,7 +113,8 @@ fn c11_a_person_in_tmux_is_offered_a_pane() {
     let said = |pane: Option<&str>| {
         let mut command = home.command(&["check"]);
         command.env_remove("TMUX_PANE").envs(pane.map(|pane| ("TMUX_PANE", pane)));
-        String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned()
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     assert!(said(Some("%7")).contains("with `--tmux`"), "{}", said(Some("%7")));
     assert!(!said(None).contains("--tmux"), "{}", said(None));
