@@ -375,6 +375,44 @@ fn init_writes_a_program_that_checks_and_never_overwrites_one() {
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), written);
 }
 
+/// S02: what was typed before the question stood there agrees to nothing.
+#[test]
+fn s02_typing_ahead_agrees_to_nothing() {
+    let home = Home::new();
+    fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("words.wasm")).unwrap();
+    let Some(script) = haft::backend::lookup::find_on_path("script") else {
+        eprintln!("SKIPPED: no terminal to ask at: `script` (util-linux) is not installed");
+        return;
+    };
+    // haft begins when the terminal has the line.
+    let line = format!(
+        "until [ -e go ]; do sleep 0.05; done; exec '{}' add ./words.wasm",
+        env!("CARGO_BIN_EXE_haft")
+    );
+    let own = home.command(&[]);
+    let mut command = Command::new(script);
+    command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(home.work());
+    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut input, mut output) = (child.stdin.take(), child.stdout.take().unwrap());
+    std::io::Write::write_all(input.as_mut().unwrap(), b"yes\n").unwrap();
+    let (mut said, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = std::io::Read::read(&mut output, &mut piece) {
+        said.extend_from_slice(&piece[..read]);
+        if said.ends_with(b"yes\r\n") {
+            home.write("go", "");
+        }
+        if said.ends_with(b"[y/N] ")
+            && let Some(mut input) = input.take()
+        {
+            std::io::Write::write_all(&mut input, b"no\n").unwrap();
+        }
+    }
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(!child.wait().unwrap().success() && said.contains("nothing was changed"), "{said}");
+}
+
 /// C12: whoever writes it in another way is told how it is written.
 #[test]
 fn c12_what_is_nearly_right_gets_a_hint() {

@@ -122,11 +122,17 @@ impl Place {
             eprintln!("SKIPPED: there is no `script` on this machine to make a terminal with");
             return None;
         };
-        let mut stdin = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut stdin, answer.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        drop(stdin);
-        Some((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+        let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (mut said, mut piece) = (Vec::new(), [0; 4096]);
+        while let Ok(read @ 1..) = std::io::Read::read(&mut stdout, &mut piece) {
+            said.extend_from_slice(&piece[..read]);
+            // Whoever types before being asked answers nothing.
+            if said.ends_with(b"[y/N] ") {
+                std::io::Write::write_all(&mut stdin, answer.as_bytes()).unwrap();
+            }
+        }
+        let status = child.wait().unwrap();
+        Some((status.code(), String::from_utf8_lossy(&said).into_owned()))
     }
 
     /// Every file below the store and the folder to work in, with its content: what there is to

@@ -13,8 +13,9 @@ impl Terminal {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// Asks a question; anything but `y` and `yes` is no.
+    /// Asks a question; anything but `y` and `yes` is no, and what was typed before it stood there is no answer.
     pub(in crate::cli) async fn confirm(self, question: &str) -> io::Result<bool> {
+        rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush)?;
         self.ask(&format!("{HEAD}{question}{HEAD:#} [y/N] "));
         let answer = tokio::task::spawn_blocking(|| {
             let mut answer = String::new();
