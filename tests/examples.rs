@@ -73,7 +73,7 @@ impl Example {
     fn fails(&self, tool: &str, arguments: &Value) -> String {
         let answer = self.answer(tool, arguments);
         assert_eq!(answer.code, 1, "{tool} {arguments}: {}{}", answer.stdout, answer.stderr);
-        assert!(answer.stderr.starts_with("Tool error: "), "{tool} {arguments}: {}", answer.stderr);
+        assert!(answer.stderr.starts_with("Tool error"), "{tool} {arguments}: {}", answer.stderr);
         assert!(!answer.stderr.contains("unreachable"), "{tool} {arguments}: {}", answer.stderr);
         answer.stderr
     }
