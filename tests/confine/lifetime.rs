@@ -5,11 +5,13 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use haft::grant::{Root, SandboxMode};
 use haft::native::bash::Bash;
 use rustix::process::{Signal, getpid, kill_process};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::cases::Off;
@@ -42,8 +44,10 @@ async fn te14_nothing_survives_haft() {
     }
     let places = [Off::NOTHING, Off::NAMESPACES].map(|off| {
         let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // By a name of its own its processes are told from others.
-        fs::hard_link(HAFT, place.path().join("helper")).unwrap();
+        // By a name of its own its processes are told from others. Linking to a file of somebody else's
+        // may be refused (`fs.protected_hardlinks`).
+        let helper = place.path().join("helper");
+        fs::hard_link(HAFT, &helper).or_else(|_| fs::copy(HAFT, &helper).map(drop)).unwrap();
         let mut again = command(std::env::current_exe().unwrap());
         again.args(["--exact", "confine::lifetime::te14_nothing_survives_haft"]);
         again.env(PLACE, place.path()).env(OFF, off.to_string()).stdout(Stdio::null());
@@ -53,7 +57,10 @@ async fn te14_nothing_survives_haft() {
     for place in &places {
         let work = place.path().join("work");
         assert_eq!(ending(&work, ".begun").len(), 4);
+        let helpers: Vec<Process> =
+            serde_json::from_slice(&fs::read(place.path().join("helpers")).unwrap()).unwrap();
         eventually("nothing is alive", || alive(place.path()).is_empty()).await;
+        eventually("no helper is alive", || helpers.iter().all(|helper| !helper.is_alive())).await;
     }
     tokio::time::sleep(Duration::from_secs(5)).await;
     for place in places {
@@ -75,9 +82,58 @@ async fn be_killed(place: &Path) {
         result = workspace.call(&bash, json!({"command": BROOD})) => panic!("{result:?}"),
         () = eventually("all have begun", || ending(&work, ".begun").len() == 4) => {}
     }
+    let own = getpid().as_raw_nonzero().get();
+    eventually("the call is over", || Process::below(own).is_empty()).await;
     confiner.keep_ready(&workspace.grant);
-    eventually("a helper waits", || alive(place).len() > 1).await;
+    // Until nothing is added any more: a helper is one process, or a few in namespaces of their own.
+    let started = AtomicUsize::new(0);
+    eventually("a helper waits", || {
+        let now = Process::below(own).len();
+        started.swap(now, Ordering::Relaxed) == now && now > 0
+    })
+    .await;
+    fs::write(place.join("helpers"), serde_json::to_vec(&Process::below(own)).unwrap()).unwrap();
     kill_process(getpid(), Signal::KILL).unwrap();
+}
+
+/// A process, by what anybody may read of it. The program of a helper with namespaces of its own is
+/// not among that, not even for its own user.
+#[derive(Clone, Serialize, Deserialize)]
+struct Process {
+    id: i32,
+    parent: i32,
+    /// In clock ticks since the machine started, which tells it from a later process of the same id.
+    started: u64,
+}
+
+impl Process {
+    /// By `/proc/PID/stat`, as in proc_pid_stat(5); nothing for one that has ended.
+    fn read(id: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let process = Self { id, parent: fields[1].parse().ok()?, started: fields[19].parse().ok()? };
+        (!["Z", "X"].contains(&fields[0])).then_some(process)
+    }
+
+    /// The descendants of the process `ancestor`.
+    fn below(ancestor: i32) -> Vec<Self> {
+        let entries = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+        let mut others: Vec<Self> =
+            entries.filter_map(|name| Self::read(name.to_str()?.parse().ok()?)).collect();
+        let mut found: Vec<Self> = Vec::new();
+        let mut parents = vec![ancestor];
+        while let Some(parent) = parents.pop() {
+            let (children, rest) = others.into_iter().partition(|process| process.parent == parent);
+            others = rest;
+            found.extend::<Vec<Self>>(children);
+            parents.extend(found.iter().filter(|child| child.parent == parent).map(|child| child.id));
+        }
+        found
+    }
+
+    fn is_alive(&self) -> bool {
+        Self::read(self.id).is_some_and(|now| now.started == self.started)
+    }
 }
 
 fn ending(folder: &Path, with: &str) -> Vec<String> {
