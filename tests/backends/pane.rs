@@ -196,3 +196,24 @@ async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
     assert!(!outside.exists());
     bed.backend.close().await;
 }
+
+/// BE06: who has no shell to log in with (`nologin`, as services have) has a pane with one that haft finds.
+#[test]
+fn be06_a_user_without_a_shell_has_a_pane() {
+    if local_tmux().is_none() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let haft = |arguments: &[&str]| {
+        let mut words =
+            vec!["env", "-u", "XDG_STATE_HOME", "-C", home.path().to_str().unwrap(), "SHELL=/bin/false"];
+        let (own, path) = (format!("HOME={}", home.path().display()), env!("CARGO_BIN_EXE_haft"));
+        words.extend([&own, path]);
+        words.extend(arguments);
+        run(&words.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let answer = haft(&["call", "--tmux", "run_shell", r#"{"command": "echo in-$((40+2))"}"#]);
+    let socket = home.path().join(".local/state/haft/tmux");
+    run(&["tmux", "-S", socket.to_str().unwrap(), "kill-server"].map(str::to_owned));
+    assert!(answer.contains("in-42"), "{answer}");
+}

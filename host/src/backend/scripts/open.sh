@@ -9,7 +9,9 @@ if ! haft_find; then
     haft_state=made
     [ -z "$(haft_tm show-options -qv -t "=$haft_name:" @haft 2>/dev/null)" ] || haft_state=again
     set --
-    [ -z "$haft_shell" ] || set -- "$haft_shell"
+    # In three words tmux runs it by itself; in one it would ask the user's own shell to, which is
+    # `nologin` for many a service and has other quotes elsewhere.
+    [ -z "$haft_shell" ] || set -- sh -c "$haft_shell"
     if haft_tm has-session -t "=$haft_name:" 2>/dev/null; then
         haft_pane=$(haft_tm new-window -d -P -F '#{pane_id}' -n haft -t "=$haft_name:" "$@") || haft_end '!session'
     else
