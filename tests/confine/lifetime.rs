@@ -50,6 +50,8 @@ async fn te14_nothing_survives_haft() {
         fs::hard_link(HAFT, &helper).or_else(|_| fs::copy(HAFT, &helper).map(drop)).unwrap();
         let mut again = command(std::env::current_exe().unwrap());
         again.args(["--exact", "confine::lifetime::te14_nothing_survives_haft"]);
+        // What it has for temporary files is left with it.
+        again.env("TMPDIR", place.path());
         again.env(PLACE, place.path()).env(OFF, off.to_string()).stdout(Stdio::null());
         assert_eq!(again.status().unwrap().signal(), Some(9));
         place
