@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::{Answer, Home};
+use crate::common::repository;
 
 const PROGRAM: &str = r#"
 [program]
@@ -117,6 +118,58 @@ command = "sh"
     assert!(problems.iter().all(|problem| problem["place"].as_str().unwrap().contains("program.toml:")));
     assert_eq!(problems[2]["hints"], json!([format!("`chmod +x {}`", home.work().join("flat").display())]));
     assert_eq!(answer.code, 3);
+}
+
+/// S04: `haft exec ./greet` runs the file in the caller's folder, as a shell does, not the workspace's.
+#[test]
+fn s04_exec_runs_the_file_in_the_caller_s_folder() {
+    let home = Home::new();
+    home.write("program.toml", PROGRAM);
+    script(&home.work().join("greet"), "echo the workspace");
+    let inner = home.work().join("inner");
+    fs::create_dir(&inner).unwrap();
+    script(&inner.join("greet"), "echo \"the caller, in $(basename \"$PWD\")\"");
+    for program in ["../program.toml", &home.work().join("program.toml").display().to_string()] {
+        let mut haft = home.command(&["-p", program, "exec", "--", "./greet"]);
+        let answer = Answer::from(haft.current_dir(&inner).output().unwrap());
+        assert_eq!(answer.stdout, "the caller, in work\n", "{program}: {}", answer.stderr);
+    }
+}
+
+/// S04: a linked program.toml counts from where the link stands, as the compiler's and git's files do:
+/// its commands, components, grants and secrets.
+#[test]
+fn s04_a_linked_program_toml_counts_from_the_link() {
+    let home = Home::new();
+    let wordcount = "[[plugins]]\nname = \"words\"\ncomponent = \"wordcount.wasm\"\n\
+                     [plugins.grant]\nread = [\"./notes\"]\n";
+    let server =
+        "[[mcp_servers]]\nname = \"own\"\ncommand = [\"./server\"]\nenv = { KEY = { file = \"./key\" } }\n";
+    let [kept, used] = ["kept", "used"].map(|name| home.work().join(name));
+    for (folder, words) in [(&kept, "one two three"), (&used, "one two")] {
+        fs::create_dir_all(folder.join("notes")).unwrap();
+        fs::write(folder.join("notes/a.md"), words).unwrap();
+        fs::write(folder.join("key"), folder.file_name().unwrap().as_encoded_bytes()).unwrap();
+        script(&folder.join("greet"), "pwd");
+        script(&folder.join("server"), "echo \"$KEY\" >key-was");
+        fs::copy(repository().join("plugins/built/wordcount.wasm"), folder.join("wordcount.wasm")).unwrap();
+    }
+    fs::write(kept.join("program.toml"), [PROGRAM, wordcount, server].concat()).unwrap();
+    symlink("../kept/program.toml", used.join("program.toml")).unwrap();
+    for (folder, program) in [(&used, "program.toml"), (&home.work(), "used/program.toml")] {
+        let haft = |words: &[&str]| {
+            let mut haft = home.command(&[&["-p", program], words].concat());
+            Answer::from(haft.current_dir(folder).output().unwrap())
+        };
+        let greeted = haft(&["call", "program__own__greet", r#"{"name":"you"}"#]);
+        assert_eq!(greeted.stdout.trim_end(), used.to_str().unwrap(), "{program}: {}", greeted.stderr);
+        let counted = haft(&["call", "words__count", "--arg", "path=notes/a.md"]);
+        assert!(counted.stdout.contains("2 words"), "{program}: {}{}", counted.stdout, counted.stderr);
+        haft(&["tools", "--refresh"]);
+        let key = fs::read_to_string(used.join("key-was")).unwrap_or_default();
+        assert_eq!(key, "used\n", "{program}");
+        fs::remove_file(used.join("key-was")).unwrap();
+    }
 }
 
 /// S05: declared arguments are all that a call may add, unless program.toml says otherwise.

@@ -1,7 +1,7 @@
 //! `haft exec`: one command, confined as the program's `bash` is. Its streams and its exit code are
 //! the command's own.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
@@ -36,13 +36,21 @@ pub(super) struct Exec {
 /// How a shell tells of a command that a signal ended.
 const SIGNALLED: i32 = 128;
 
+/// The file that `program` names as a shell understands it: in the caller's folder where it holds a
+/// `/`, else on PATH. The command itself runs in the workspace, which may hold another of that name.
+fn found(program: &OsStr) -> anyhow::Result<PathBuf> {
+    let name = program.to_string_lossy();
+    if name.contains('/') {
+        return std::path::absolute(program).with_context(|| format!("`{name}` cannot be found"));
+    }
+    find_on_path(&name).with_context(|| format!("`{name}` was not found in PATH"))
+}
+
 impl Exec {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let (grant, confiner) = self.rights(common, terminal).await?;
         let [program, arguments @ ..] = self.command.as_slice() else { return Ok(Exit::Usage) };
-        let name = program.to_string_lossy();
-        let path = if name.contains('/') { Some(PathBuf::from(program)) } else { find_on_path(&name) };
-        let path = path.with_context(|| format!("`{name}` was not found in PATH"))?;
+        let path = found(program)?;
         let status = attached::run(&confiner, &grant, &path, arguments, self.terminal).await?;
         let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
         Ok(Exit::Child(u8::try_from(code).unwrap_or(u8::MAX)))
