@@ -102,8 +102,8 @@ fn s19_memory_stays_flat_under_hostile_calls() {
     await_held(&peer, "RssAnon", before + MOST);
 }
 
-/// S19: of the stack and the memory that guests used, each slot of the pool keeps a little. Measured: 4 to
-/// 5 MiB more than before, and 28 where stacks keep all that was used of them, and memories a MiB.
+/// S19: of the stack and the memory that guests used, each slot of the pool keeps a little. Measured: 5 to
+/// 10 MiB more than before, and 28 where stacks keep all that was used of them, and memories a MiB.
 #[test]
 fn s19_what_guests_used_is_given_back() {
     const MOST: u64 = 16 << 10;
