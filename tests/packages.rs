@@ -10,4 +10,5 @@ mod keep;
 mod place;
 mod remote;
 mod rights;
+mod together;
 mod update;

@@ -1,6 +1,7 @@
 //! A program.toml with its program.lock, as one thing to change: read anew under a lock, checked, and
 //! written whole or not at all. Knows nothing of what is installed.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
+use tempfile::NamedTempFile;
 
 use super::edit::EditError;
 use super::lock::{Kind, Lock, LockError, lock_path};
@@ -165,7 +167,8 @@ impl Project {
     /// Changes both files by what `change` makes of them as they are now. Two hafts at once change them
     /// one after the other; a change by anybody else in the very moment is found out, and kept.
     ///
-    /// The lock file is written first: what it pins beyond program.toml does no harm.
+    /// Both are written beside their places before either is put there, the lock file first: what it pins beyond
+    /// program.toml does no harm, and a haft that is killed rarely is between the two.
     pub fn change<E: From<ProjectError>>(
         path: &Path,
         store: &Store,
@@ -181,19 +184,27 @@ impl Project {
         if let Err(report) = Manifest::parse(&text, path) {
             return Err(ProjectError::Wrong { path: path.clone(), report }.into());
         }
+        Ok(project.rewrite(path, store, &text, &lock)?)
+    }
+
+    /// Writes both files at `path` that are not what they are to be.
+    fn rewrite(&self, path: &Path, store: &Store, text: &str, lock: &Lock) -> Result<(), ProjectError> {
         let place = lock_path(path);
         let is_needed = !lock.pins.is_empty() || place.exists();
-        if is_needed && lock != project.lock {
-            store.register(&place).map_err(ProjectError::from)?;
-            replace(&place, &lock.text())?;
+        let new_lock = (is_needed && *lock != self.lock).then(|| New::write(&place, &lock.text()));
+        let new_text = (text != self.text).then(|| New::write(path, text));
+        let (new_lock, new_text) = (new_lock.transpose()?, new_text.transpose()?);
+        if new_lock.is_some() {
+            store.register(&place)?;
         }
-        if text != project.text {
-            if read(path)?.unwrap_or_default() != project.text {
-                return Err(ProjectError::Changed(path.clone()).into());
-            }
-            replace(path, &text)?;
+        if new_text.is_some() && read(path)?.unwrap_or_default() != self.text {
+            return Err(ProjectError::Changed(path.to_owned()));
         }
-        Ok(())
+        for new in [new_lock, new_text].into_iter().flatten() {
+            new.put()?;
+        }
+        let folder = parent_of(path);
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
     }
 }
 
@@ -230,19 +241,37 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
     }
 }
 
-/// Writes a file beside its place and puts it there: whoever reads it sees the old one or the new one.
-fn replace(path: &Path, text: &str) -> Result<(), ProjectError> {
-    let folder = parent_of(path);
-    let write = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".haft-").tempfile_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
-        file.as_file().set_permissions(Permissions::from_mode(mode))?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(failed("write", path))
+/// A file beside the one whose place it is to take: whoever reads that sees the old one or the new one.
+struct New<'a> {
+    file: NamedTempFile,
+    path: &'a Path,
+}
+
+impl<'a> New<'a> {
+    /// Always under the same name, so that what a killed haft left is replaced by the next change: nobody else
+    /// is writing it, since whoever changes a program has its folder alone.
+    fn write(path: &'a Path, text: &str) -> Result<Self, ProjectError> {
+        let folder = parent_of(path);
+        let mut name = OsString::from(".haft-");
+        name.push(path.file_name().unwrap_or_default());
+        let new = |random| tempfile::Builder::new().prefix(&name).rand_bytes(random).tempfile_in(folder);
+        let write = || -> io::Result<NamedTempFile> {
+            // Where it cannot be removed, another name is found.
+            let _ = fs::remove_file(folder.join(&name));
+            let mut file = new(0).or_else(|_| new(6))?;
+            file.write_all(text.as_bytes())?;
+            let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
+            file.as_file().set_permissions(Permissions::from_mode(mode))?;
+            file.as_file().sync_all()?;
+            Ok(file)
+        };
+        Ok(Self { file: write().map_err(failed("write", path))?, path })
+    }
+
+    fn put(self) -> Result<(), ProjectError> {
+        let put = self.file.persist(self.path);
+        put.map(drop).map_err(|error| failed("write", self.path)(error.error))
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::clock::Clock;
 use super::compilations::Compilations;
 use super::failure::LoadError;
 use super::files::{KnownSeals, Seals};
-use super::heap::{self, Tidied};
+use super::heap::{self, Tidying};
 use super::http::Client;
 use super::pool::{self, Memory};
 use super::source::{Digest, Source};
@@ -66,7 +66,7 @@ struct Inner {
     ahead: usize,
     compilations: Compilations,
     spare: Arc<Semaphore>,
-    tidied: Tidied,
+    tidying: Tidying,
 }
 
 /// What runs components whose memory is of one kind, and what these may import.
@@ -124,7 +124,7 @@ impl Engine {
             ahead,
             compilations,
             spare: Arc::new(Semaphore::new(pool::SPARE)),
-            tidied: Tidied::default(),
+            tidying: Tidying::default(),
         })))
     }
 
@@ -179,10 +179,15 @@ impl Engine {
         self.0.spare.clone().try_acquire_owned().ok()
     }
 
-    /// Gives back what calls freed, now and then. To be called after one.
+    /// Sees to it that what calls freed is given back soon. To be called after one.
     pub(super) fn tidy(&self) {
-        if self.0.tidied.is_due() {
-            self.0.threads.spawn(async {
+        if self.0.tidying.is_due() {
+            let engine = Arc::downgrade(&self.0);
+            self.0.threads.spawn(async move {
+                tokio::time::sleep(heap::EVERY).await;
+                let Some(engine) = engine.upgrade() else { return };
+                engine.tidying.begun();
+                drop(engine);
                 // That it could not be done harms nobody.
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;
             });

@@ -5,8 +5,8 @@
     expect(unsafe_code, reason = "library calls, which say why they are sound")
 )]
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Bytes of a block that has pages of its own, which go back when it is freed: the large ones are
 /// arguments and answers. glibc begins with 128 KiB and goes up to 32 MiB by itself as blocks are freed, and
@@ -19,8 +19,9 @@ const OWN_PAGES: i32 = 1 << 20;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HEAPS: i32 = 8;
 
-/// How often what calls freed is given back, while there are any. It takes some milliseconds.
-const EVERY: Duration = Duration::from_secs(5);
+/// How long after a call what it freed is given back, together with what others freed meanwhile. It takes some
+/// milliseconds.
+pub(super) const EVERY: Duration = Duration::from_secs(5);
 
 /// Settles for the whole process how much freed memory the allocator keeps. For programs of haft's own:
 /// in somebody else's it is theirs to say.
@@ -46,20 +47,32 @@ pub(crate) fn give_back() {
     }
 }
 
-/// When memory was given back last.
+/// Whether memory is about to be given back.
 #[derive(Default)]
-pub(super) struct Tidied(Mutex<Option<Instant>>);
+pub(super) struct Tidying(AtomicBool);
 
-impl Tidied {
-    /// Whether it is time to do it again, which counts as done.
+impl Tidying {
+    /// Whether somebody has to see to it now: to wait for [`EVERY`], call [`begun`](Self::begun) and give back.
     pub(super) fn is_due(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Not after the first call: a process may make no other.
-        let since = last.get_or_insert_with(Instant::now);
-        let is_due = since.elapsed() >= EVERY;
-        if is_due {
-            *since = Instant::now();
-        }
-        is_due
+        !self.0.swap(true, Ordering::Relaxed)
+    }
+
+    /// What is freed from here on is for the next time.
+    pub(super) fn begun(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S19: what is freed after memory was given back is given back too, however soon the calls end.
+    #[test]
+    fn s19_whatever_is_freed_is_given_back_later() {
+        let tidying = Tidying::default();
+        assert_eq!([tidying.is_due(), tidying.is_due()], [true, false], "once for all that comes meanwhile");
+        tidying.begun();
+        assert_eq!([tidying.is_due(), tidying.is_due()], [true, false]);
     }
 }

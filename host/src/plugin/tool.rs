@@ -270,6 +270,7 @@ impl Remains {
             Whose::Callers => Inner::clear_later(&plugin, instance, &job.grant, job.limits),
         });
         drop((left.last(), place));
+        plugin.engine.tidy();
         Inner::restock_here(&plugin, &job.grant, &job.limits, whose);
     }
 }

@@ -1,0 +1,205 @@
+//! Several hafts at once in one program and one store, and hafts that are killed: real processes, and files
+//! that agree with each other whenever somebody looks.
+
+use std::fs;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::place::{Place, program, saying};
+
+/// Changes of a package while it is looked at and cleared away.
+const ROUNDS: usize = 6;
+
+/// Processes that are killed.
+const KILLS: u32 = 24;
+
+/// The exit code of haft where it could not do its part.
+const FAILURE: i32 = 5;
+
+/// What is said where a sweep found no moment without an install.
+const IN_USE: &str = "is in use by another haft";
+
+/// A package whose every version has another content and another right that it asks for, so that an update
+/// changes both files and the store.
+fn package(place: &Place, name: &str, version: usize) {
+    let rights: Vec<_> = (0..=version).map(|number| format!("\"./docs-{number}\"")).collect();
+    let component = saying(&format!("{name} {version}"));
+    place.write(&format!("{name}/{name}.wasm"), component);
+    let plugin = format!(
+        "[[plugins]]\nname = \"{name}\"\ncomponent = \"{name}.wasm\"\n[plugins.grant]\nread = [{}]",
+        rights.join(", ")
+    );
+    place.write(&format!("{name}/program.toml"), program(name, &format!("1.0.{version}"), &plugin));
+}
+
+/// Makes everything in the store look as if it had been installed long ago, so that a sweep judges it.
+fn age_all(place: &Place) {
+    let past = SystemTime::now() - Duration::from_hours(1);
+    for path in place.kept() {
+        // It may be swept just now.
+        let _ = fs::File::open(path).and_then(|entry| entry.set_modified(past));
+    }
+}
+
+/// Adds, updates and removes a package again and again; in the end it is there.
+fn change(place: &Place, name: &str) {
+    for round in 0..ROUNDS {
+        package(place, name, 2 * round);
+        place.haft(&["add", &format!("./{name}"), "--yes"]).good();
+        package(place, name, 2 * round + 1);
+        place.haft(&["update", name, "--yes"]).good();
+        if round + 1 < ROUNDS {
+            place.haft(&["remove", name]).good();
+        }
+    }
+}
+
+/// Clears away what is old until `is_done`; how often there was a moment for it.
+fn sweep(place: &Place, is_done: &AtomicBool) -> usize {
+    let mut swept = 0;
+    while !is_done.load(Ordering::Relaxed) {
+        age_all(place);
+        let answer = place.haft(&["gc"]);
+        if answer.code == 0 {
+            swept += 1;
+        } else {
+            answer.ends(FAILURE, IN_USE);
+        }
+    }
+    swept
+}
+
+/// Two packages are added, updated and removed while others verify and sweep the same program and store, to
+/// which everything looks old.
+#[test]
+fn c19_gc_and_verify_beside_changes() {
+    let place = Place::new();
+    let (running, is_done) = (AtomicUsize::new(2), AtomicBool::new(false));
+    let (verified, swept) = std::thread::scope(|scope| {
+        for name in ["one", "two"] {
+            let (place, running, is_done) = (&place, &running, &is_done);
+            scope.spawn(move || {
+                // The others end too where this one fails.
+                let _ends = Ends { running, is_done };
+                change(place, name);
+            });
+        }
+        let sweeping = scope.spawn(|| sweep(&place, &is_done));
+        let mut verified = 0;
+        while !is_done.load(Ordering::Relaxed) {
+            place.haft(&["verify"]).good();
+            verified += 1;
+        }
+        (verified, sweeping.join().unwrap())
+    });
+    assert!(verified > 0 && swept > 0, "{verified} looks, {swept} sweeps");
+    in_order(&place, &["one", "two"]);
+}
+
+/// Says that nobody changes anything any more when the last of them has ended, however it did.
+struct Ends<'a> {
+    running: &'a AtomicUsize,
+    is_done: &'a AtomicBool,
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if self.running.fetch_sub(1, Ordering::Relaxed) == 1 || std::thread::panicking() {
+            self.is_done.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Both files and the store agree, these packages are installed, and nothing else is left.
+fn in_order(place: &Place, names: &[&str]) {
+    place.haft(&["verify"]).good();
+    age_all(place);
+    place.haft(&["gc"]).good();
+    place.haft(&["verify"]).good();
+    let listed = place.haft(&["--json", "list"]).json();
+    let mut listed: Vec<_> =
+        listed.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, names);
+    assert_eq!(place.kept().len(), names.len(), "content that nothing refers to");
+    let leftovers: Vec<_> = [place.store(), place.work()]
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with(".incoming") || name.starts_with(".haft-"))
+        .collect();
+    assert_eq!(leftovers, [""; 0]);
+}
+
+/// The next of a row of numbers that is the same in every run (Numerical Recipes' generator).
+fn next(state: &mut u32) -> u32 {
+    *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    *state >> 8
+}
+
+/// Runs haft and kills it after `delay`, if it has not ended by then.
+fn killed(place: &Place, arguments: &[&str], delay: Duration) -> bool {
+    let quiet = Stdio::null;
+    let mut child = place.command(arguments).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+    std::thread::sleep(delay);
+    let is_over = child.try_wait().unwrap().is_some();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    !is_over
+}
+
+/// An update, an add or a remove that is killed at any moment leaves files that can be read, and the same
+/// command once more does what the first was to do.
+#[test]
+fn c19_a_killed_change_is_repaired_by_the_next() {
+    let place = Place::new();
+    package(&place, "one", 0);
+    place.haft(&["add", "./one", "--yes"]).good();
+    // What the quickest took so far, from the start of the process to its end.
+    let mut whole = Duration::from_secs(1);
+    let (mut state, mut kills) = (19, 0);
+    for version in 1..=KILLS {
+        package(&place, "one", version as usize);
+        let delay = whole * (next(&mut state) % 100) / 100;
+        let line: &[&str] = match version % 4 {
+            0 => &["remove", "one"],
+            _ if place.read("program.toml").is_empty() => &["add", "./one", "--yes"],
+            _ => &["update", "one", "--yes"],
+        };
+        kills += u32::from(killed(&place, line, delay));
+        whole = whole.min(again(&place, line, version));
+    }
+    assert!(kills > 0, "none was killed before its end");
+    place.haft(&["add", "./one", "--yes"]).good();
+    in_order(&place, &["one"]);
+}
+
+/// The same command once more, and how long it took; it may find that the first had done it all.
+fn again(place: &Place, line: &[&str], version: u32) -> Duration {
+    // What a kill left can be read: both files are whole.
+    let listed = place.haft(&["--json", "list"]).json();
+    assert!(listed.as_array().unwrap().len() <= 1, "{listed}");
+    if line[0] == "update" {
+        // What is pinned is there, whichever that is.
+        place.haft(&["verify"]).good();
+    }
+    let begun = Instant::now();
+    let answer = place.haft(line);
+    let took = begun.elapsed();
+    let is_done = match line[0] {
+        "remove" => answer.stderr.contains("has no package or plugin `one`"),
+        "add" => answer.stderr.contains("has an entry `one` already"),
+        _ => false,
+    };
+    let took = if is_done { Duration::MAX } else { took };
+    if !is_done {
+        answer.good();
+    }
+    place.haft(&["verify"]).good();
+    let installed = line[0] != "remove";
+    let text = place.read("program.lock");
+    assert_eq!(text.contains(&format!("version = \"1.0.{version}\"")), installed, "{text}");
+    assert_eq!(place.read("program.toml").contains("name = \"one\""), installed);
+    took
+}
