@@ -164,6 +164,22 @@ fn c04_what_was_asked_right_before_the_end_is_answered() {
     assert!(text(&answer["result"]).contains("answered"), "{answer}");
 }
 
+/// C04: a client that hangs up right after an answer does not wait for what it asked long before.
+#[test]
+fn c04_what_was_asked_long_before_the_end_is_not_waited_for() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let id = peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711"}}));
+    std::thread::sleep(Duration::from_millis(400));
+    let ping = peer.ask("ping", json!({}));
+    peer.answer(ping);
+    let (took, code) = peer.hang_up();
+    assert_eq!(code, Some(0));
+    assert!(took < haft::mcp::server::PATIENCE, "{took:?}");
+    let answer = peer.answer(id);
+    assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is ending"), "{answer}");
+}
+
 /// C04: a call that takes longer than that is told so, and haft ends.
 #[test]
 fn c04_what_takes_too_long_is_told_that_haft_ends() {

@@ -86,7 +86,7 @@ impl Lines {
         })
     }
 
-    /// The next message; nothing once the input has ended and everything is answered.
+    /// The next message; nothing once the input has ended and everything is answered that is waited for.
     async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
         while let Some(incoming) = self.incoming.recv().await {
             match incoming {
@@ -98,7 +98,8 @@ impl Lines {
                 Incoming::Invalid(id, error) => self.refuse(id, error),
             }
         }
-        self.under_way.answered().await;
+        self.hanging_up.ended().await;
+        self.under_way.answered(self.hanging_up.asked_since()).await;
         None
     }
 

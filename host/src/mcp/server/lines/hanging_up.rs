@@ -1,8 +1,7 @@
 //! How a client hangs up: it closes standard input, having just asked something or not, or it is gone. Decides
 //! nothing; whoever serves asks what is due then.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -19,12 +18,14 @@ pub(in super::super) struct HangingUp(Arc<Inner>);
 struct Inner {
     /// When the last request was read.
     asked: Mutex<Option<Instant>>,
-    is_waiting: AtomicBool,
+    /// From when on requests were read that a client waits for: set where it closed standard input right after
+    /// one.
+    since: OnceLock<Instant>,
     /// Standard input has ended.
     ended: CancellationToken,
     /// Nobody reads what is written.
     gone: CancellationToken,
-    /// Everything that was asked is answered.
+    /// Everything that is waited for is answered.
     answered: CancellationToken,
 }
 
@@ -37,7 +38,10 @@ impl HangingUp {
     /// Standard input has ended.
     pub(super) fn input_has_ended(&self) {
         let asked = *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.is_waiting.store(asked.is_some_and(|asked| asked.elapsed() < JUST), Ordering::SeqCst);
+        let since = Instant::now().checked_sub(JUST);
+        if let Some(since) = since.filter(|since| asked.is_some_and(|asked| asked > *since)) {
+            let _ = self.0.since.set(since);
+        }
         self.0.ended.cancel();
     }
 
@@ -47,14 +51,19 @@ impl HangingUp {
         self.0.ended.cancel();
     }
 
-    /// Nothing that was asked is unanswered, after the end of standard input.
+    /// Nothing that is waited for is unanswered, after the end of standard input.
     pub(super) fn all_is_answered(&self) {
         self.0.answered.cancel();
     }
 
     /// Whether the client waits for answers, once standard input has ended.
     pub(in super::super) fn is_waiting(&self) -> bool {
-        self.0.is_waiting.load(Ordering::SeqCst) && !self.0.gone.is_cancelled()
+        self.0.since.get().is_some() && !self.0.gone.is_cancelled()
+    }
+
+    /// The requests from this time on are those that the client waits for; nothing where it waits for none.
+    pub(super) fn asked_since(&self) -> Option<Instant> {
+        self.0.since.get().copied()
     }
 
     /// Ends with standard input, or when the client is gone.
@@ -67,7 +76,7 @@ impl HangingUp {
         self.0.gone.cancelled().await;
     }
 
-    /// Ends when standard input has ended and everything is answered.
+    /// Ends when standard input has ended and everything is answered that is waited for.
     pub(in super::super) async fn answered(&self) {
         self.0.answered.cancelled().await;
     }

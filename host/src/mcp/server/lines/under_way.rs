@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rmcp::model::RequestId;
 use tokio::sync::Notify;
@@ -17,7 +18,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// Requests by their ids.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    all: Mutex<HashMap<RequestId, Request>>,
+    all: Mutex<HashMap<RequestId, (Instant, Request)>>,
     /// Told when one is answered or taken back.
     fewer: Notify,
 }
@@ -40,12 +41,12 @@ impl UnderWay {
         if all.len() >= MAX_UNDER_WAY {
             return Err(format!("more than {MAX_UNDER_WAY} requests under way: wait for answers"));
         }
-        let bytes: usize = all.values().map(|request| request.bytes).sum();
+        let bytes: usize = all.values().map(|(_, request)| request.bytes).sum();
         if bytes > 0 && bytes + request.bytes > MAX_BYTES {
             let most = MAX_BYTES >> 20;
             return Err(format!("requests of more than {most} MiB under way: wait for answers"));
         }
-        all.insert(id.clone(), request);
+        all.insert(id.clone(), (Instant::now(), request));
         Ok(())
     }
 
@@ -61,12 +62,15 @@ impl UnderWay {
         }
     }
 
-    /// Ends when every request is answered but those that last.
-    pub(super) async fn answered(&self) {
+    /// Ends when every request is answered but those that last, and those that began before `since`.
+    pub(super) async fn answered(&self, since: Option<Instant>) {
         loop {
             // Hears of what is told from here on.
             let fewer = self.fewer.notified();
-            if self.lock().values().all(|request| request.lasts) {
+            let is_waited_for = |(begun, request): &(Instant, Request)| {
+                !request.lasts && since.is_none_or(|since| *begun >= since)
+            };
+            if !self.lock().values().any(is_waited_for) {
                 return;
             }
             fewer.await;
@@ -76,10 +80,10 @@ impl UnderWay {
     fn remove(&self, id: &RequestId) -> Option<Request> {
         let removed = self.lock().remove(id);
         self.fewer.notify_waiters();
-        removed
+        removed.map(|(_, request)| request)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Request>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, (Instant, Request)>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
