@@ -273,3 +273,21 @@ fn last_words(stderr: &str) -> Option<String> {
         (_, None) => Some(std::iter::once('…').chain(words.chars().skip(beyond)).collect()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C06: the line that is proposed is one with which the same answer passes; where there is none, it says why.
+    #[test]
+    fn c06_the_proposed_limit_admits_the_answer() {
+        let limits = Limits::default();
+        let proposed = |length| Limit::Result(length).raised(&limits);
+        assert_eq!(proposed(10 << 20).unwrap(), "result = \"12MiB\"");
+        assert_eq!(proposed((1 << 20) + 1).unwrap(), "result = \"2MiB\"", "never less than twice as much");
+        let none = proposed(Limits::MAX_RESULT).unwrap_err().unwrap();
+        assert!(none.starts_with("no answer can be longer than"), "{none}");
+        let full = Limits { memory: Limits::MAX_MEMORY, ..limits };
+        assert_eq!(Limit::Memory.raised(&full), Err(None));
+    }
+}

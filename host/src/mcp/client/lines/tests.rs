@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{ClientRequest, ServerResult};
@@ -49,6 +50,32 @@ async fn mc04_noise_is_passed_over() {
     assert!(next(&mut lines).await.unwrap().contains("\"id\":5"));
     drop(output);
     assert_eq!(next(&mut lines).await, None);
+}
+
+/// C18: a server that never stops writing leaves a turn to whoever works on what it wrote.
+#[tokio::test]
+async fn c18_a_flood_leaves_others_a_turn() {
+    const MESSAGES: usize = 8 * TURN;
+    let (mut lines, _input, mut output) = lines();
+    let message = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
+    // Less than a pipe holds, so that nothing of it has to be waited for.
+    output.write_all(message.repeat(MESSAGES).as_bytes()).await.unwrap();
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counted = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let mut had = Vec::new();
+    for _ in 0..MESSAGES {
+        next(&mut lines).await.unwrap();
+        had.push(turns.load(Ordering::Relaxed));
+    }
+    other.abort();
+    let waited = had.windows(TURN + 2).filter(|some| some.first() == some.last()).count();
+    assert_eq!(waited, 0, "{had:?}");
 }
 
 /// MC07: an answer that comes twice, or after it was given up, or to nothing, reaches nobody.
