@@ -69,6 +69,16 @@ impl Home {
     /// What a person sees who types `typed` to haft at a terminal; `None` where there is no
     /// program to make one.
     pub(crate) fn at_a_terminal(&self, arguments: &[&str], typed: &str) -> Option<String> {
+        self.at_a_terminal_with(&[], arguments, typed)
+    }
+
+    /// The same with more variables.
+    pub(crate) fn at_a_terminal_with(
+        &self,
+        variables: &[(&str, &str)],
+        arguments: &[&str],
+        typed: &str,
+    ) -> Option<String> {
         let Some(script) = haft::backend::lookup::find_on_path("script") else {
             eprintln!("SKIPPED: no terminal to ask at: `script` (util-linux) is not installed");
             return None;
@@ -80,6 +90,7 @@ impl Home {
         let mut command = Command::new(script);
         command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(self.work());
         command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.envs(variables.iter().copied());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft::backend::{BackendError, Choice, How};
 
-use super::ground::{Bed, local_tmux, run, with_panes};
+use super::ground::{Bed, local_tmux, processes, run, unusual, with_panes};
 use crate::workspace::eventually;
 
 /// MK08: calls at one time take turns, and none gets what is another's.
@@ -197,23 +197,50 @@ async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
     bed.backend.close().await;
 }
 
+/// A haft in a home of its own, whose pane is ended with it.
+struct OneCall(tempfile::TempDir);
+
+impl OneCall {
+    fn new() -> Option<Self> {
+        local_tmux().map(|_| Self(tempfile::tempdir().unwrap()))
+    }
+
+    /// What `haft call` says of `run_shell` in a pane, with these variables.
+    fn run_shell(&self, variables: &[&str], arguments: &str) -> String {
+        let (folder, home) = (self.0.path().to_str().unwrap(), format!("HOME={}", self.0.path().display()));
+        let mut words = vec!["env", "-u", "XDG_STATE_HOME", "-C", folder, &home];
+        words.extend(variables);
+        words.extend(["sh", "-c", "exec \"$@\" 2>&1", "sh", env!("CARGO_BIN_EXE_haft")]);
+        words.extend(["call", "--tmux", "run_shell", arguments]);
+        run(&words.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    }
+}
+
+impl Drop for OneCall {
+    fn drop(&mut self) {
+        let socket = self.0.path().join(".local/state/haft/tmux");
+        run(&["tmux", "-S", socket.to_str().unwrap(), "kill-server"].map(str::to_owned));
+    }
+}
+
 /// BE06: who has no shell to log in with (`nologin`, as services have) has a pane with one that haft finds.
 #[test]
 fn be06_a_user_without_a_shell_has_a_pane() {
-    if local_tmux().is_none() {
-        return;
-    }
-    let home = tempfile::tempdir().unwrap();
-    let haft = |arguments: &[&str]| {
-        let mut words =
-            vec!["env", "-u", "XDG_STATE_HOME", "-C", home.path().to_str().unwrap(), "SHELL=/bin/false"];
-        let (own, path) = (format!("HOME={}", home.path().display()), env!("CARGO_BIN_EXE_haft"));
-        words.extend([&own, path]);
-        words.extend(arguments);
-        run(&words.into_iter().map(str::to_owned).collect::<Vec<_>>())
-    };
-    let answer = haft(&["call", "--tmux", "run_shell", r#"{"command": "echo in-$((40+2))"}"#]);
-    let socket = home.path().join(".local/state/haft/tmux");
-    run(&["tmux", "-S", socket.to_str().unwrap(), "kill-server"].map(str::to_owned));
+    let Some(haft) = OneCall::new() else { return };
+    let answer = haft.run_shell(&["SHELL=/bin/false"], r#"{"command": "echo in-$((40+2))"}"#);
     assert!(answer.contains("in-42"), "{answer}");
+}
+
+/// C11: `haft call` ends with its call: it does not say that a command goes on which it stops.
+#[tokio::test(flavor = "multi_thread")]
+async fn c11_one_call_leaves_nothing_in_its_pane() {
+    let Some(haft) = OneCall::new() else { return };
+    let time = unusual();
+    let answer = haft.run_shell(&[], &format!(r#"{{"command": "sleep {time}", "wait": "1s"}}"#));
+    let told =
+        "after 1s; it is stopped now, since this haft ends with the call: a longer `wait` lets it finish";
+    assert!(answer.contains(told), "{answer}");
+    eventually("it is stopped", || processes(&format!("sleep {time}")).is_empty()).await;
+    let refused = haft.run_shell(&[], r#"{"command": "true", "wait": false}"#);
+    assert!(refused.contains("would be stopped at once"), "{refused}");
 }

@@ -120,6 +120,23 @@ fn c11_a_person_in_tmux_is_offered_a_pane() {
     assert!(!said(None).contains("--tmux"), "{}", said(None));
 }
 
+/// C11: the same where an agent runs, once, and not where panes were spoken of.
+#[test]
+fn c11_a_run_in_tmux_is_offered_a_pane() {
+    let home = Home::new();
+    let provider = "[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmax_retries = 0\n";
+    home.write("program.toml", provider);
+    let offers = |more: &[&str]| {
+        let pane = [("TMUX_PANE", "%7"), ("COLUMNS", "200")];
+        let said = home.at_a_terminal_with(&pane, &[more, &["run", "hello"]].concat(), "")?;
+        assert!(said.contains("127.0.0.1:9"), "{said}");
+        Some(said.matches("this terminal is a pane of tmux").count())
+    };
+    let Some(plain) = offers(&[]) else { return };
+    assert_eq!(plain, 1);
+    assert_eq!(offers(&["--no-tmux"]), Some(0));
+}
+
 /// BE02: no engine, an engine without the container, a container that is stopped.
 #[test]
 fn be02_what_keeps_a_container_from_being_used_is_said() {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use self::component::Checked;
 use super::terminal::Terminal;
-use super::{Common, Exit};
+use super::{Common, Exit, offered_pane};
 use crate::backend::lookup::{find_on_path, is_executable};
 use crate::manifest::{CommandTool, McpServer, Transport};
 use crate::program::{Bench, FILE_NAME, Options, Program};
@@ -176,16 +176,7 @@ fn summary(program: &Program, is_all: bool) -> String {
     format!(
         "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
         write.join(", "),
-        commands.unwrap_or_default() + offered_pane(program)
+        commands.unwrap_or_default()
+            + &offered_pane(program).map(|offer| format!("\n{offer}")).unwrap_or_default()
     )
-}
-
-/// What somebody is told who sits in a tmux of their own, where commands run in no pane.
-fn offered_pane(program: &Program) -> &'static str {
-    let is_paned = program.backend.as_ref().is_some_and(|backend| backend.screen().is_some());
-    if is_paned || std::env::var_os("TMUX_PANE").is_none() {
-        return "";
-    }
-    "\nthis terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of \
-     haft's own, which you can attach to from here"
 }

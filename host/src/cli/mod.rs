@@ -278,6 +278,14 @@ impl Common {
             terminal.say(format_args!("commands run on {}: {}", backend.summary(), backend.confinement()));
             backend.notices().iter().for_each(|notice| terminal.say(notice));
         }
+        // Where somebody is there to see it, and more than one command may run.
+        if options.many_calls
+            && options.person.is_some()
+            && options.target.tmux.is_none()
+            && let Some(offer) = offered_pane(&program)
+        {
+            terminal.say(offer);
+        }
         Ok(program)
     }
 
@@ -311,6 +319,18 @@ impl Common {
             person: person::present(),
         })
     }
+}
+
+/// What somebody is told who sits in a tmux of their own, where commands run in no pane and nothing was said of
+/// panes.
+fn offered_pane(program: &Program) -> Option<&'static str> {
+    let is_paned = program.backend.as_ref().is_some_and(|backend| backend.screen().is_some());
+    let is_offered =
+        !is_paned && program.manifest.backend.tmux.is_none() && std::env::var_os("TMUX_PANE").is_some();
+    is_offered.then_some(
+        "this terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of haft's \
+         own, which you can attach to from here",
+    )
 }
 
 /// Whether whoever set up this machine wants no journal. A program cannot say so: it would be the

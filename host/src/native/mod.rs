@@ -57,12 +57,20 @@ pub struct Settings {
     pub denied: Denied,
     /// Where the tools for a target act.
     pub backend: Option<Arc<dyn Backend>>,
+    /// Whether haft ends with its one call, and with it what that leaves in a pane.
+    pub one_call: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let denied = Denied::new(deny::DEFAULT.iter().copied());
-        Self { confiner: Confiner::new(), bash_timeout: bash::DEFAULT_TIMEOUT, denied, backend: None }
+        Self {
+            confiner: Confiner::new(),
+            bash_timeout: bash::DEFAULT_TIMEOUT,
+            denied,
+            backend: None,
+            one_call: false,
+        }
     }
 }
 
@@ -89,7 +97,8 @@ pub const NATIVE: &[Native] = &[
         family: Family::Shell,
         build: |settings| {
             let (backend, denied) = (settings.backend.clone()?, settings.denied.clone());
-            Some(Arc::new(run_shell::RunShell::new(backend, settings.bash_timeout, denied)))
+            let tool = run_shell::RunShell::new(backend, settings.bash_timeout, denied);
+            Some(Arc::new(if settings.one_call { tool.for_one_call() } else { tool }))
         },
         limits: |_| run_shell::limits(),
     },

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use self::answer::{Streams, ended};
+use self::answer::{Fate, Streams, ended};
 use self::wait::Wait;
 use super::deny::Denied;
 use super::line::{self, command};
@@ -22,6 +22,10 @@ use crate::tool::{Context, Tool, ToolError};
 /// The tool's name.
 pub const NAME: &str = "run_shell";
 
+/// Why a command is not left in its pane.
+const ONE_CALL: &str = "the command would be stopped at once: this haft ends with the call, and what runs in its pane \
+                        with it; `wait` with a time like \"10m\" lets it finish";
+
 /// The `run_shell` tool.
 #[derive(Debug)]
 pub struct RunShell {
@@ -30,6 +34,8 @@ pub struct RunShell {
     /// How long a command may take where the call does not say.
     timeout: Duration,
     denied: Denied,
+    /// Whether haft ends with the call, and what runs in the pane with it.
+    one_call: bool,
 }
 
 impl RunShell {
@@ -39,7 +45,12 @@ impl RunShell {
         let (name, description) = (NAME.into(), description(&*backend));
         let parameters = parameters(timeout, backend.screen().is_some());
         let def = ToolDef { name, description, parameters, hints, output: None };
-        Self { def, backend, timeout, denied }
+        Self { def, backend, timeout, denied, one_call: false }
+    }
+
+    /// The same where haft ends with its one call, and whatever still runs in the pane with it.
+    pub fn for_one_call(self) -> Self {
+        Self { one_call: true, ..self }
     }
 
     async fn dispatched(&self, command: &str, context: &Context<'_>) -> Result<ToolResult, BackendError> {
@@ -61,7 +72,8 @@ impl RunShell {
         let streams = Arc::new(Streams::new(&call.id, context.events));
         let end = self.backend.run(&task, streams.clone(), context).await;
         let streams = streams.close();
-        Ok(ended(end?, streams, timeout))
+        let fate = if self.one_call { Fate::Ends } else { Fate::GoesOn };
+        Ok(ended(end?, fate, streams, timeout))
     }
 }
 
@@ -123,6 +135,7 @@ impl Tool for RunShell {
             Wait::No if self.backend.screen().is_none() => {
                 return Err(failed(&BackendError::NoPane { target: self.backend.summary() }));
             }
+            Wait::No if self.one_call => return Err(ToolError::ExecutionFailed(ONE_CALL.to_owned())),
             Wait::No => return self.dispatched(command, context).await.map_err(|error| failed(&error)),
             Wait::Usual => self.timeout,
             Wait::For(time) => time,

@@ -37,7 +37,7 @@ impl Assembly<'_> {
     ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
         let backend = connected(self.manifest, options, places, confiner, grant).await?;
         self.is_target = choice(self.manifest, &options.target, places).is_some();
-        self.native(confiner, grant, backend.clone())?;
+        self.native(confiner, grant, (backend.clone(), options.only.is_some()))?;
         Ok(backend)
     }
 }

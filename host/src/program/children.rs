@@ -20,13 +20,13 @@ impl Assembly<'_> {
         &mut self,
         confiner: &Confiner,
         grant: &Grant,
-        backend: Option<Arc<dyn Backend>>,
+        (backend, one_call): (Option<Arc<dyn Backend>>, bool),
     ) -> anyhow::Result<()> {
         let builtins = &self.manifest.builtins;
         let denied = builtins.shell_deny.clone().map(Denied::new);
         let denied = denied.unwrap_or_else(|| Denied::new(deny::DEFAULT.iter().copied()));
         let bash_timeout = builtins.shell_timeout;
-        let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend };
+        let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend, one_call };
         let is_target = self.is_target;
         let is_on = |native: &&Native| match native.family {
             Family::Workspace => builtins.shell && !is_target,

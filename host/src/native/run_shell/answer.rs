@@ -67,15 +67,30 @@ impl Out for Streams {
     }
 }
 
+/// What becomes of a command that still runs in its pane when its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    GoesOn,
+    /// haft ends with this call.
+    Ends,
+}
+
 /// The answer. A command that failed is an answer like any other; one that nobody knows the end of is
 /// an error.
-pub(super) fn ended(ended: Ended, streams: [String; 2], timeout: Duration) -> ToolResult {
+pub(super) fn ended(ended: Ended, fate: Fate, streams: [String; 2], timeout: Duration) -> ToolResult {
     let time = shown(timeout);
     let (head, is_error) = match ended.how {
         How::Exited(code) => (format!("exit code: {code}"), false),
         How::TimedOut(kind) => (
             format!(
                 "timed out waiting for {kind} command completion after {time}; it was stopped with all it started"
+            ),
+            true,
+        ),
+        How::Running(_) if fate == Fate::Ends => (
+            format!(
+                "timed out waiting for tmux command completion after {time}; it is stopped now, since this haft ends \
+                 with the call: a longer `wait` lets it finish"
             ),
             true,
         ),
@@ -108,7 +123,7 @@ mod tests {
         let streams = Streams::new("call", &Events::none());
         streams.take(Stream::Output, output);
         streams.take(Stream::Errors, errors);
-        ended(Ended { how, notices: Vec::new() }, streams.close(), Duration::from_secs(30))
+        ended(Ended { how, notices: Vec::new() }, Fate::GoesOn, streams.close(), Duration::from_secs(30))
     }
 
     /// RS01, RS02: three sections; a failure of the command is no failure of the call.
