@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft::backend::{BackendError, Choice, How};
 
-use super::ground::{Bed, local_tmux, processes, run, unusual, with_panes};
+use super::ground::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, with_panes};
 use crate::workspace::eventually;
 
 /// MK08: calls at one time take turns, and none gets what is another's.
@@ -195,6 +195,21 @@ async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
     assert_ne!(done.output, b"0\n");
     assert!(!outside.exists());
     bed.backend.close().await;
+}
+
+/// C11: a pane in a container looks for programs where a command without a pane does.
+#[tokio::test(flavor = "multi_thread")]
+async fn c11_a_pane_in_a_container_has_its_path() {
+    let Some(pane) = container_tmux() else { return };
+    let plain =
+        Kind { name: "the same, no pane", choice: Choice { tmux: Some(false), ..pane.choice.clone() } };
+    let mut paths = Vec::new();
+    for kind in [plain, pane] {
+        let bed = Bed::new(&kind).await;
+        paths.push(bed.run("printf '%s\\n' \"$PATH\"").await.output);
+        bed.backend.close().await;
+    }
+    assert!(paths[0] == paths[1] && paths[0].len() > 1, "{:?}", String::from_utf8_lossy(&paths.concat()));
 }
 
 /// A haft in a home of its own, whose pane is ended with it.
