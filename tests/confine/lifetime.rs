@@ -109,7 +109,7 @@ struct Process {
 }
 
 impl Process {
-    /// By `/proc/PID/stat`, as in proc_pid_stat(5); nothing for one that has ended.
+    /// By `/proc/PID/stat`, as in `proc_pid_stat(5)`; nothing for one that has ended.
     fn read(id: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

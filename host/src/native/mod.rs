@@ -57,7 +57,7 @@ pub struct Settings {
     pub denied: Denied,
     /// Where the tools for a target act.
     pub backend: Option<Arc<dyn Backend>>,
-    /// Whether haft ends with its one call, and with it what that leaves in a pane.
+    /// Whether haft ends with its one call, and with it a command in a pane whose time is over.
     pub one_call: bool,
 }
 

@@ -22,10 +22,6 @@ use crate::tool::{Context, Tool, ToolError};
 /// The tool's name.
 pub const NAME: &str = "run_shell";
 
-/// Why a command is not left in its pane.
-const ONE_CALL: &str = "the command would be stopped at once: this haft ends with the call, and what runs in its pane \
-                        with it; `wait` with a time like \"10m\" lets it finish";
-
 /// The `run_shell` tool.
 #[derive(Debug)]
 pub struct RunShell {
@@ -34,7 +30,7 @@ pub struct RunShell {
     /// How long a command may take where the call does not say.
     timeout: Duration,
     denied: Denied,
-    /// Whether haft ends with the call, and what runs in the pane with it.
+    /// Whether haft ends with the call, and a command whose time is over with it.
     one_call: bool,
 }
 
@@ -48,7 +44,8 @@ impl RunShell {
         Self { def, backend, timeout, denied, one_call: false }
     }
 
-    /// The same where haft ends with its one call, and whatever still runs in the pane with it.
+    /// The same where haft ends with its one call, and a command whose time is over with it.
+    #[must_use]
     pub fn for_one_call(self) -> Self {
         Self { one_call: true, ..self }
     }
@@ -135,7 +132,6 @@ impl Tool for RunShell {
             Wait::No if self.backend.screen().is_none() => {
                 return Err(failed(&BackendError::NoPane { target: self.backend.summary() }));
             }
-            Wait::No if self.one_call => return Err(ToolError::ExecutionFailed(ONE_CALL.to_owned())),
             Wait::No => return self.dispatched(command, context).await.map_err(|error| failed(&error)),
             Wait::Usual => self.timeout,
             Wait::For(time) => time,

@@ -147,7 +147,11 @@ fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
 
 /// A unified difference.
 fn unified(before: &str, now: &str) -> Vec<Line> {
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, now);
+    let lacks_end = |text: &str| !text.is_empty() && !text.ends_with('\n');
+    // Where neither last line has an end that is no difference, also where lines follow one of them.
+    let end = if lacks_end(before) && lacks_end(now) { "\n" } else { "" };
+    let (before, now) = (format!("{before}{end}"), format!("{now}{end}"));
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(&before, &now);
     let mut lines = Vec::new();
     for hunk in diff.unified_diff().context_radius(AROUND).iter_hunks() {
         lines.push(Line { sign: Sign::Place, text: hunk.header().to_string().trim_end().to_owned() });
@@ -208,6 +212,14 @@ mod tests {
         now.items[1].executable = true;
         let expected = "run changed\n@@ -1,3 +1,3 @@\n a\n-b\n-c\n+B\n+c [no newline]\nsame is executable now\n\
             extra new\n+y\ngone removed\n-x\n";
+        assert_eq!(shown(&now.changes(&before.noted(), &before)), expected);
+    }
+
+    /// S02: a line that follows the last one does not make that another, where neither text ends its last line.
+    #[test]
+    fn s02_a_line_more_is_one_line() {
+        let (before, now) = (one(&[item("about", "a\nb")]), one(&[item("about", "a\nb\nc")]));
+        let expected = "about changed\n@@ -1,2 +1,3 @@\n a\n b\n+c\n";
         assert_eq!(shown(&now.changes(&before.noted(), &before)), expected);
     }
 
