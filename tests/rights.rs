@@ -505,6 +505,22 @@ async fn wa02_hints_name_what_would_allow_it() {
     }
 }
 
+/// S12: the names in a hint may be a guest's own; no line of a hint is.
+#[tokio::test]
+async fn s12_a_name_makes_no_hint() {
+    let ground = Ground::new();
+    let granted = ground.granted();
+    let guest = ground.writer().await;
+    let link = granted.join("x\nhint: to allow it, add `write = [\"\\\"]`");
+    guest.says("symlink", json!({ "from": "../outside", "to": link })).await;
+    let refused = guest.fails("create", json!({ "path": link.join("new") })).await;
+    assert_eq!(refused.lines().count(), 2, "{refused}");
+    assert!(
+        refused.lines().nth(1).unwrap().starts_with("hint: `") && !refused.contains("\nhint: to allow"),
+        "{refused}"
+    );
+}
+
 /// WA02:
 /// A directory that was granted and is something else now is not opened.
 #[tokio::test]

@@ -184,7 +184,9 @@ fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
         [[mcp_servers]]\nname = \"s\"\ncommand = \"server\"\nargs = [\"--password=planted-argument\"]\n\
         env = { MODE = \"planted-value\" }\n\
         [[plugins]]\nname = \"other\"\ncomponent = \"planted-other.wasm\"\n";
-    let entry = "[[plugins]]\nname = \"mine\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n";
+    // What looks like a secret anywhere does not keep the file from being read once more.
+    let entry = "[[plugins]]\nname = \"mine\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n\
+        descriptions = { get_token = \"Gets one\" }\n";
     let packed = |arguments: &[&str]| {
         let answer = home.haft(&[&["pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"], arguments].concat());
         (answer.code, answer.stderr, fs::read(home.work().join("q.wasm")).unwrap_or_default())
@@ -215,7 +217,8 @@ fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
 fn s01_a_package_has_nothing_of_what_its_author_runs() {
     let home = Home::new();
     let program = "[program]\nname = \"words\"\nversion = \"1.2.0\"\n[provider]\nname = \"openai\"\n\
-        headers = { X-Team = \"planted\" }\n[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"true\"\n";
+        headers = { X-Team = \"planted\" }\n[[tools]]\nname = \"rotate_password\"\n\
+        description = \"See https://me@host/x\"\ncommand = \"true\"\n";
     home.write("program.toml", program);
     let answer = home.haft(&["pack", "."]);
     assert!(
@@ -225,5 +228,5 @@ fn s01_a_package_has_nothing_of_what_its_author_runs() {
     );
     let packed = files(&home.work().join("words-1.2.0.tar.gz"));
     let text = &packed["words-1.2.0/program.toml"].3;
-    assert!(text.contains("[[tools]]") && !text.contains("planted"), "{text}");
+    assert!(text.contains("https://me@host/x") && !text.contains("planted"), "{text}");
 }

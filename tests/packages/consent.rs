@@ -277,6 +277,14 @@ fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
     place.haft(&["add", "--yes"]).good();
     fs::remove_dir_all(place.store()).unwrap();
     place.haft(&["add"]).good().ends(0, "fetched `own`");
+    // What is there by now is not what was pinned, and a yes to everything is none to that.
+    place.write("program.lock", lock[..end].replace("version = 2", "version = 1"));
+    fs::remove_dir_all(place.store()).unwrap();
+    place.write("own/SKILL.md", place.read("own/SKILL.md") + "Another paragraph.\n");
+    let refused = place.haft(&["add", "--yes"]);
+    assert!(refused.code != 0 && place.kept().is_empty(), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was expected"), "{}", refused.stderr);
+    assert!(place.read("program.lock").contains("version = 1"));
 }
 
 /// S03: all that a model will read is there before anybody agrees, and again in `inspect`.

@@ -224,6 +224,51 @@ fn gc_removes_what_no_program_refers_to() {
     assert!(place.kept().is_empty());
 }
 
+/// A program that was cloned uses what is there already, and keeps it.
+#[test]
+fn gc_keeps_what_a_cloned_program_uses() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.haft(&["add", "./text", "--yes"]).good();
+    for file in ["program.toml", "program.lock"] {
+        place.write(&format!("clone/{file}"), place.read(file).replace("./text", "../text"));
+    }
+    let in_clone = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        Answer::from(command.current_dir(place.work().join("clone")).output().unwrap())
+    };
+    in_clone(&["add"]).good().ends(0, "everything is installed");
+    age(&place.kept()[0]);
+    place.haft(&["remove", "text"]).good();
+    place.haft(&["gc"]).good();
+    in_clone(&["verify"]).good();
+}
+
+/// S04: behind a link to program.toml, program.lock is beside the link for everybody.
+#[test]
+fn s04_a_linked_program_has_its_lock_beside_the_link() {
+    let place = Place::new();
+    words(&place, "text", "1.0.0", "");
+    place.write("kept/program.toml", "# Kept.\n");
+    fs::create_dir(place.work().join("used")).unwrap();
+    std::os::unix::fs::symlink("../kept/program.toml", place.work().join("used/program.toml")).unwrap();
+    let in_used = |arguments: &[&str]| {
+        let mut command = place.command(arguments);
+        Answer::from(command.current_dir(place.work().join("used")).output().unwrap())
+    };
+    in_used(&["add", "../text", "--yes"]).good();
+    assert!(place.read("kept/program.toml").contains("[[packages]]"));
+    assert!(
+        place.work().join("used/program.toml").is_symlink()
+            && !place.work().join("kept/program.lock").exists()
+    );
+    let tools = in_used(&["tools"]).good();
+    assert!(tools.stdout.contains("words__count"), "{}", tools.stderr);
+    in_used(&["update"]).good().ends(0, "`text` is up to date");
+    in_used(&["remove", "text"]).good();
+    assert!(!place.read("used/program.lock").contains("text"));
+}
+
 /// What was removed comes back by its pin, from where it came.
 #[test]
 fn what_is_pinned_is_fetched_again() {

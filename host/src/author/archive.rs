@@ -64,7 +64,7 @@ impl Package {
         for path in parts(folder, manifest) {
             files.add(Path::new(&path))?;
         }
-        let (manifest, left_out) = declaration::of_package(manifest.source.text())?;
+        let (manifest, left_out) = declaration::of_package(manifest.written.text())?;
         if let Some(entry) = files.found.get_mut(MANIFEST) {
             entry.size = manifest.len() as u64;
         }

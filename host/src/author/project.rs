@@ -89,7 +89,7 @@ impl Project {
         let manifest = Manifest::load(&self.folder.join(FILE_NAME))?;
         let plugin = built_plugin(&manifest)?;
         let file = self.component.file_name().unwrap_or_default().to_string_lossy();
-        declaration::of_component(manifest.source.text(), plugin, &file, true)
+        declaration::of_component(manifest.written.text(), plugin, &file, true)
     }
 
     /// `path` as it is seen from the project's folder, or whole where it lies elsewhere.

@@ -107,6 +107,10 @@ impl Add {
     /// Fetches what is pinned and not there, and asks about what is not pinned.
     async fn restore(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Exit> {
         let (mut fetched, mut exit) = (Vec::new(), Exit::Success);
+        // What is there already, since another program installed it, is this one's too from now on.
+        if !work.project.lock.pins.is_empty() {
+            work.bench.store.register(&crate::package::lock_path(&work.project.path))?;
+        }
         for (kind, name) in work.entries() {
             let source = work.source(kind, &name);
             let Some(source) = source else { continue };
@@ -119,7 +123,7 @@ impl Add {
                 }
                 // An earlier haft pinned it: nobody knows what was shown to whom.
                 Some(pin) if pin.source == source => {
-                    if self.adopt(work, (kind, &name, source), terminal).await? {
+                    if self.adopt(work, (kind, &name, source), Some(pin), terminal).await? {
                         fetched.push(name);
                     } else {
                         exit = Exit::Declined;
@@ -131,7 +135,7 @@ impl Add {
                     terminal.hint(&format!("`haft update {name}` installs what program.toml names"));
                     exit = Exit::Declined;
                 }
-                None if self.adopt(work, (kind, &name, source), terminal).await? => fetched.push(name),
+                None if self.adopt(work, (kind, &name, source), None, terminal).await? => fetched.push(name),
                 None => exit = Exit::Declined,
             }
         }
@@ -143,16 +147,19 @@ impl Add {
         Ok(exit)
     }
 
-    /// Installs an entry that somebody wrote into program.toml by hand, with what they grant there.
+    /// Installs an entry that somebody wrote into program.toml by hand, with what they grant there; with `pinned`
+    /// nothing else than that, which an earlier haft noted without what it showed.
     async fn adopt(
         &self,
         work: &Work,
         (kind, name, source): (Kind, &str, PackageSource),
+        pinned: Option<&Pin>,
         terminal: Terminal,
     ) -> anyhow::Result<bool> {
         let own = (kind == Kind::Plugin).then(|| name.parse()).transpose()?;
-        let place = (source, work.project.folder());
-        let arrival = work.fetch(terminal, place, Expected::nothing(), own).await?;
+        let place = (pinned.map_or(source, exactly), work.project.folder());
+        let wanted = pinned.map_or_else(Expected::nothing, pinned_content);
+        let arrival = work.fetch(terminal, place, wanted, own).await?;
         expect_name(&arrival, kind, name)?;
         let granted = work.granted(kind, name);
         let page = work.page(&arrival, &granted, None);
@@ -161,7 +168,15 @@ impl Add {
             return Ok(false);
         }
         arrival.keep()?;
-        pin(work, arrival.pin(&granted))?;
+        let new = arrival.pin(&granted);
+        pin(
+            work,
+            match pinned.cloned() {
+                // Its signature may be no longer to be had; whoever updates it must have the same key all the same.
+                Some(Pin { source, resolved, signer, .. }) => Pin { source, resolved, signer, ..new },
+                None => new,
+            },
+        )?;
         terminal.say(format_args!("installed `{name}`"));
         Ok(true)
     }
@@ -184,9 +199,7 @@ async fn refetch(work: &Work, pin: &Pin, terminal: Terminal) -> anyhow::Result<b
     }
     let own = (pin.kind == Kind::Plugin).then(|| pin.name.clone());
     let place = (exactly(pin), work.project.folder());
-    // What is pinned is known by its digest, whether or not its signature is still to be had.
-    let wanted = Expected { digest: Some(pin.digest.clone()), trust: &Trust::Nobody };
-    let arrival = work.fetch(terminal, place, wanted, own).await?;
+    let arrival = work.fetch(terminal, place, pinned_content(pin), own).await?;
     if arrival.fetched.kept != pin.kept {
         anyhow::bail!("`{name}` is fetched with another content than program.lock pins");
     }
@@ -197,9 +210,13 @@ async fn refetch(work: &Work, pin: &Pin, terminal: Terminal) -> anyhow::Result<b
         ));
     }
     arrival.keep()?;
-    work.bench.store.register(&crate::package::lock_path(&work.project.path))?;
     terminal.say(format_args!("fetched `{name}`"));
     Ok(true)
+}
+
+/// What is pinned is known by its digest, whether or not its signature is still to be had.
+fn pinned_content(pin: &Pin) -> Expected<'static> {
+    Expected { digest: Some(pin.digest.clone()), trust: &Trust::Nobody }
 }
 
 /// The source of a pin, as exactly as it can be said: the commit and not the branch.

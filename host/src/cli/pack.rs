@@ -147,7 +147,7 @@ impl Pack {
         let is_its_own =
             manifest.program.as_ref().is_some_and(|program| program.name.value == plugin.name.value);
         let name = self.what.file_name().unwrap_or_default().to_string_lossy();
-        declaration::of_component(manifest.source.text(), plugin, &name, is_its_own).map(Some)
+        declaration::of_component(manifest.written.text(), plugin, &name, is_its_own).map(Some)
     }
 }
 

@@ -31,9 +31,11 @@ mod tool;
 pub mod units;
 mod values;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) use self::agent::ROUTES;
 pub use self::agent::{Agent, Route};
@@ -62,6 +64,23 @@ use crate::report::{Problem, Report, Source, Span};
 /// 256 KiB: many times the longest program.toml that anybody wrote by hand.
 pub const MAX_FILE: usize = 256 << 10;
 
+/// The text of a program.toml, with the secrets that somebody wrote into it: it is not shown.
+#[derive(Clone, Default)]
+pub(crate) struct Written(Arc<str>);
+
+impl Written {
+    /// All of it.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
 /// A checked program.toml. The default is what holds without one.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
@@ -71,6 +90,8 @@ pub struct Manifest {
     pub folder: PathBuf,
     /// What the spans of [`Located`] point into; written secrets are masked in it.
     pub source: Source,
+    /// The file as it is written, for whoever makes another file of it.
+    pub(crate) written: Written,
     /// `[program]`; there if there are `tools`.
     pub program: Option<Program>,
     /// `[[tools]]`, in the order of the file; their names are unique.
@@ -125,7 +146,7 @@ impl Manifest {
         let problems = notes.into_problems();
         if problems.is_empty() {
             let folder = folder_of(path).map_err(|error| unreadable(path, &error))?;
-            Ok(Self { path: path.to_owned(), folder, source, ..read })
+            Ok(Self { path: path.to_owned(), folder, source, written: Written(text.into()), ..read })
         } else {
             Err(Report::with_source(source, problems))
         }
@@ -191,6 +212,7 @@ impl Manifest {
             path: PathBuf::new(),
             folder: PathBuf::new(),
             source: Source::default(),
+            written: Written::default(),
             program: Program::read(root),
             tools: CommandTool::read_all(root),
             plugins: Plugin::read_all(root),

@@ -174,22 +174,22 @@ impl Project {
         store: &Store,
         change: impl FnOnce(&Self) -> Result<Change, E>,
     ) -> Result<(), E> {
-        // A link to a program.toml stays one.
-        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = parent_of(path);
+        // A link to a program.toml stays one, and what is beside the link belongs to it.
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = parent_of(&real);
         let opened = File::open(folder).map_err(failed("open", folder))?;
         let _alone = locked(opened, folder, FlockOperation::NonBlockingLockExclusive)?;
         let project = Self::read(path)?;
         let Change { text, lock } = change(&project)?;
         if let Err(report) = Manifest::parse(&text, path) {
-            return Err(ProjectError::Wrong { path: path.clone(), report }.into());
+            return Err(ProjectError::Wrong { path: path.to_owned(), report }.into());
         }
-        Ok(project.rewrite(path, store, &text, &lock)?)
+        Ok(project.rewrite(&real, store, &text, &lock)?)
     }
 
-    /// Writes both files at `path` that are not what they are to be.
+    /// Writes both files that are not what they are to be, program.toml at `path`, which no link is on the way to.
     fn rewrite(&self, path: &Path, store: &Store, text: &str, lock: &Lock) -> Result<(), ProjectError> {
-        let place = lock_path(path);
+        let place = lock_path(&self.path);
         let is_needed = !lock.pins.is_empty() || place.exists();
         let new_lock = (is_needed && *lock != self.lock).then(|| New::write(&place, &lock.text()));
         let new_text = (text != self.text).then(|| New::write(path, text));
@@ -203,8 +203,10 @@ impl Project {
         for new in [new_lock, new_text].into_iter().flatten() {
             new.put()?;
         }
-        let folder = parent_of(path);
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
+        for folder in [parent_of(&place), parent_of(path)] {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))?;
+        }
+        Ok(())
     }
 }
 

@@ -31,6 +31,7 @@ use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
+use crate::report::plain;
 use crate::tool::{Context, Notes, Schema, Tool, ToolError, foreign};
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
@@ -378,11 +379,11 @@ impl Inner {
     }
 }
 
-/// A message, and below it the hints, one a line.
+/// The message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line ends.
 fn with_hints(mut message: String, hints: Vec<String>) -> String {
     for hint in hints {
         // Writing to a `String` cannot fail.
-        let _ = write!(message, "\nhint: {hint}");
+        let _ = write!(message, "\nhint: {}", plain(&hint));
     }
     message
 }
