@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -243,37 +243,87 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
     }
 }
 
-/// A file beside the one whose place it is to take: whoever reads that sees the old one or the new one.
+/// A file that is to take another's place: whoever reads that sees the old one or the new one.
 struct New<'a> {
-    file: NamedTempFile,
+    draft: Draft,
     path: &'a Path,
 }
 
+/// What it is written to.
+enum Draft {
+    /// Nobody else can open it: tools may write the folder of a program.toml, and would have the next one in hand.
+    Unnamed(File),
+    /// Where the file system knows of no files without names.
+    Named(NamedTempFile),
+}
+
 impl<'a> New<'a> {
-    /// Always under the same name, so that what a killed haft left is replaced by the next change: nobody else
-    /// is writing it, since whoever changes a program has its folder alone.
     fn write(path: &'a Path, text: &str) -> Result<Self, ProjectError> {
-        let folder = parent_of(path);
-        let mut name = OsString::from(".haft-");
-        name.push(path.file_name().unwrap_or_default());
-        let new = |random| tempfile::Builder::new().prefix(&name).rand_bytes(random).tempfile_in(folder);
-        let write = || -> io::Result<NamedTempFile> {
-            // Where it cannot be removed, another name is found.
-            let _ = fs::remove_file(folder.join(&name));
-            let mut file = new(0).or_else(|_| new(6))?;
+        let write = || -> io::Result<Draft> {
+            let mut draft = match unnamed(parent_of(path)) {
+                Some(file) => Draft::Unnamed(file),
+                None => Draft::Named(named(path)?),
+            };
+            let file = match &mut draft {
+                Draft::Unnamed(file) => file,
+                Draft::Named(file) => file.as_file_mut(),
+            };
             file.write_all(text.as_bytes())?;
             let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
-            file.as_file().set_permissions(Permissions::from_mode(mode))?;
-            file.as_file().sync_all()?;
-            Ok(file)
+            file.set_permissions(Permissions::from_mode(mode))?;
+            file.sync_all()?;
+            Ok(draft)
         };
-        Ok(Self { file: write().map_err(failed("write", path))?, path })
+        Ok(Self { draft: write().map_err(failed("write", path))?, path })
     }
 
     fn put(self) -> Result<(), ProjectError> {
-        let put = self.file.persist(self.path);
-        put.map(drop).map_err(|error| failed("write", self.path)(error.error))
+        let put = match self.draft {
+            Draft::Unnamed(file) => put_unnamed(&file, self.path),
+            Draft::Named(file) => file.persist(self.path).map(drop).map_err(|error| error.error),
+        };
+        put.map_err(failed("write", self.path))
     }
+}
+
+/// A file in `folder` that has no name (`O_TMPFILE`), where there are such.
+fn unnamed(folder: &Path) -> Option<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, Mode, OFlags, openat};
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// Gives it a name beside `path`, and at once that one.
+fn put_unnamed(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    let name = beside(path);
+    // What a killed haft left there.
+    let _ = fs::remove_file(&name);
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(CWD, own, CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
+    fs::rename(&name, path)
+}
+
+/// The name that a file has before it takes the place of the one at `path`. Always the same, so that what a killed
+/// haft left is replaced by the next change: nobody else writes it, since whoever changes a program has its folder alone.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".haft-");
+    name.push(path.file_name().unwrap_or_default());
+    parent_of(path).join(name)
+}
+
+/// The same with a name from the beginning; with another one where that cannot be had.
+fn named(path: &Path) -> io::Result<NamedTempFile> {
+    let name = beside(path);
+    let _ = fs::remove_file(&name);
+    let name = name.file_name().unwrap_or_default();
+    let new = |random| tempfile::Builder::new().prefix(name).rand_bytes(random).tempfile_in(parent_of(path));
+    new(0).or_else(|_| new(6))
 }
 
 #[cfg(test)]
