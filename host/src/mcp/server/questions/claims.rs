@@ -35,7 +35,7 @@ pub(super) trait Claims: Debug + Send + Sync {
 pub(super) struct Memory(Mutex<BTreeMap<[u8; TAG], u64>>);
 
 /// Kept in a folder, an empty file each. It outlives every process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Folder(PathBuf);
 
 #[async_trait]
@@ -97,8 +97,10 @@ impl Folder {
 #[async_trait]
 impl Claims for Folder {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
-        let claimed = self.claim(tag, until);
-        claimed.map_err(|error| {
+        // It waits for the disk, and lists the folder.
+        let (folder, tag) = (self.clone(), *tag);
+        let claimed = tokio::task::spawn_blocking(move || folder.claim(&tag, until)).await;
+        claimed.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| {
             let folder = self.0.display();
             io::Error::new(error.kind(), format!("the answer cannot be noted in `{folder}`: {error}"))
         })
