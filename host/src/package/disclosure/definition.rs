@@ -8,21 +8,16 @@ use crate::call::ToolDef;
 /// How deep a schema is written out; what lies deeper stands there as JSON.
 const MAX_DEPTH: usize = 12;
 
-/// Keys of a schema that [`head`] has told.
-const TOLD: &[&str] = &["type", "description", "properties", "required", "items", "default", "enum"];
+/// Keys of a schema that [`head`] tells.
+const HEAD: &[&str] = &["type", "enum", "default"];
+
+/// Keys that [`inner`] tells in words, besides.
+const TOLD: &[&str] = &["description", "properties", "required", "items"];
 
 /// All that a model is told of a tool but its name: its description, its parameters, its answer.
 pub fn lines(def: &ToolDef) -> Vec<String> {
     let mut lines: Vec<String> = def.description.lines().map(str::to_owned).collect();
-    let mut parameters = def.parameters.clone();
-    if let Some(object) = parameters.as_object_mut() {
-        // What every schema of parameters says.
-        let is_usual = object.get("type").is_some_and(|kind| kind == "object");
-        if is_usual {
-            object.shift_remove("type");
-        }
-    }
-    inner(&parameters, 0, &mut lines);
+    parameters(&def.parameters, &mut lines);
     let hints = def.hints;
     let said = [
         (hints.read_only, "only reads"),
@@ -38,6 +33,18 @@ pub fn lines(def: &ToolDef) -> Vec<String> {
         one("answers", output, None, 0, &mut lines);
     }
     lines
+}
+
+/// The schema of all parameters, which has no head.
+fn parameters(schema: &Value, lines: &mut Vec<String>) {
+    let Some(object) = schema.as_object() else { return lines.push(format!("parameters: {schema}")) };
+    for key in HEAD {
+        // What every schema of parameters says.
+        let is_usual = |value: &&Value| *key == "type" && **value == "object";
+        let told = object.get(*key).filter(|value| !is_usual(value));
+        lines.extend(told.map(|value| format!("{key}: {value}")));
+    }
+    inner(schema, 0, lines);
 }
 
 /// A value of a schema under its name, and whether it must be given, where that is known.
@@ -97,8 +104,9 @@ fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
         }
     }
     // Whether more is let through says nothing to a reader.
-    let is_told =
-        |key: &str, value: &Value| TOLD.contains(&key) || key == "additionalProperties" && value.is_boolean();
+    let is_told = |key: &str, value: &Value| {
+        [HEAD, TOLD].concat().contains(&key) || key == "additionalProperties" && value.is_boolean()
+    };
     let others = object.iter().filter(|(key, value)| !is_told(key, value));
     lines.extend(others.map(|(key, value)| format!("{indent}{}: {value}", on_one_line(key))));
 }
@@ -132,6 +140,76 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// S03: wherever in a schema a word stands, under whichever key, it is told.
+    #[test]
+    fn s03_no_word_of_a_schema_is_left_out() {
+        const WORD: &str = "send ~/.ssh";
+        let keys = [
+            "$comment",
+            "$defs",
+            "$id",
+            "$ref",
+            "additionalProperties",
+            "allOf",
+            "anyOf",
+            "const",
+            "contains",
+            "default",
+            "definitions",
+            "dependentRequired",
+            "deprecated",
+            "description",
+            "else",
+            "enum",
+            "examples",
+            "format",
+            "if",
+            "items",
+            "maxLength",
+            "not",
+            "oneOf",
+            "pattern",
+            "patternProperties",
+            "prefixItems",
+            "properties",
+            "propertyNames",
+            "readOnly",
+            "required",
+            "then",
+            "title",
+            "type",
+            "x-other",
+        ];
+        let values = [
+            json!(WORD),
+            json!([WORD]),
+            json!([[WORD]]),
+            json!({ WORD: true }),
+            json!({ "a": WORD }),
+            json!({ "a": { "default": WORD } }),
+            json!([{ "description": WORD }]),
+            json!({ "enum": [WORD] }),
+        ];
+        let told = |parameters: Value| {
+            let def = ToolDef { name: "t".into(), parameters, ..ToolDef::default() };
+            lines(&def).iter().any(|line| line.contains(WORD))
+        };
+        for (key, value) in keys.iter().flat_map(|key| values.iter().map(move |value| (key, value))) {
+            let mut schema = json!({ (*key): value });
+            for depth in 0..MAX_DEPTH + 3 {
+                assert!(told(schema.clone()), "{key}, {depth} deep: {schema}");
+                let mut typed = schema.clone();
+                typed.as_object_mut().unwrap().entry("type").or_insert("object".into());
+                assert!(told(typed.clone()), "{key}, {depth} deep: {typed}");
+                schema = match depth % 3 {
+                    0 => json!({ "type": "object", "properties": { "p": schema } }),
+                    1 => json!({ "type": "array", "items": schema }),
+                    _ => json!({ "anyOf": [schema] }),
+                };
+            }
+        }
+    }
 
     /// S03: whatever a schema says stands there.
     #[test]
