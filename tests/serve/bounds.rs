@@ -84,16 +84,38 @@ fn s15_one_message_stalls_nobody() {
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     assert!(answer["error"]["message"].as_str().unwrap().contains("more than 100000 values"), "{answer}");
     let some: Map<String, Value> = (0..20_000).map(|n| (format!("key{n}"), json!(n))).collect();
-    let other = peer.request("ping", json!({"_meta": some}));
+    let other = peer.request("ping", json!({"_meta": &some}));
     assert!(other["error"]["message"].as_str().unwrap().contains("more than 10000 values"), "{other}");
     let batch: Vec<Value> = (0..1000).map(|n| json!({"jsonrpc": "2.0", "id": n, "method": "ping"})).collect();
     peer.send(&json!(batch));
     let refused = peer.await_one(|message| message.get("id").is_some_and(Value::is_null));
     assert_eq!(refused["error"]["message"], "a batch of more than 256 messages");
+    peer.send(&json!([{"jsonrpc": "2.0", "id": "one", "method": "ping", "params": {"_meta": &some}}]));
+    let refused = peer.answer("one");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("more than 10000 values"), "{refused}");
     let large =
         json!({"name": "guest__echo", "arguments": {"text": "small"}, "_meta": {"a": "x".repeat(10 << 20)}});
     assert_eq!(text(&peer.request("tools/call", large)["result"]), "small");
     assert_eq!(peer.hang_up().1, Some(0));
+}
+
+/// S15: what counts requests is not led astray by an id that many of them have.
+#[test]
+fn s15_an_id_is_that_of_one_request() {
+    let stage = Stage::new("");
+    let mut peer = Peer::open(&stage);
+    let command = json!({"command": "sleep 0.5; echo answered >> ran"});
+    for _ in 0..3 {
+        peer.write(&called(7, "bash", &command));
+    }
+    for _ in 0..2 {
+        let refused = peer.await_one(|message| message.get("id").is_some_and(Value::is_null));
+        let told = "the id 7 is that of a request that is not answered yet";
+        assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!(-32600), &json!(told)));
+    }
+    assert!(peer.answer(7)["result"].is_object());
+    let ran = peer.request("tools/call", json!({"name": "bash", "arguments": {"command": "cat ran"}}));
+    assert_eq!(text(&ran["result"]).matches("answered").count(), 1, "{ran}");
 }
 
 /// C18: what is no JSON is answered, with its id where that can be read.

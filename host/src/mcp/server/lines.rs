@@ -20,6 +20,7 @@ use rmcp::model::{
     ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::Transport;
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +30,7 @@ use self::inbox::Incoming;
 pub use self::inbox::Input;
 use self::outbox::Outbox;
 pub use self::outbox::Output;
-use self::under_way::{Request, UnderWay};
+use self::under_way::{Refused, Request, UnderWay};
 use super::bounds;
 use super::calls::Calls;
 use super::handler::Handler;
@@ -113,8 +114,8 @@ impl Lines {
                 }
                 let lasts = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
                 let begun = Request { bytes, stop: None, lasts };
-                if let Err(error) = self.under_way.begin(&request.id, begun) {
-                    self.refuse(Some(request.id.clone()), ErrorData::new(BUSY, error, None));
+                if let Err(refused) = self.under_way.begin(&request.id, begun) {
+                    self.turn_away(&request.id, refused);
                     return None;
                 }
             }
@@ -130,6 +131,17 @@ impl Lines {
         }
         let is_request = matches!(message, JsonRpcMessage::Request(_));
         (self.has_begun || is_request).then_some(message)
+    }
+
+    fn turn_away(&self, id: &RequestId, refused: Refused) {
+        match refused {
+            Refused::Busy(why) => self.refuse(Some(id.clone()), ErrorData::new(BUSY, why, None)),
+            // What is answered by this id is the request before.
+            Refused::InUse => {
+                let why = format!("the id {} is that of a request that is not answered yet", json!(id));
+                self.refuse(None, ErrorData::invalid_request(why, None));
+            }
+        }
     }
 
     fn refuse(&self, id: Option<RequestId>, error: ErrorData) {

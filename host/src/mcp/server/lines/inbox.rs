@@ -157,11 +157,19 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
         return Vec::new();
     }
     let scan = Scan::of(line);
-    if let Some(error) = bounds::excess(&scan) {
-        // An answer is not answered.
-        return if scan.is_answer() { Vec::new() } else { vec![Incoming::Invalid(scan.id(), error)] };
+    if scan.is_batch() && bounds::excess(&scan).is_none() {
+        return batch(line);
     }
-    if scan.is_batch() { batch(line) } else { message(line, &scan).into_iter().collect() }
+    within_bounds(line, &scan).into_iter().collect()
+}
+
+/// The message, or the answer to one that is beyond the bounds of its method.
+fn within_bounds(line: &[u8], scan: &Scan) -> Option<Incoming> {
+    match bounds::excess(scan) {
+        // An answer is not answered.
+        Some(error) => (!scan.is_answer()).then(|| Incoming::Invalid(scan.id(), error)),
+        None => message(line, scan),
+    }
 }
 
 fn batch(line: &[u8]) -> Vec<Incoming> {
@@ -172,7 +180,7 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
         }
         Ok(batch) => {
             let messages = batch.iter().map(|one| one.get().as_bytes());
-            return messages.filter_map(|one| message(one, &Scan::of(one))).collect();
+            return messages.filter_map(|one| within_bounds(one, &Scan::of(one))).collect();
         }
         Err(error) => not_json(&error),
     };

@@ -23,6 +23,15 @@ pub(super) struct UnderWay {
     fewer: Notify,
 }
 
+/// Why a request is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Another with this id is not answered yet.
+    InUse,
+    /// There are too many, or they are too long.
+    Busy(String),
+}
+
 /// What is to be known of a request.
 #[derive(Debug, Default)]
 pub(super) struct Request {
@@ -35,16 +44,20 @@ pub(super) struct Request {
 }
 
 impl UnderWay {
-    /// Notes a request; why not, where there are too many.
-    pub(super) fn begin(&self, id: &RequestId, request: Request) -> Result<(), String> {
+    /// Notes a request; why not, where it is one too many.
+    pub(super) fn begin(&self, id: &RequestId, request: Request) -> Result<(), Refused> {
         let mut all = self.lock();
+        // Two of one id would count as one.
+        if all.contains_key(id) {
+            return Err(Refused::InUse);
+        }
+        let busy = |what: String| Err(Refused::Busy(format!("{what} under way: wait for answers")));
         if all.len() >= MAX_UNDER_WAY {
-            return Err(format!("more than {MAX_UNDER_WAY} requests under way: wait for answers"));
+            return busy(format!("more than {MAX_UNDER_WAY} requests"));
         }
         let bytes: usize = all.values().map(|(_, request)| request.bytes).sum();
         if bytes > 0 && bytes + request.bytes > MAX_BYTES {
-            let most = MAX_BYTES >> 20;
-            return Err(format!("requests of more than {most} MiB under way: wait for answers"));
+            return busy(format!("requests of more than {} MiB", MAX_BYTES >> 20));
         }
         all.insert(id.clone(), (Instant::now(), request));
         Ok(())
