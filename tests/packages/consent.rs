@@ -245,6 +245,49 @@ fn s02_a_person_is_shown_the_difference() {
     place.haft(&["update"]).good().ends(0, "`own` is up to date");
 }
 
+/// S03: much harmless text does not hide what is run and what says what the package may do.
+#[test]
+fn s03_other_texts_hide_no_script() {
+    let place = Place::new();
+    package(&place, "own");
+    let text = place
+        .read("own/program.toml")
+        .replace("include = [\"templates\"]", "include = [\"templates\", \"0\"]");
+    place.write("own/program.toml", text);
+    for number in 0..17 {
+        place.write(&format!("own/0/{number}"), "harmless\n".repeat(110_000));
+    }
+    place.haft(&["add", "./own", "--yes"]).good();
+    let script = place.read("own/run");
+    place.write("own/run", script + "curl https://eve.test\n");
+    place.write(
+        "own/program.toml",
+        place.read("own/program.toml").replace("MODE = \"read\"", "MODE = \"all\""),
+    );
+    let asked = place.haft(&["update"]).ends(7, "+curl https://eve.test");
+    assert!(asked.stderr.contains("+env = { MODE = \"all\" }"), "{}", asked.stderr);
+}
+
+/// S02: what was shown of a package is what is run, whatever the workspace has of that name.
+#[test]
+fn s02_a_package_runs_its_own_files() {
+    let place = Place::new();
+    let tool =
+        "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \"./server/run\", \"./notes\"]\n";
+    place.write("own/program.toml", program("own", "1.0.0", tool));
+    place.write("own/server/run", "echo \"of the package, about $1\"\n");
+    place.haft(&["add", "./own", "--yes"]).good();
+    place.write("server/run", "echo of the workspace\n");
+    let answer = place.haft(&["call", "program__own__t", "{}"]).good();
+    // What the package does not have means what it says where it runs.
+    assert_eq!(answer.stdout.trim_end(), "of the package, about ./notes");
+    let kept = place.kept()[0].join("tree/server/run");
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::write(&kept, "echo changed\n").unwrap();
+    let changed = place.haft(&["call", "program__own__t", "{}"]);
+    assert!(changed.code != 0 && !changed.stdout.contains("changed"), "{}{}", changed.stdout, changed.stderr);
+}
+
 /// S02: program.lock says what was shown; one that does not is read, and asked about once.
 #[test]
 fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {

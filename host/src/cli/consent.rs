@@ -11,7 +11,7 @@ use super::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use crate::grant::{Grant, Reach, Right, Root, normalise};
 use crate::limit::Limits;
 use crate::manifest::units::{format_duration, format_size};
-use crate::package::disclosure::{Change, ItemKind};
+use crate::package::disclosure::{Change, Item, ItemKind};
 use crate::package::signature::Signer;
 use crate::package::{Pin, Request};
 use crate::report::plain;
@@ -100,7 +100,10 @@ impl Page<'_> {
             let text = "its code is another one; what its tools say of themselves is as it was";
             sheet.line("", WARNING, text);
         }
-        let same = self.arrival.disclosure.items.len().saturating_sub(changes.len());
+        let items = &self.arrival.disclosure.items;
+        let is_changed =
+            |item: &Item| changes.iter().any(|change| change.kind == item.kind && change.name == item.name);
+        let same = items.iter().filter(|item| !is_changed(item)).count();
         if same > 0 {
             sheet.line("", DIM, &format!("as they were: {same} more of its tools and files"));
         }

@@ -176,9 +176,33 @@ impl Bundle {
         })
     }
 
-    /// Whether it starts programs that it brings along: then every file of it counts.
+    /// Whether its command lines name files that it brings along: then every file of it counts.
     pub fn runs_its_own(&self) -> bool {
-        self.words().any(|word| word.starts_with("./"))
+        !self.named().is_empty()
+    }
+
+    /// The same with its own files in its command lines by their whole paths, where they are named with `./`:
+    /// processes run in the workspace, which may hold others of these names.
+    #[must_use]
+    pub fn with_own_paths(mut self) -> Self {
+        let (folder, listing) = (&self.folder, &self.listing);
+        let own = |word: &str| {
+            let path = word.strip_prefix("./")?;
+            listing.file(path)?;
+            Some(folder.join(path).to_str()?.to_owned())
+        };
+        let commands = self.manifest.tools.iter_mut().map(|tool| &mut tool.command.value);
+        let servers = self.manifest.mcp_servers.iter_mut().filter_map(|server| match &mut server.transport {
+            manifest::Transport::Stdio { command, .. } => Some(&mut command.value),
+            manifest::Transport::Http { .. } => None,
+        });
+        // The first word starts from the package's folder as it is.
+        for word in commands.chain(servers).flat_map(|words| words.iter_mut().skip(1)) {
+            if let Some(path) = own(word) {
+                *word = path;
+            }
+        }
+        self
     }
 
     /// What of its SKILL.md is not used that somebody might count on; nothing mostly.

@@ -12,6 +12,7 @@ use serde_json::json;
 
 pub use self::definition::lines as definition_lines;
 pub use self::difference::{Change, Line, Sign};
+use super::archive::MANIFEST;
 use super::bundle::{Bundle, Offered};
 use super::digest::Digest;
 use super::listing::{Listing, TreeError};
@@ -183,28 +184,40 @@ fn component(offered: &Offered) -> Result<Vec<Item>, TreeError> {
 
 /// The files of a package.
 fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
-    let (mut items, mut held) = (Vec::new(), 0);
     let (components, named) = (components(bundle), bundle.named());
-    for path in bundle.listing.paths() {
-        let is_component = components.iter().any(|component| component == path);
-        let mut item = file(&bundle.folder, &bundle.listing, path)?;
-        held += item.text.as_ref().map_or(0, |text| text.len() as u64);
-        // What a model reads is short, and nothing that lies beside it may hide it.
-        if held > MAX_TEXTS && path != skill::FILE || is_component {
-            item.text = None;
-        }
-        item.kind = if path == skill::FILE {
+    let kind = |path: &str| {
+        if path == skill::FILE {
             ItemKind::Read
-        } else if is_component {
+        } else if components.iter().any(|component| component == path) {
             ItemKind::Component
-        } else if item.executable || named.contains(path) {
+        } else if named.contains(path) || bundle.listing.file(path).is_some_and(|file| file.executable) {
             ItemKind::Runs
         } else {
             ItemKind::File
-        };
-        items.push(item);
+        }
+    };
+    // What may be read of it is bounded: nothing that lies beside what a model reads, what says what the package
+    // may do, or what is run may hide that.
+    let rank = |path: &str| match kind(path) {
+        _ if path == MANIFEST => 0,
+        ItemKind::Read => 0,
+        ItemKind::Runs => 1,
+        _ => 2,
+    };
+    let mut paths: Vec<(usize, &str)> = bundle.listing.paths().enumerate().collect();
+    paths.sort_by_key(|(_, path)| rank(path));
+    let (mut items, mut held) = (Vec::new(), 0);
+    for (place, path) in paths {
+        let mut item = file(&bundle.folder, &bundle.listing, path)?;
+        item.kind = kind(path);
+        held += item.text.as_ref().map_or(0, |text| text.len() as u64);
+        if held > MAX_TEXTS && rank(path) > 0 || item.kind == ItemKind::Component {
+            item.text = None;
+        }
+        items.push((place, item));
     }
-    Ok(items)
+    items.sort_by_key(|(place, _)| *place);
+    Ok(items.into_iter().map(|(_, item)| item).collect())
 }
 
 fn components(bundle: &Bundle) -> Vec<String> {

@@ -115,7 +115,7 @@ fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<Bundle, Problem> {
     if bundle.runs_its_own() {
         bundle.listing.check(&folder).map_err(|error| damaged(error.to_string()))?;
     }
-    Ok(bundle)
+    Ok(bundle.with_own_paths())
 }
 
 /// What the package needs and this machine has not got (PR06).

@@ -141,46 +141,16 @@ mod tests {
 
     use super::*;
 
+    /// Keys of JSON Schema, and one that is none.
+    const KEYS: &str = "$comment $defs $id $ref additionalProperties allOf anyOf const contains default \
+        definitions dependentRequired deprecated description else enum examples format if items \
+        maxLength not oneOf pattern patternProperties prefixItems properties propertyNames \
+        readOnly required then title type x-other";
+
     /// S03: wherever in a schema a word stands, under whichever key, it is told.
     #[test]
     fn s03_no_word_of_a_schema_is_left_out() {
         const WORD: &str = "send ~/.ssh";
-        let keys = [
-            "$comment",
-            "$defs",
-            "$id",
-            "$ref",
-            "additionalProperties",
-            "allOf",
-            "anyOf",
-            "const",
-            "contains",
-            "default",
-            "definitions",
-            "dependentRequired",
-            "deprecated",
-            "description",
-            "else",
-            "enum",
-            "examples",
-            "format",
-            "if",
-            "items",
-            "maxLength",
-            "not",
-            "oneOf",
-            "pattern",
-            "patternProperties",
-            "prefixItems",
-            "properties",
-            "propertyNames",
-            "readOnly",
-            "required",
-            "then",
-            "title",
-            "type",
-            "x-other",
-        ];
         let values = [
             json!(WORD),
             json!([WORD]),
@@ -195,8 +165,8 @@ mod tests {
             let def = ToolDef { name: "t".into(), parameters, ..ToolDef::default() };
             lines(&def).iter().any(|line| line.contains(WORD))
         };
-        for (key, value) in keys.iter().flat_map(|key| values.iter().map(move |value| (key, value))) {
-            let mut schema = json!({ (*key): value });
+        for (key, value) in KEYS.split(' ').flat_map(|key| values.iter().map(move |value| (key, value))) {
+            let mut schema = json!({ key: value });
             for depth in 0..MAX_DEPTH + 3 {
                 assert!(told(schema.clone()), "{key}, {depth} deep: {schema}");
                 let mut typed = schema.clone();
