@@ -288,6 +288,33 @@ fn s02_a_package_runs_its_own_files() {
     assert!(changed.code != 0 && !changed.stdout.contains("changed"), "{}{}", changed.stdout, changed.stderr);
 }
 
+/// S02: a component that says another day what nobody agreed to is not offered: it runs to say what it has.
+#[test]
+fn s02_what_is_offered_is_what_was_agreed_to() {
+    for package_too in [true, false] {
+        let place = Place::new();
+        place.write("words.wasm", described("Counts.", "The file"));
+        if package_too {
+            package(&place, "own");
+        }
+        place.haft(&["add", if package_too { "./own" } else { "./words.wasm" }, "--yes"]).good();
+        let lock = place.read("program.lock");
+        assert!(place.tools().contains(&"words__tiny".to_owned()));
+        let line = lock.lines().find(|line| line.starts_with("words__tiny = ")).unwrap();
+        let other = format!("words__tiny = \"sha256:{}\"", "0".repeat(64));
+        place.write("program.lock", lock.replace(line, &other));
+        assert!(!place.tools().contains(&"words__tiny".to_owned()));
+        let checked = place.haft(&["check"]);
+        let told = "the tool `words__tiny` says something else than what was agreed to";
+        assert!(
+            checked.code == 3 && format!("{}{}", checked.stdout, checked.stderr).contains(told),
+            "{}",
+            checked.stderr
+        );
+        place.haft(&["call", "words__tiny", "{}"]).ends(1, "Unknown tool: words__tiny");
+    }
+}
+
 /// S02: program.lock says what was shown; one that does not is read, and asked about once.
 #[test]
 fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {

@@ -118,6 +118,11 @@ impl Disclosure {
         }
     }
 
+    /// What is noted of the definition of a tool that runs nothing of its own.
+    pub fn of_definition(def: ToolDef) -> Digest {
+        Item::tool(&Told { def, runs: Vec::new() }).digest
+    }
+
     /// The item of this kind and name.
     pub fn find(&self, is_tool: bool, name: &str) -> Option<&Item> {
         self.items.iter().find(|item| (item.kind == ItemKind::Tool) == is_tool && item.name == name)

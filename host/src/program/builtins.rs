@@ -70,6 +70,7 @@ fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wan
         limits: Limits::default(),
         declared: None,
         package: None,
+        agreed: None,
     })
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::patterns::Unseen;
-use super::plugins::Wanted;
+use super::plugins::{Agreed, Wanted, agreed};
 use super::{Allow, Assembly, Places, grants, patterns};
 use crate::backend::confine::Confiner;
 use crate::backend::lookup::find_on_path;
@@ -21,6 +21,8 @@ use crate::report::{Problem, Span};
 pub(super) struct Installed<'a> {
     pub(super) declared: &'a Declared,
     pub(super) bundle: Bundle,
+    /// The definitions that somebody agreed to, by exposed names; nothing where an earlier haft noted none.
+    agreed: Option<Agreed>,
 }
 
 impl Installed<'_> {
@@ -79,10 +81,10 @@ pub(super) fn installed<'m>(
     let mut all = Vec::new();
     for declared in manifest.packages.iter().filter(|package| package.enabled) {
         match open(declared, pinned) {
-            Ok(bundle) => match unmet(declared, &bundle) {
+            Ok((bundle, agreed)) => match unmet(declared, &bundle) {
                 None => {
                     problems.extend(ignored(declared, &bundle));
-                    all.push(Installed { declared, bundle });
+                    all.push(Installed { declared, bundle, agreed });
                 }
                 Some(problem) => problems.push(problem),
             },
@@ -92,7 +94,7 @@ pub(super) fn installed<'m>(
     all
 }
 
-fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<Bundle, Problem> {
+fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<(Bundle, Option<Agreed>), Problem> {
     let (name, source) = (declared.name.as_str(), &declared.source);
     let pin = pinned.of(Kind::Package, name, source)?.ok_or_else(|| not_installed(name, source.span))?;
     let damaged = |why: String| {
@@ -115,7 +117,7 @@ fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<Bundle, Problem> {
     if bundle.runs_its_own() {
         bundle.listing.check(&folder).map_err(|error| damaged(error.to_string()))?;
     }
-    Ok(bundle.with_own_paths())
+    Ok((bundle.with_own_paths(), agreed(pin)))
 }
 
 /// What the package needs and this machine has not got (PR06).
@@ -199,7 +201,7 @@ impl<'m> Assembly<'m> {
         granted: Vec<Vec<Grant>>,
     ) -> anyhow::Result<Vec<Wanted<'m>>> {
         let mut wanted = Vec::new();
-        for (Installed { declared, bundle }, grants) in installed.iter().zip(granted) {
+        for (Installed { declared, bundle, agreed }, grants) in installed.iter().zip(granted) {
             for ((plugin, file, digest), grant) in bundle.components().zip(grants) {
                 wanted.push(Wanted {
                     name: plugin.name.as_str().to_owned(),
@@ -209,6 +211,7 @@ impl<'m> Assembly<'m> {
                     limits: plugin.limits,
                     declared: Some(plugin),
                     package: Some(declared),
+                    agreed: agreed.clone(),
                 });
             }
             self.unasked(grants::unasked(self.manifest, places, declared, bundle)?, declared);
@@ -233,7 +236,7 @@ impl<'m> Assembly<'m> {
         confiner: &Confiner,
         grant: &Grant,
     ) -> anyhow::Result<()> {
-        for Installed { declared, bundle } in installed {
+        for Installed { declared, bundle, .. } in installed {
             let folder = Root::resolve(Path::new("/"), &bundle.folder)?;
             let own = if grant.readable().covers(&folder) {
                 grant.clone()

@@ -1,6 +1,7 @@
 //! Plugins of a program: those that come with haft and those that program.toml declares, all
 //! looked at at once. One that cannot be loaded does not keep the others from it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,7 +14,8 @@ use crate::call::ToolDef;
 use crate::grant::Grant;
 use crate::limit::Limits;
 use crate::manifest::{Component, Located, Manifest, Package, Plugin as Declared, PluginSecret, ToolPattern};
-use crate::package::Kind;
+use crate::package::disclosure::Disclosure;
+use crate::package::{Digest, Kind, Pin};
 use crate::plugin::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
 use crate::report::{Problem, Span};
 use crate::secret::Secrets;
@@ -31,6 +33,16 @@ pub(super) struct Wanted<'a> {
     pub(super) declared: Option<&'a Declared>,
     /// The package it came in. What is declared is the package's then, and the program has its say here.
     pub(super) package: Option<&'a Package>,
+    /// The definitions that somebody agreed to, where it is installed.
+    pub(super) agreed: Option<Agreed>,
+}
+
+/// Digests of the definitions that somebody was shown and agreed to, by exposed names.
+pub(super) type Agreed = Arc<BTreeMap<String, Digest>>;
+
+/// What a pin says of them; nothing where an earlier haft noted none.
+pub(super) fn agreed(pin: &Pin) -> Option<Agreed> {
+    pin.shown.as_ref().map(|shown| Arc::new(shown.tools.clone()))
 }
 
 impl Wanted<'_> {
@@ -47,6 +59,16 @@ impl Wanted<'_> {
     fn offers(&self, own: &str, exposed: &str) -> bool {
         is_offered(self.declared, own)
             && self.package.is_none_or(|package| packages::offers(package, exposed))
+    }
+
+    /// Whether the tool is what somebody agreed to. A component runs to say what it has, and may say another
+    /// thing another day.
+    fn is_agreed_to(&self, own: &ToolDef) -> bool {
+        let Some(agreed) = &self.agreed else { return true };
+        // What the program itself says of a tool is its own.
+        let def = described(self.declared.filter(|_| self.package.is_some()), own);
+        let name = exposed_name(&[&self.name, &own.name]);
+        agreed.get(&name) == Some(&Disclosure::of_definition(ToolDef { name: name.clone(), ..def }))
     }
 
     /// What the names of its tools begin with.
@@ -188,6 +210,10 @@ impl<'m> Assembly<'m> {
             if !wanted.offers(&own.name, &exposed) {
                 continue;
             }
+            if !wanted.is_agreed_to(own) {
+                self.problems.push(not_agreed_to(wanted, &exposed));
+                continue;
+            }
             let described = described(wanted.declared, own);
             let tool = PluginTool::new(plugin, &described, exposed, wanted.place.clone());
             let (grant, approval) = (wanted.grant.clone(), self.approval(wanted, plugin, &own.name));
@@ -230,6 +256,7 @@ fn declared<'a>(
         limits: plugin.limits,
         declared: Some(plugin),
         package: None,
+        agreed: pin.and_then(agreed),
     })
 }
 
@@ -286,6 +313,17 @@ fn unloadable(wanted: &Wanted<'_>, error: &LoadError) -> Problem {
 fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
     let patterns = declared.and_then(|plugin| plugin.tools.as_ref());
     patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
+}
+
+/// What is said of a tool that is not what somebody agreed to.
+fn not_agreed_to(wanted: &Wanted<'_>, exposed: &str) -> Problem {
+    let (name, span) = match (wanted.package, wanted.span()) {
+        (Some(package), _) => (package.name.as_str(), Some(package.name.span)),
+        (None, span) => (wanted.name.as_str(), span),
+    };
+    let problem = Problem::new(format!("the tool `{exposed}` says something else than what was agreed to"));
+    let problem = problem.hint(format!("`haft update {name}` shows what it says now and asks again"));
+    span.into_iter().fold(problem, |problem, span| problem.at(span, "left out"))
 }
 
 /// The tool with the description that program.toml gives it, if it gives one.

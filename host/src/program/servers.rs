@@ -112,7 +112,7 @@ pub(super) fn of_packages<'a>(
     grant: &Grant,
 ) -> anyhow::Result<Vec<Declared<'a>>> {
     let mut all = Vec::new();
-    for Installed { declared: package, bundle } in installed {
+    for Installed { declared: package, bundle, .. } in installed {
         let folder = Root::resolve(Path::new("/"), &bundle.folder)?;
         let reads = grant.readable().covers(&folder);
         let grant = if reads { grant.clone() } else { grant.clone().with_read(folder) };
