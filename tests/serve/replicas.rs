@@ -11,11 +11,14 @@ use super::peer::{Peer, text};
 const CONFIRM: &str = "\n[builtins]\nshell_confirm = true\n";
 
 fn call(site: &Site, command: &str, more: &Value) -> Value {
-    let mut params = json!({"name": "bash", "arguments": {"command": command}});
+    call_tool(site, "bash", &json!({"command": command}), more)
+}
+
+fn call_tool(site: &Site, name: &str, arguments: &Value, more: &Value) -> Value {
+    let mut params = json!({"name": name, "arguments": arguments});
     params["_meta"] = meta(&json!({"elicitation": {}}));
     more.as_object().unwrap().iter().for_each(|(key, value)| params[key] = value.clone());
-    let headers =
-        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "bash")];
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", name)];
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     site.post(&headers, &message).answer()
 }
@@ -47,6 +50,31 @@ fn c07_an_answer_is_good_for_every_replica_once() {
     let done = call(&again, "echo after", &waiting);
     assert_eq!(text(&done["result"]), "after\n", "asked before it was started: {done}");
     assert_eq!(call(&two, "echo after", &waiting)["error"]["code"], -32602);
+}
+
+/// C07: a yes is one to the words that were read: where program.toml says another command by now, the person is
+/// asked anew.
+#[test]
+fn c07_an_answer_is_good_for_the_words_that_were_read() {
+    let program = |command: &str| {
+        format!(
+            "[[tools]]\nname = \"say\"\ndescription = \"Says.\"\ncommand = [\"echo\", \"{command}\"]\nconfirm = true\n"
+        )
+    };
+    let stage = Stage::new("");
+    stage.program(&program("harmless"));
+    let one = Site::open(&stage);
+    let say = |site: &Site, answer: &Value| call_tool(site, "program__stage__say", &json!({}), answer);
+    let asked = say(&one, &json!({}));
+    assert!(asked.to_string().contains("harmless"), "{asked}");
+    let answer = yes(&asked);
+    drop(one);
+    stage.program(&program("dangerous"));
+    let two = Site::open(&stage);
+    let again = say(&two, &answer);
+    assert!(again["result"]["inputRequests"].to_string().contains("dangerous"), "{again}");
+    let done = say(&two, &yes(&again));
+    assert!(text(&done["result"]).contains("dangerous"), "{done}");
 }
 
 /// C07: whoever is somebody else, or serves something else, is not helped by it; and no tool reaches the key.

@@ -16,7 +16,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use super::questions::{Fingerprint, Questions, fingerprint};
+use super::questions::{Fingerprint, Questions, Words, fingerprint, words};
 use crate::tool::{Approver, Decision, Question};
 
 /// The field of the form, and the key of the question.
@@ -31,8 +31,8 @@ struct Inner {
     questions: Questions,
     /// What tells this call from others.
     call: Fingerprint,
-    /// What the person said when the call came the first time.
-    answered: Option<Decision>,
+    /// What the person said when the call came the first time, and to which words.
+    answered: Option<(Words, Decision)>,
     /// Why the call is refused as it is, where it brings an answer that is good for nothing.
     refusal: Option<ErrorData>,
     /// What the call is to be answered with in place of what the tool answered.
@@ -56,13 +56,12 @@ impl Person {
         caller: &str,
     ) -> Self {
         let call = fingerprint(caller, &request.name, request.arguments.as_ref());
-        let refusal = match &request.request_state {
-            Some(state) => refusal(questions.take(state, &call).await),
-            None => None,
+        let (words, refusal) = match &request.request_state {
+            Some(state) => of_state(questions.take(state, &call).await),
+            None => (None, None),
         };
-        let is_answer = request.request_state.is_some() && refusal.is_none();
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
-        let answered = response.filter(|_| is_answer).map(decision);
+        let answered = words.zip(response.map(decision));
         let (context, questions, instead) = (context.clone(), questions.clone(), Mutex::default());
         Self(Arc::new(Inner { context, questions, call, answered, refusal, instead }))
     }
@@ -89,7 +88,9 @@ impl Inner {
 impl Approver for Person {
     async fn ask(&self, question: &Question) -> Decision {
         let Inner { context, questions, call, answered, .. } = &*self.0;
-        if let Some(decision) = answered {
+        let words = words(question);
+        // An answer to other words is none: program.toml may say another command by now.
+        if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == words) {
             return decision.clone();
         }
         let is_without_requests = is_without_requests(context);
@@ -100,7 +101,7 @@ impl Approver for Person {
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
         if is_without_requests {
-            let state = match questions.put(call) {
+            let state = match questions.put(call, &words) {
                 Ok(state) => state,
                 Err(error) => return Decision::Unasked(error.to_string()),
             };
@@ -115,16 +116,16 @@ impl Approver for Person {
     }
 }
 
-/// What is said to a call with an answer, of which it was found out whether it is one.
-fn refusal(is_answer: io::Result<bool>) -> Option<ErrorData> {
-    match is_answer {
-        Ok(true) => None,
-        Ok(false) => {
+/// The words that a call with an answer answers, or what is said to it.
+fn of_state(words: io::Result<Option<Words>>) -> (Option<Words>, Option<ErrorData>) {
+    match words {
+        Ok(Some(words)) => (Some(words), None),
+        Ok(None) => {
             let why =
                 "this answers no question that was asked about this call, or one that was answered before";
-            Some(ErrorData::invalid_params(why, None))
+            (None, Some(ErrorData::invalid_params(why, None)))
         }
-        Err(error) => Some(ErrorData::internal_error(error.to_string(), None)),
+        Err(error) => (None, Some(ErrorData::internal_error(error.to_string(), None))),
     }
 }
 

@@ -20,18 +20,19 @@ use sha2::{Digest, Sha256};
 use self::claims::{Claims, Folder, Memory};
 use self::key::{Key, TAG};
 use super::random;
+use crate::tool::Question;
 
 /// How long a person may take. As long as one who is asked while the call waits.
 const LIFE: Duration = Duration::from_mins(10);
 
 /// The form of a state. Another form has another number.
-const FORM: u8 = 1;
+const FORM: u8 = 2;
 
 /// Bytes of the number that tells two questions about one call apart.
 const NONCE: usize = 16;
 
-/// Bytes of what is signed: the form, the time and the nonce.
-const PAYLOAD: usize = 1 + 8 + NONCE;
+/// Bytes of what is signed: the form, the time, the nonce and what was asked.
+const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<Words>();
 
 /// The questions of one program. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +56,10 @@ struct Ready {
 /// What tells one call from another.
 pub(super) type Fingerprint = [u8; 32];
 
+/// What tells the words of one question from those of another. Of one call they may change: the command line of a
+/// tool is program.toml's.
+pub(super) type Words = [u8; 32];
+
 impl Questions {
     /// The questions of `program`, good for every process that shares `folder`. It is made when the first
     /// question is asked, for this user alone; no tool may reach it.
@@ -62,22 +67,23 @@ impl Questions {
         Self(Arc::new(Inner { folder: Some(folder), program, ready: OnceLock::new() }))
     }
 
-    /// A state for a question about `call`.
-    pub(super) fn put(&self, call: &Fingerprint) -> io::Result<String> {
+    /// A state for the question with these words about `call`.
+    pub(super) fn put(&self, call: &Fingerprint, words: &Words) -> io::Result<String> {
         let until = seconds(SystemTime::now() + LIFE);
         let nonce: [u8; NONCE] = random::bytes()?;
-        let payload = [&[FORM][..], &until.to_be_bytes(), &nonce].concat();
+        let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, words].concat();
         let tag = self.ready()?.key.sign(&self.signed(&payload, call));
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
-    /// Whether `state` is of a question about `call` that was not answered yet. It is used up then.
-    pub(super) async fn take(&self, state: &str, call: &Fingerprint) -> io::Result<bool> {
-        let Some((until, payload, tag)) = parse(state) else { return Ok(false) };
+    /// The words of the question, where `state` is of one about `call` that was not answered yet. It is used up then.
+    pub(super) async fn take(&self, state: &str, call: &Fingerprint) -> io::Result<Option<Words>> {
+        let Some((until, payload, tag)) = parse(state) else { return Ok(None) };
         let Ready { key, claims } = self.ready()?;
         let is_ours = key.is_signed(&self.signed(&payload, call), &tag);
         let is_over = until <= seconds(SystemTime::now());
-        Ok(is_ours && !is_over && claims.claim(&tag, until).await?)
+        let is_good = is_ours && !is_over && claims.claim(&tag, until).await?;
+        Ok(payload.last_chunk().filter(|_| is_good).copied())
     }
 
     /// What is signed: what the state says, and what has to be the same when it comes back.
@@ -142,9 +148,17 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
     named.chain_update(arguments).finalize().into()
 }
 
+/// What tells the words of a question from others: all that the person reads.
+pub(super) fn words(question: &Question) -> Words {
+    let Question { tool, verb, what } = question;
+    Sha256::digest([tool, *verb, what].join("\0")).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WORDS: Words = [7; 32];
 
     const A: Fingerprint = [1; 32];
     const B: Fingerprint = [2; 32];
@@ -156,13 +170,16 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_good_for_one_call_once() {
         let questions = Questions::default();
-        let state = questions.put(&A).unwrap();
-        assert!(!questions.take("other", &A).await.unwrap());
-        assert!(!questions.take(&state, &B).await.unwrap(), "another call");
-        assert!(questions.take(&state, &A).await.unwrap());
-        assert!(!questions.take(&state, &A).await.unwrap(), "used twice");
-        let state = questions.put(&A).unwrap();
-        assert!(!Questions::default().take(&state, &A).await.unwrap(), "another process that shares nothing");
+        let state = questions.put(&A, &WORDS).unwrap();
+        assert!(questions.take("other", &A).await.unwrap().is_none());
+        assert!(questions.take(&state, &B).await.unwrap().is_none(), "another call");
+        assert!(questions.take(&state, &A).await.unwrap() == Some(WORDS));
+        assert!(questions.take(&state, &A).await.unwrap().is_none(), "used twice");
+        let state = questions.put(&A, &WORDS).unwrap();
+        assert!(
+            Questions::default().take(&state, &A).await.unwrap().is_none(),
+            "another process that shares nothing"
+        );
     }
 
     /// C07: whoever shares the folder takes the answer, the first of them alone.
@@ -170,11 +187,11 @@ mod tests {
     async fn c07_an_answer_is_good_for_every_process_once() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two) = (of(folder.path(), "a"), of(folder.path(), "a"));
-        let state = one.put(&A).unwrap();
-        assert!(!of(folder.path(), "b").take(&state, &A).await.unwrap(), "another program");
-        assert!(two.take(&state, &A).await.unwrap());
+        let state = one.put(&A, &WORDS).unwrap();
+        assert!(of(folder.path(), "b").take(&state, &A).await.unwrap().is_none(), "another program");
+        assert!(two.take(&state, &A).await.unwrap() == Some(WORDS));
         for again in [one, two, of(folder.path(), "a")] {
-            assert!(!again.take(&state, &A).await.unwrap());
+            assert!(again.take(&state, &A).await.unwrap().is_none());
         }
     }
 
@@ -182,17 +199,17 @@ mod tests {
     #[tokio::test]
     async fn c07_nobody_changes_a_state() {
         let questions = Questions::default();
-        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.put(&A).unwrap()).unwrap();
+        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.put(&A, &WORDS).unwrap()).unwrap();
         for index in 0..state.len() {
             let mut other = state.clone();
             other[index] ^= 1;
             assert!(
-                !questions.take(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap(),
+                questions.take(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap().is_none(),
                 "byte {index}"
             );
         }
-        assert!(!questions.take(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap());
-        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap());
+        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap().is_none());
+        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Some(WORDS));
     }
 
     /// C07: a state is good for as long as a person may take.
@@ -200,10 +217,10 @@ mod tests {
     async fn c07_a_state_ends() {
         let questions = Questions::default();
         let old = seconds(SystemTime::now());
-        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE]].concat();
+        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &WORDS].concat();
         let tag = questions.ready().unwrap().key.sign(&questions.signed(&payload, &A));
         let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
-        assert!(!questions.take(&state, &A).await.unwrap());
+        assert!(questions.take(&state, &A).await.unwrap().is_none());
     }
 
     #[test]
