@@ -126,14 +126,14 @@ const BROOD: &str = r#"
 "#;
 const BROOD_SIZE: usize = 7;
 
-/// The processes that are in the workspace.
+/// The command lines of the processes that are in the workspace. One may end while it is looked at: what of it cannot
+/// be read any more is of none that is alive.
 fn alive(workspace: &Workspace) -> Vec<String> {
     let place = workspace.path("").canonicalize().unwrap();
-    let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let inside = processes.filter(|process| process.join("cwd").read_link().is_ok_and(|cwd| cwd == place));
-    inside
-        .map(|process| String::from_utf8(std::fs::read(process.join("cmdline")).unwrap()).unwrap())
-        .collect()
+    let lines = inside.filter_map(|process| std::fs::read(process.join("cmdline")).ok());
+    lines.map(|line| String::from_utf8_lossy(&line).into_owned()).collect()
 }
 
 async fn begun(workspace: &Workspace) {
