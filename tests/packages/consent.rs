@@ -272,8 +272,7 @@ fn s03_other_texts_hide_no_script() {
 #[test]
 fn s02_a_package_runs_its_own_files() {
     let place = Place::new();
-    let tool =
-        "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \"./server/run\", \"./notes\"]\n";
+    let tool = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \".//./server/run\", \"./notes\"]\n";
     place.write("own/program.toml", program("own", "1.0.0", tool));
     place.write("own/server/run", "echo \"of the package, about $1\"\n");
     place.haft(&["add", "./own", "--yes"]).good();

@@ -1,6 +1,8 @@
 //! What was fetched, understood: a package's own program.toml held to the rules for packages, or what a
 //! component says of itself. Runs nothing of it.
 
+mod command_line;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component as Part, Path, PathBuf};
@@ -181,24 +183,19 @@ impl Bundle {
         !self.named().is_empty()
     }
 
-    /// The same with its own files in its command lines by their whole paths, where they are named with `./`:
-    /// processes run in the workspace, which may hold others of these names.
+    /// The same with what is its own in its command lines by whole paths: processes run in the workspace, which may
+    /// hold others of these names.
     #[must_use]
     pub fn with_own_paths(mut self) -> Self {
         let (folder, listing) = (&self.folder, &self.listing);
-        let own = |word: &str| {
-            let path = word.strip_prefix("./")?;
-            listing.file(path)?;
-            Some(folder.join(path).to_str()?.to_owned())
+        let whole = |word: &str| {
+            let path = command_line::own(word)?;
+            command_line::within(listing, &path).next()?;
+            Some(folder.join(&path).to_str()?.to_owned())
         };
-        let commands = self.manifest.tools.iter_mut().map(|tool| &mut tool.command.value);
-        let servers = self.manifest.mcp_servers.iter_mut().filter_map(|server| match &mut server.transport {
-            manifest::Transport::Stdio { command, .. } => Some(&mut command.value),
-            manifest::Transport::Http { .. } => None,
-        });
         // The first word starts from the package's folder as it is.
-        for word in commands.chain(servers).flat_map(|words| words.iter_mut().skip(1)) {
-            if let Some(path) = own(word) {
+        for word in command_line::all_mut(&mut self.manifest).flat_map(|line| line.iter_mut().skip(1)) {
+            if let Some(path) = whole(word) {
                 *word = path;
             }
         }
@@ -214,20 +211,10 @@ impl Bundle {
         (!keys.is_empty()).then_some(text)
     }
 
-    /// The paths that its command lines name, as the listing has them.
+    /// The files that its command lines name, themselves or by their folder, as the listing has them.
     pub(super) fn named(&self) -> BTreeSet<&str> {
-        let bare = |word: &'_ str| self.listing.paths().find(|path| *path == word.trim_start_matches("./"));
-        self.words().filter_map(|word| bare(word)).collect()
-    }
-
-    /// The words of its command lines.
-    fn words(&self) -> impl Iterator<Item = &String> {
-        let commands = self.manifest.tools.iter().map(|tool| &tool.command.value);
-        let servers = self.manifest.mcp_servers.iter().filter_map(|server| match &server.transport {
-            manifest::Transport::Stdio { command, .. } => Some(&command.value),
-            manifest::Transport::Http { .. } => None,
-        });
-        commands.chain(servers).flatten()
+        let paths = command_line::all(&self.manifest).flat_map(|line| command_line::named(line));
+        paths.flat_map(|path| command_line::within(&self.listing, &path).collect::<Vec<_>>()).collect()
     }
 
     /// What it asks for.
@@ -270,9 +257,13 @@ impl Bundle {
 
     fn check_command(&self, tool: &manifest::CommandTool) -> Result<(), BundleError> {
         let word = tool.command.value.first().map(String::as_str).unwrap_or_default();
-        let Some(path) = word.strip_prefix("./") else { return Ok(()) };
-        let (name, path) = (tool.name.as_str().to_owned(), crate::report::plain(path));
-        match self.listing.file(&path) {
+        if !word.starts_with("./") {
+            return Ok(());
+        }
+        let path = command_line::own(word).unwrap_or_default();
+        let (name, file) = (tool.name.as_str().to_owned(), self.listing.file(&path));
+        let path = crate::report::plain(&path);
+        match file {
             None => Err(BundleError::Outside { what: format!("tools.{name}"), path }),
             Some(file) if !file.executable => Err(BundleError::NotExecutable { tool: name, path }),
             Some(_) => Ok(()),
