@@ -19,11 +19,8 @@ use haft::backend::confine::{Confiner, Layers};
 use haft::backend::lookup::{find_on_path, search_path};
 use haft::backend::process::{End, Job, Output, run};
 use haft::backend::start::ENVIRONMENT;
-use haft::event::Events;
 use haft::grant::{Grant, Root, SandboxMode};
-use haft::limit::Limits;
-use haft::tool::{Client, Context, Notes};
-use tokio_util::sync::CancellationToken;
+use haft::tool::Own;
 
 const ROUNDS: usize = 200;
 const BALLAST: usize = 1 << 30;
@@ -140,19 +137,10 @@ async fn timed(confiner: &Confiner, grant: &Grant) -> Duration {
         limit: 1000,
         timeout: Duration::from_secs(10),
     };
-    let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
-    let notes = Notes::default();
-    let context = Context {
-        grant,
-        limits: &limits,
-        events: &events,
-        cancel: &cancel,
-        notes: &notes,
-        client: Client::default(),
-    };
+    let own = Own::default();
     settle().await;
     let started = Instant::now();
-    let finished = run(confiner, &job, "bench", &context).await.unwrap();
+    let finished = run(confiner, &job, "bench", &own.context(grant)).await.unwrap();
     let took = started.elapsed();
     assert!(matches!(finished.end, End::Exited(status) if status.success()));
     took

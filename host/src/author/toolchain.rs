@@ -13,9 +13,8 @@ use crate::backend::lookup::find_on_path;
 use crate::backend::process::{self, End, Finished, Job, Output};
 use crate::event::{Event, Events};
 use crate::grant::{Grant, Root};
-use crate::limit::Limits;
 use crate::report::{Problem, Report};
-use crate::tool::{Client, Context, Notes};
+use crate::tool::{Context, Own};
 
 /// How long one run of a tool may take: longer than any first build on a slow machine.
 const BOUND: Duration = Duration::from_hours(1);
@@ -170,10 +169,8 @@ impl Runner {
             limit: KEPT,
             timeout: BOUND,
         };
-        let (limits, notes) = (Limits::default(), Notes::default());
-        let (grant, cancel) = (&self.grant, &self.talk.cancel);
-        let context =
-            Context { grant, limits: &limits, events, cancel, notes: &notes, client: Client::default() };
+        let own = Own::default();
+        let context = Context { events, cancel: &self.talk.cancel, ..own.context(&self.grant) };
         let call = if output == Output::Merged { MERGED } else { "" };
         let finished = process::run(&self.confiner, &job, call, &context).await.map_err(|error| {
             Report::from(Problem::new(format!("cannot run `{}`: {error}", tool.program.display())))

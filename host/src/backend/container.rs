@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio_util::sync::CancellationToken;
 
 use super::Ground;
 use super::carrier::{Carrier, Line, Whose, messenger, shell};
@@ -15,9 +14,7 @@ use super::confine::Confiner;
 use super::error::BackendError;
 use super::lookup::find_on_path;
 use super::process::{self, End, Job, Output};
-use crate::event::Events;
-use crate::limit::Limits;
-use crate::tool::{Client, Context, Notes};
+use crate::tool::Own;
 
 /// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -80,15 +77,8 @@ impl Container {
             limit: MAX_WORDS,
             timeout: PATIENCE,
         };
-        let context = Context {
-            grant: &line.grant,
-            limits: &Limits::default(),
-            events: &Events::none(),
-            cancel: &CancellationToken::new(),
-            notes: &Notes::default(),
-            client: Client::default(),
-        };
-        let mut finished = process::run(&line.confiner, &job, "container", &context).await?;
+        let own = Own::default();
+        let mut finished = process::run(&line.confiner, &job, "container", &own.context(&line.grant)).await?;
         let words = finished.stderr.as_mut().map(|text| text.render(MAX_WORDS)).unwrap_or_default();
         Ok(match finished.end {
             End::Exited(status) if status.success() => {

@@ -11,10 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Fetching, MAX_SIZE, Step};
 use crate::backend::lookup::find_on_path;
 use crate::backend::process::{self, End, Finished, Job, Output};
-use crate::event::Events;
 use crate::grant::{Grant, Root};
-use crate::limit::Limits;
-use crate::tool::{Client, Context, Notes};
+use crate::tool::{Context, Own};
 
 /// How long one of git's commands may take.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -159,16 +157,8 @@ impl<'a> Git<'a> {
             timeout,
             environment: reaching_out(),
         };
-        let (events, limits, notes) = (Events::none(), Limits::default(), Notes::default());
-        let cancel = CancellationToken::new();
-        let context = Context {
-            grant: &self.grant,
-            limits: &limits,
-            events: &events,
-            cancel: &cancel,
-            notes: &notes,
-            client: Client::default(),
-        };
+        let (own, cancel) = (Own::default(), CancellationToken::new());
+        let context = Context { cancel: &cancel, ..own.context(&self.grant) };
         let running = process::run(self.fetching.confiner, &job, action, &context);
         let watching = async {
             while !is_larger(self.fetching.directory, MAX_CHECKOUT) {

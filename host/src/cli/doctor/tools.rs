@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::page::{Line, Mark};
 use crate::backend::confine::Confiner;
 use crate::backend::lookup::find_on_path;
 use crate::backend::process::{self, End, Job, Output};
-use crate::event::Events;
 use crate::grant::{Grant, Root};
-use crate::limit::Limits;
 use crate::program::Places;
-use crate::tool::{Client, Context, Notes};
+use crate::tool::Own;
 
 /// How long one may take to say its version. An engine that is asleep may need some seconds.
 const BOUND: Duration = Duration::from_secs(4);
@@ -130,17 +127,7 @@ impl Asker {
             limit: MAX_ANSWER,
             timeout: BOUND,
         };
-        let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
-        let notes = Notes::default();
-        let context = Context {
-            grant,
-            limits: &limits,
-            events: &events,
-            cancel: &cancel,
-            notes: &notes,
-            client: Client::default(),
-        };
-        let finished = process::run(&self.confiner, &job, "doctor", &context).await;
+        let finished = process::run(&self.confiner, &job, "doctor", &Own::default().context(grant)).await;
         let mut finished = finished.map_err(|error| error.to_string())?;
         let said = finished.stdout.render(MAX_ANSWER);
         let complained = finished.stderr.map(|mut text| text.render(MAX_ANSWER)).unwrap_or_default();

@@ -7,16 +7,13 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
 use super::credentials::Secret;
 use crate::backend::confine::Confiner;
 use crate::backend::lookup::find_on_path;
 use crate::backend::process::{self, End, Finished, Job, Output};
-use crate::event::Events;
 use crate::grant::{Grant, Root};
-use crate::limit::Limits;
-use crate::tool::{Client, Context, Notes};
+use crate::tool::Own;
 
 /// A keychain that is locked asks its owner, who is sitting there or is not.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -87,16 +84,10 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
     };
-    let context = Context {
-        grant: &grant,
-        limits: &Limits::default(),
-        // Nobody hears what it prints.
-        events: &Events::none(),
-        cancel: &CancellationToken::new(),
-        notes: &Notes::default(),
-        client: Client::default(),
-    };
-    process::run(&Confiner::open(), &job, "credentials", &context).await.map_err(|error| error.to_string())
+    // Nobody hears what it prints.
+    let own = Own::default();
+    let finished = process::run(&Confiner::open(), &job, "credentials", &own.context(&grant)).await;
+    finished.map_err(|error| error.to_string())
 }
 
 fn answered(mut finished: Finished) -> Result<Option<Secret>, String> {

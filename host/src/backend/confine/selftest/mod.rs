@@ -15,7 +15,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use self::attempt::{ATTEMPTS, Attempt};
 pub(super) use self::escape::entry;
@@ -24,9 +23,7 @@ use self::ground::Ground;
 use super::{Confiner, Layers};
 use crate::backend::process::{self, End, Finished, Job, Output, ProcessError};
 use crate::backend::start::ENVIRONMENT;
-use crate::event::Events;
-use crate::limit::Limits;
-use crate::tool::{Client, Context, Notes};
+use crate::tool::Own;
 
 /// How long all attempts may take; they need some milliseconds.
 const BOUND: Duration = Duration::from_secs(5);
@@ -141,17 +138,8 @@ async fn answers(confiner: &Confiner, ground: &Ground) -> Result<Vec<Answer>, Se
         limit: MAX_ANSWER,
         timeout: BOUND,
     };
-    let (limits, events, cancel) = (Limits::default(), Events::none(), CancellationToken::new());
-    let notes = Notes::default();
-    let context = Context {
-        grant: ground.grant(),
-        limits: &limits,
-        events: &events,
-        cancel: &cancel,
-        notes: &notes,
-        client: Client::default(),
-    };
-    let mut finished = process::run(confiner, &job, "self-test", &context).await?;
+    let own = Own::default();
+    let mut finished = process::run(confiner, &job, "self-test", &own.context(ground.grant())).await?;
     let text = finished.stdout.render(MAX_ANSWER);
     let answers: Vec<Answer> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if answers.is_empty() { Err(SelfTestError::Useless(silence(&mut finished))) } else { Ok(answers) }

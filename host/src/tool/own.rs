@@ -1,0 +1,25 @@
+//! What a process of haft's own is handed, started for itself and not for a call. Gives no rights.
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Client, Context, Notes};
+use crate::event::Events;
+use crate::grant::Grant;
+use crate::limit::Limits;
+
+/// The usual limits, and nobody who hears of it, ends it or notes it down.
+#[derive(Debug, Default)]
+pub struct Own {
+    limits: Limits,
+    events: Events,
+    cancel: CancellationToken,
+    notes: Notes,
+}
+
+impl Own {
+    /// With these rights.
+    pub fn context<'a>(&'a self, grant: &'a Grant) -> Context<'a> {
+        let Self { limits, events, cancel, notes } = self;
+        Context { grant, limits, events, cancel, notes, client: Client::default() }
+    }
+}
