@@ -1,12 +1,14 @@
 //! Several hafts at once in one program and one store, and hafts that are killed: real processes, and files
 //! that agree with each other whenever somebody looks.
 
-use std::fs;
+use std::fs::{self, File};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::place::{Place, program, saying};
+use rustix::fs::{FlockOperation, flock};
+
+use super::place::{Answer, Place, program, saying};
 
 /// Changes of a package while it is looked at and cleared away.
 const ROUNDS: usize = 6;
@@ -16,6 +18,12 @@ const KILLS: u32 = 24;
 
 /// The exit code of haft where it could not do its part.
 const FAILURE: i32 = 5;
+
+/// How long a test is in the middle of a change, so that a haft that does not wait is done.
+const CHANGING: Duration = Duration::from_millis(300);
+
+/// How long it may be so: half of what a haft waits that only reads.
+const MAX_CHANGING: Duration = Duration::from_secs(1);
 
 /// What is said where a sweep found no moment without an install.
 const IN_USE: &str = "is in use by another haft";
@@ -38,7 +46,7 @@ fn age_all(place: &Place) {
     let past = SystemTime::now() - Duration::from_hours(1);
     for path in place.kept() {
         // It may be swept just now.
-        let _ = fs::File::open(path).and_then(|entry| entry.set_modified(past));
+        let _ = File::open(path).and_then(|entry| entry.set_modified(past));
     }
 }
 
@@ -95,6 +103,52 @@ fn c19_gc_and_verify_beside_changes() {
     });
     assert!(verified > 0 && swept > 0, "{verified} looks, {swept} sweeps");
     in_order(&place, &["one", "two"]);
+}
+
+/// What a haft says that begins while `change` is half made: the folder's lock is held from before until it is done.
+/// `None` where that took so long that haft may have given up waiting.
+fn beside_a_change(place: &Place, arguments: &[&str], change: impl FnOnce()) -> Option<Answer> {
+    let folder = File::open(place.work()).unwrap();
+    flock(&folder, FlockOperation::LockExclusive).unwrap();
+    let begun = Instant::now();
+    let mut command = place.command(arguments);
+    let haft = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(CHANGING);
+    change();
+    drop(folder);
+    let took = begun.elapsed();
+    let answer = Answer::from(haft.wait_with_output().unwrap());
+    (took < MAX_CHANGING).then_some(answer)
+}
+
+/// C19: a program that is run is read as it was before a change or after it: `haft remove` takes out the pin first.
+#[test]
+fn c19_a_running_program_is_not_read_in_the_middle_of_a_change() {
+    let place = Place::new();
+    package(&place, "one", 0);
+    place.haft(&["add", "./one", "--yes"]).good();
+    let installed = place.read("program.toml");
+    place.haft(&["remove", "one"]).good();
+    let removed = place.read("program.toml");
+    for command in ["tools", "check"] {
+        let answer = (0..10).find_map(|_| {
+            place.write("program.toml", &installed);
+            beside_a_change(&place, &[command], || place.write("program.toml", &removed))
+        });
+        let answer = answer.expect("a moment on this machine").good();
+        assert!(!answer.stderr.contains("not installed"), "{command}: {}", answer.stderr);
+    }
+}
+
+/// C19: whoever may read a folder can lock it for ever, tools too; what is only run is run all the same.
+#[test]
+fn c19_a_folder_that_stays_locked_keeps_nobody_from_running() {
+    let place = Place::new();
+    package(&place, "one", 0);
+    place.haft(&["add", "./one", "--yes"]).good();
+    let folder = File::open(place.work()).unwrap();
+    flock(&folder, FlockOperation::LockExclusive).unwrap();
+    assert!(place.tools().contains(&"one__tiny".to_owned()));
 }
 
 /// Says that nobody changes anything any more when the last of them has ended, however it did.

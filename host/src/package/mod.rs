@@ -31,7 +31,7 @@ pub use self::listing::{Listing, TreeError};
 pub use self::lock::{Kind, Lock, LockError, Pin, lock_path};
 pub use self::parts::parts;
 pub use self::progress::{Progress, Step};
-pub use self::project::{Change, Project, ProjectError};
+pub use self::project::{Change, Project, ProjectError, Unchanged};
 pub use self::request::{Limit, Request, more};
 pub use self::skill::Skill;
 pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};

@@ -24,6 +24,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How long whoever only runs a program waits for a change of it. After that the files are read as they are: who may read
+/// a folder may lock it, tools too, and that is no way to keep a program from running.
+const CHANGES: Duration = Duration::from_secs(2);
+
+/// While it lives, no other haft changes the programs of a folder.
+#[derive(Debug)]
+pub struct Unchanged {
+    _lock: File,
+}
+
 /// Both files as they were read.
 #[derive(Clone, Debug)]
 pub struct Project {
@@ -130,6 +140,23 @@ impl Project {
             Err(_) => None,
         };
         Self::read(path)
+    }
+
+    /// Lets the program at `path` be read as it is between changes by other hafts; `None` where that cannot be had, and
+    /// it is to be read all the same.
+    pub async fn unchanged(path: &Path) -> Option<Unchanged> {
+        let real = fs::canonicalize(path).ok()?;
+        let folder = File::open(parent_of(&real)).ok()?;
+        let begun = Instant::now();
+        loop {
+            match rustix::fs::flock(folder.as_fd(), FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return Some(Unchanged { _lock: folder }),
+                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < CHANGES => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                Err(_) => return None,
+            }
+        }
     }
 
     fn read(path: &Path) -> Result<Self, ProjectError> {

@@ -1,6 +1,7 @@
 //! What changed between what somebody agreed to and what is offered now, to be read line by line. Where
 //! what was there before is not to be had any more, all that is there now is shown.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -136,7 +137,10 @@ fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
     }
     let and = mode.map(|mode| format!(", and {mode}")).unwrap_or_default();
     match (&old.text, &new.text) {
-        (Some(before), Some(now)) if before != now => (format!("changed{and}"), unified(before, now)),
+        (Some(before), Some(now)) if before != now => {
+            let (before, now) = (ended(old.kind, before), ended(new.kind, now));
+            (format!("changed{and}"), unified(&before, &now))
+        }
         (Some(_), Some(_)) => (format!("changed in its form, not in its words{and}"), Vec::new()),
         _ => {
             let (before, now) = (told(&old.digest, old.size), told(&new.digest, new.size));
@@ -145,13 +149,19 @@ fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
     }
 }
 
+/// A text with an end of its last line where haft put the lines together: that it has none, as it is noted, says nothing
+/// of what is offered. Of a file it is told.
+fn ended(kind: ItemKind, text: &str) -> Cow<'_, str> {
+    let is_composed = matches!(kind, ItemKind::Tool | ItemKind::About);
+    if is_composed && !text.is_empty() && !text.ends_with('\n') {
+        return format!("{text}\n").into();
+    }
+    text.into()
+}
+
 /// A unified difference.
 fn unified(before: &str, now: &str) -> Vec<Line> {
-    let lacks_end = |text: &str| !text.is_empty() && !text.ends_with('\n');
-    // Where neither last line has an end that is no difference, also where lines follow one of them.
-    let end = if lacks_end(before) && lacks_end(now) { "\n" } else { "" };
-    let (before, now) = (format!("{before}{end}"), format!("{now}{end}"));
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(&before, &now);
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, now);
     let mut lines = Vec::new();
     for hunk in diff.unified_diff().context_radius(AROUND).iter_hunks() {
         lines.push(Line { sign: Sign::Place, text: hunk.header().to_string().trim_end().to_owned() });
@@ -215,12 +225,24 @@ mod tests {
         assert_eq!(shown(&now.changes(&before.noted(), &before)), expected);
     }
 
-    /// S02: a line that follows the last one does not make that another, where neither text ends its last line.
+    /// S02: a line that follows the last one does not make that another where haft put the lines together; in a file it
+    /// does.
     #[test]
     fn s02_a_line_more_is_one_line() {
-        let (before, now) = (one(&[item("about", "a\nb")]), one(&[item("about", "a\nb\nc")]));
-        let expected = "about changed\n@@ -1,2 +1,3 @@\n a\n b\n+c\n";
-        assert_eq!(shown(&now.changes(&before.noted(), &before)), expected);
+        let difference = |kind, [before, now]: [&str; 2]| {
+            let of = |text: &str| one(&[Item::text(kind, "about", text.to_owned())]);
+            shown(&of(now).changes(&of(before).noted(), &of(before)))
+        };
+        for (texts, lines) in [
+            (["a\nb", "a\nb\nc"], "@@ -1,2 +1,3 @@\n a\n b\n+c\n"),
+            // Where the last line is a component's own words, which have an end.
+            (["a\nb\n", "a\nb\n\nc"], "@@ -1,2 +1,4 @@\n a\n b\n+\n+c\n"),
+            (["", "a"], "@@ -0,0 +1 @@\n+a\n"),
+        ] {
+            assert_eq!(difference(ItemKind::About, texts), format!("about changed\n{lines}"));
+        }
+        let of_a_file = difference(ItemKind::Runs, ["a\nb", "a\nb\nc"]);
+        assert_eq!(of_a_file, "about changed\n@@ -1,2 +1,3 @@\n a\n-b [no newline]\n+b\n+c [no newline]\n");
     }
 
     /// S02: what was kept and is not what was noted is not what somebody agreed to.
