@@ -66,8 +66,8 @@ impl Home {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
-    /// What a person sees who types `typed` to haft at a terminal; `None` where there is no
-    /// program to make one.
+    /// What a person sees who types `typed` to haft at a terminal, or ends the input at once where that is nothing;
+    /// `None` where there is no program to make one.
     pub(crate) fn at_a_terminal(&self, arguments: &[&str], typed: &str) -> Option<String> {
         self.at_a_terminal_with(&[], arguments, typed)
     }
@@ -93,15 +93,17 @@ impl Home {
         command.envs(variables.iter().copied());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
+        let mut input = child.stdin.take().filter(|_| !typed.is_empty());
         let mut output = child.stdout.take().unwrap();
         let mut said = Vec::new();
         let mut piece = [0; 4096];
         while let Ok(read @ 1..) = std::io::Read::read(&mut output, &mut piece) {
             said.extend_from_slice(&piece[..read]);
             // Whoever types before being asked answers nothing.
-            if said.ends_with(b"[y/N] ") {
-                std::io::Write::write_all(&mut input, typed.as_bytes()).unwrap();
+            if let Some(input) = &mut input
+                && said.ends_with(b"[y/N] ")
+            {
+                std::io::Write::write_all(input, typed.as_bytes()).unwrap();
             }
         }
         child.wait().unwrap();

@@ -44,7 +44,7 @@ use crate::grant::{Grant, Root};
 use crate::journal::{self, Journal};
 use crate::manifest::{Manifest, ToolPattern};
 use crate::mcp::client::Person;
-use crate::package::{Lock, Skill, Store, lock_path};
+use crate::package::{Lock, Project, Skill, Store, lock_path};
 use crate::plugin::{Engine, EngineOptions};
 use crate::report::{Problem, Report};
 use crate::secret::{Redactor, Secrets};
@@ -115,6 +115,8 @@ pub struct Program {
     pub redactor: Redactor,
     /// Where commands run, if that was chosen.
     pub backend: Option<Arc<dyn Backend>>,
+    /// Whether commands run in no pane of tmux, and nobody said whether they are to.
+    pub is_without_pane: bool,
     /// Where calls are noted down.
     pub journal: Journal,
     /// The MCP servers whose tools are in the toolbox.
@@ -136,11 +138,11 @@ impl Program {
     /// one of [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
         let places = Places::of_this_machine()?;
-        let manifest = manifest(options.program.as_deref())?;
+        let (manifest, lock) = read(options.program.as_deref()).await?;
         let redactor = options.redactor.clone();
         let secrets = Secrets::new(&manifest, &places.home, &redactor);
         secrets.learn();
-        let (mut problems, lock, store) = (Vec::new(), lock(&manifest)?, Store::new(&places.store));
+        let (mut problems, store) = (Vec::new(), Store::new(&places.store));
         let pinned = Pinned { lock: &lock, store: &store };
         let installed = packages::installed(&manifest, &pinned, &mut problems);
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
@@ -171,6 +173,7 @@ impl Program {
         let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         drop(installed);
+        let is_without_pane = backend::is_without_pane(&manifest, &options.target);
         Ok(Self {
             manifest,
             toolbox,
@@ -181,6 +184,7 @@ impl Program {
             uncallable,
             redactor,
             backend,
+            is_without_pane,
             journal,
             servers,
             is_complete,
@@ -269,25 +273,20 @@ fn engine<'g>(
     })
 }
 
-/// The program.toml that was named, or the one that is here, or none.
-fn manifest(named: Option<&Path>) -> Result<Manifest, Report> {
-    match named {
-        Some(path) => Manifest::load(path),
-        None if Path::new(FILE_NAME).exists() => Manifest::load(Path::new(FILE_NAME)),
-        None => Ok(Manifest::default()),
-    }
-}
-
-/// What is pinned beside the program's file.
-fn lock(manifest: &Manifest) -> anyhow::Result<Lock> {
-    if manifest.path.as_os_str().is_empty() {
-        return Ok(Lock::default());
-    }
-    let lock = Lock::load(&lock_path(&manifest.path)).map_err(|error| {
+/// The program.toml that was named, or the one that is here, or none, and what is pinned beside it: both as they are
+/// between changes by other hafts.
+async fn read(named: Option<&Path>) -> anyhow::Result<(Manifest, Lock)> {
+    let here = Path::new(FILE_NAME);
+    let Some(path) = named.or_else(|| here.exists().then_some(here)) else {
+        return Ok((Manifest::default(), Lock::default()));
+    };
+    let _unchanged = Project::unchanged(path).await;
+    let manifest = Manifest::load(path)?;
+    let lock = Lock::load(&lock_path(path)).map_err(|error| {
         let problem = Problem::new(error.to_string());
         Report::from(error.hint().into_iter().fold(problem, Problem::hint))
     })?;
-    Ok(lock.unwrap_or_default())
+    Ok((manifest, lock.unwrap_or_default()))
 }
 
 /// The journal of this machine, with the program's name.

@@ -120,21 +120,36 @@ fn c11_a_person_in_tmux_is_offered_a_pane() {
     assert!(!said(None).contains("--tmux"), "{}", said(None));
 }
 
-/// C11: the same where an agent runs, once, and not where panes were spoken of.
+/// How often haft, at a terminal in a pane of tmux, offers a pane of its own.
+fn offers(program: &str, arguments: &[&str]) -> Option<usize> {
+    let home = Home::new();
+    home.write("program.toml", program);
+    let said = home.at_a_terminal_with(&[("TMUX_PANE", "%7"), ("COLUMNS", "200")], arguments, "")?;
+    assert!(!said.contains("Usage:"), "{said}");
+    Some(said.matches("this terminal is a pane of tmux").count())
+}
+
+/// C11: the same where an agent runs or tools are served, once, and not where panes were spoken of or a program reads.
 #[test]
 fn c11_a_run_in_tmux_is_offered_a_pane() {
-    let home = Home::new();
     let provider = "[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmax_retries = 0\n";
-    home.write("program.toml", provider);
-    let offers = |more: &[&str]| {
-        let pane = [("TMUX_PANE", "%7"), ("COLUMNS", "200")];
-        let said = home.at_a_terminal_with(&pane, &[more, &["run", "hello"]].concat(), "")?;
-        assert!(said.contains("127.0.0.1:9"), "{said}");
-        Some(said.matches("this terminal is a pane of tmux").count())
-    };
-    let Some(plain) = offers(&[]) else { return };
-    assert_eq!(plain, 1);
-    assert_eq!(offers(&["--no-tmux"]), Some(0));
+    for (arguments, count) in [
+        (vec!["run", "hello"], 1),
+        (vec!["serve"], 1),
+        (vec!["--no-tmux", "run", "hello"], 0),
+        (vec!["--json", "run", "hello"], 0),
+        (vec!["--no-tmux", "serve"], 0),
+        (vec!["--json", "serve"], 0),
+        (vec!["tools"], 0),
+    ] {
+        let Some(offers) = offers(provider, &arguments) else { return };
+        assert_eq!(offers, count, "{arguments:?}");
+    }
+    // A host that has tmux is given a pane unasked.
+    for backend in ["tmux = false", "tmux = true", "ssh = \"nowhere.invalid\""] {
+        let program = format!("{provider}[backend]\n{backend}\n");
+        assert_eq!(offers(&program, &["serve"]), Some(0), "{backend}");
+    }
 }
 
 /// BE02: no engine, an engine without the container, a container that is stopped.

@@ -177,6 +177,6 @@ fn summary(program: &Program, is_all: bool) -> String {
         "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
         write.join(", "),
         commands.unwrap_or_default()
-            + &offered_pane(program).map(|offer| format!("\n{offer}")).unwrap_or_default()
+            + &offered_pane(program.is_without_pane).map(|offer| format!("\n{offer}")).unwrap_or_default()
     )
 }

@@ -278,13 +278,9 @@ impl Common {
             terminal.say(format_args!("commands run on {}: {}", backend.summary(), backend.confinement()));
             backend.notices().iter().for_each(|notice| terminal.say(notice));
         }
-        // Where somebody is there to see it, and more than one command may run.
-        if options.many_calls
-            && options.person.is_some()
-            && options.target.tmux.is_none()
-            && let Some(offer) = offered_pane(&program)
-        {
-            terminal.say(offer);
+        // One command is over before anybody looks at its pane.
+        if options.many_calls && options.person.is_some() {
+            offer_pane(program.is_without_pane, terminal);
         }
         Ok(program)
     }
@@ -321,13 +317,17 @@ impl Common {
     }
 }
 
-/// What somebody is told who sits in a tmux of their own, where commands run in no pane and nothing was said of
+/// Says so once where a pane may be had, to a person and to no program.
+fn offer_pane(is_without: bool, terminal: Terminal) {
+    if let Some(offer) = offered_pane(is_without).filter(|_| !terminal.json) {
+        terminal.say(offer);
+    }
+}
+
+/// What somebody is told who sits in a tmux of their own, where commands run without a pane and nothing was said of
 /// panes.
-fn offered_pane(program: &Program) -> Option<&'static str> {
-    let is_paned = program.backend.as_ref().is_some_and(|backend| backend.screen().is_some());
-    let is_offered =
-        !is_paned && program.manifest.backend.tmux.is_none() && std::env::var_os("TMUX_PANE").is_some();
-    is_offered.then_some(
+fn offered_pane(is_without: bool) -> Option<&'static str> {
+    (is_without && std::env::var_os("TMUX_PANE").is_some()).then_some(
         "this terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of haft's \
          own, which you can attach to from here",
     )

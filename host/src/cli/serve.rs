@@ -4,6 +4,7 @@
 mod snippet;
 
 use std::fs::File;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
 use super::terminal::Terminal;
-use super::{Common, Exit};
+use super::{Common, Exit, offer_pane, person};
 use crate::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use crate::mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
 use crate::mcp::server::{Offers, stdio};
@@ -86,6 +87,10 @@ impl Serve {
         let options = common.options(terminal, true)?;
         let choice = Choice { patterns: self.tools, plugin: self.plugin };
         let (live, offers) = Live::start(options, choice, move |news| tell(terminal, &news)).await?;
+        // A client that starts haft may leave it the terminal for what it says, and draws there itself.
+        if std::io::stdin().is_terminal() && person::present().is_some() {
+            offer_pane(live.is_without_pane(), terminal);
+        }
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
         let (running, room) = (live.running(), room(live.serve()));

@@ -110,6 +110,14 @@ fn choice(manifest: &Manifest, target: &Target, places: &Places) -> Option<Choic
     is_chosen.then_some(choice)
 }
 
+/// Whether commands run in no pane, and nobody said whether they are to. On a host they run in one wherever it has tmux.
+pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
+    let table = &manifest.backend;
+    let is_settled = target.container.is_some() || table.container.is_some();
+    let is_host = target.ssh.is_some() || !is_settled && table.ssh.is_some();
+    !is_host && target.tmux.or(table.tmux).is_none()
+}
+
 fn of_table(manifest: &Manifest, table: &BackendTable, places: &Places) -> Choice {
     let engine = table.engine.map(|engine| match engine {
         ContainerEngine::Docker => Engine::Docker,

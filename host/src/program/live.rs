@@ -40,6 +40,7 @@ pub struct Live {
     is_complete: bool,
     running: Running,
     serve: Serve,
+    is_without_pane: bool,
     tell: Box<Tell>,
 }
 
@@ -101,12 +102,30 @@ impl Live {
         let (publisher, offers) = Publisher::new(offer(&program, &choice));
         let offers = offers.with_questions(questions(&program));
         let (tell, serve) = (Box::new(tell), program.manifest.serve);
-        Ok((Self { options, choice, publisher, files, read, is_complete, running, serve, tell }, offers))
+        let is_without_pane = program.is_without_pane;
+        let live = Self {
+            options,
+            choice,
+            publisher,
+            files,
+            read,
+            is_complete,
+            running,
+            serve,
+            is_without_pane,
+            tell,
+        };
+        Ok((live, offers))
     }
 
     /// How many clients it takes: what `[serve]` said at the start.
     pub fn serve(&self) -> Serve {
         self.serve
+    }
+
+    /// Whether commands ran in no pane of tmux at the start, and nobody said whether they are to.
+    pub fn is_without_pane(&self) -> bool {
+        self.is_without_pane
     }
 
     /// Its MCP servers.
