@@ -4,18 +4,18 @@
 &[
     Builtin {
         name: "files",
-        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/files.wasm")),
+        component: include_bytes!("built/files.wasm"),
     },
     Builtin {
         name: "time",
-        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/time.wasm")),
+        component: include_bytes!("built/time.wasm"),
     },
     Builtin {
         name: "fetch",
-        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/fetch.wasm")),
+        component: include_bytes!("built/fetch.wasm"),
     },
     Builtin {
         name: "search",
-        component: include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../plugins/built/search.wasm")),
+        component: include_bytes!("built/search.wasm"),
     },
 ]

@@ -16,7 +16,7 @@ pub(crate) const HANG: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// The repository.
 pub(crate) fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
 /// The guest that does everything a guest should not.

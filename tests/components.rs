@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 const LIST: &str = "plugins/built/SHA256SUMS";
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 /// Path from the root of the repository → digest, as `plugins/build` wrote them.

@@ -2,7 +2,7 @@
 //! keys, and the program in use. Judged by what is on disk afterwards.
 //!
 //! That a guest stays inside the directories of its grant is tested in `rights`; what holds if that
-//! fails, beside the walls themselves, in `host/src/plugin`.
+//! fails, beside the walls themselves, in `host/plugin`.
 
 use std::fs;
 use std::os::fd::AsRawFd;

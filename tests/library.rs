@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::agent::fake::{Fake, calls, says};
 
 #[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
-#[path = "../host/examples/embed.rs"]
+#[path = "../host/haft/examples/embed.rs"]
 mod embed;
 
 /// PL03: an agent with a tool of the embedding program's own, two calls at once, and a session on the disk.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use haft::manifest::Manifest;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/manifest/bad")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/manifest/bad")
 }
 
 fn bad_files() -> Vec<PathBuf> {

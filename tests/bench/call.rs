@@ -58,7 +58,7 @@ fn engine(ahead: usize, pooling: bool) -> Engine {
 }
 
 fn component(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../plugins/built/{name}.wasm"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../plugins/built/{name}.wasm"))
 }
 
 fn toolbox(runtime: &tokio::runtime::Runtime, engine: &Engine, name: &str, grant: &Grant) -> Toolbox {
@@ -143,7 +143,7 @@ fn dispatch() {
 /// One call of a typed function, by way of JSON.
 fn typed() {
     let runtime = runtime();
-    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/guests/built/types.wasm");
+    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/built/types.wasm");
     let floor = floor::TypedFloor::new(&types, "greet");
     let boxes = [("dispatch, fresh", 0, false), ("dispatch, made ahead, pool", 4, true)].map(
         |(name, ahead, pooling)| {
@@ -199,7 +199,7 @@ fn spinning() {
     const CALLS: usize = 200;
     let runtime = runtime();
     let engine = engine(EngineOptions::DEFAULT_AHEAD, true);
-    let hostile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/guests/built/hostile.wasm");
+    let hostile = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/built/hostile.wasm");
     let spin = toolbox_of(&runtime, &engine, Source::File(hostile), &Grant::none());
     let hello = toolbox(&runtime, &engine, "hello", &Grant::none());
     let session = Session::default();

@@ -66,7 +66,7 @@ fn main() {
 
 /// haft with a program of ten plugins, of which one echoes.
 fn haft(folder: &Path) -> Server {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut text = "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n".to_owned();
     let guest = root.join("tests/guests/built/hostile.wasm");
     let mut plugin = |name: &str, component: &Path, more: &str| {

@@ -10,7 +10,7 @@ use wasmtime::component::{
 use wasmtime::{Config, Engine, Store};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
-wasmtime::component::bindgen!({ path: "../wit", world: "plugin", exports: { default: async } });
+wasmtime::component::bindgen!({ path: "../../wit", world: "plugin", exports: { default: async } });
 
 use self::exports::haft::plugin::tools::ToolCall;
 use self::haft::plugin::host;

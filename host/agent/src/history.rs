@@ -1,0 +1,226 @@
+//! A conversation that every vendor accepts as it stands, at every moment: calls come with their answers, nothing empty
+//! is kept, and nobody speaks twice in a row. Where a session is kept, refuses to hold what is not on file.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::session::{
+    Ended, Entry, Known, Restored, SessionError, SessionLog, Turned, Unanswered, record, say,
+};
+use crate::provider::{Exchange, Message, Reply, Wanted};
+use haft_core::call::{ToolCall, ToolResult};
+use haft_core::tool::{Ledger, Session};
+
+/// A conversation so far.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    messages: Vec<Message>,
+    /// A turn whose calls are being made, or were when a run was dropped.
+    open: Option<Arc<OpenTurn>>,
+    log: Option<SessionLog>,
+}
+
+/// A turn whose calls are being made.
+#[derive(Debug)]
+pub(super) struct OpenTurn {
+    reply: Reply,
+    calls: Mutex<Vec<Known>>,
+    log: Option<SessionLog>,
+}
+
+impl History {
+    /// A conversation that begins now with what a person `said`, and is kept in `log`, which has that already.
+    pub fn kept(log: SessionLog, said: &str) -> Self {
+        let mut messages = Vec::new();
+        say(&mut messages, said);
+        Self { messages, log: Some(log), ..Self::default() }
+    }
+
+    /// The conversation of a session, which goes on being kept in `log` where there is one. A call that was begun and
+    /// has no answer is answered here: that nobody knows.
+    pub fn restored(restored: Restored, log: Option<SessionLog>) -> Result<Self, SessionError> {
+        let open = restored.open.map(|Unanswered { reply, calls }| {
+            let log = log.clone();
+            Arc::new(OpenTurn { reply, calls: Mutex::new(calls), log })
+        });
+        if let Some(open) = &open {
+            open.give_up()?;
+        }
+        Ok(Self { messages: restored.messages, open, log })
+    }
+
+    /// What was said, oldest first. A turn whose calls are not all answered is not among it yet.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The session it is kept in.
+    pub fn log(&self) -> Option<&SessionLog> {
+        self.log.as_ref()
+    }
+
+    /// Whether the model has something left to say: calls that are to be made or answers to read.
+    pub fn is_unfinished(&self) -> bool {
+        match self.messages.last() {
+            _ if self.open.is_some() => true,
+            Some(Message::User(_)) => true,
+            Some(Message::Turn(exchange)) => {
+                exchange.reply().unfinished || exchange.answered().next().is_some()
+            }
+            None => false,
+        }
+    }
+
+    /// Adds what a person said.
+    pub fn say(&mut self, text: &str) -> Result<(), SessionError> {
+        self.close();
+        self.note(|| Entry::Said { text: text.to_owned() })?;
+        say(&mut self.messages, text);
+        Ok(())
+    }
+
+    /// Begins a turn of the model. Its calls are to be answered next, and then it is to be [closed](Self::close).
+    pub(super) fn open(&mut self, turned: Turned) -> Result<(), SessionError> {
+        self.note(|| Entry::Turn(Box::new(turned.clone())))?;
+        let calls = Mutex::new(vec![Known::Waiting; turned.reply.calls.len()]);
+        self.open = Some(Arc::new(OpenTurn { reply: turned.reply, calls, log: self.log.clone() }));
+        Ok(())
+    }
+
+    /// The turn whose calls are to be answered.
+    pub(super) fn opened(&self) -> Option<Arc<OpenTurn>> {
+        self.open.clone()
+    }
+
+    /// Puts the turn into the conversation, with the answers that it has got.
+    pub(super) fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            let calls = std::mem::take(&mut *open.calls());
+            let answers = calls.into_iter().map(Known::answer);
+            record(&mut self.messages, Exchange::new(open.reply.clone(), answers));
+        }
+    }
+
+    /// Notes how what a person asked for ended.
+    pub(super) fn end(&self, ended: impl FnOnce() -> Ended) -> Result<(), SessionError> {
+        self.note(|| Entry::Ended(ended()))
+    }
+
+    fn note(&self, entry: impl FnOnce() -> Entry) -> Result<(), SessionError> {
+        self.log.as_ref().map_or(Ok(()), |log| log.note(entry()))
+    }
+}
+
+impl OpenTurn {
+    /// The calls, in order.
+    pub(super) fn wanted(&self) -> &[Wanted] {
+        &self.reply.calls
+    }
+
+    /// Whether a call still has to be made.
+    pub(super) fn is_waiting(&self, index: usize) -> bool {
+        self.calls().get(index) == Some(&Known::Waiting)
+    }
+
+    /// Notes the answer to a call.
+    pub(super) fn answer(
+        &self,
+        index: usize,
+        result: ToolResult,
+        time: Duration,
+    ) -> Result<(), SessionError> {
+        self.note(index, &result, time, false)?;
+        self.set(index, Known::Answered(result));
+        Ok(())
+    }
+
+    /// `session`, whose calls are those of this turn.
+    pub(super) fn session(self: &Arc<Self>, session: &Session) -> Session {
+        let (open, outer) = (self.clone(), session.ledger.clone());
+        let ledger = Ledger::to(move |call| {
+            outer.enter(call)?;
+            open.enter(call)
+        });
+        Session { ledger, ..session.clone() }
+    }
+
+    /// Notes that the tool of a call runs from now on.
+    fn enter(&self, call: &ToolCall) -> io::Result<()> {
+        let is_it = |index: &usize| self.wanted().get(*index).is_some_and(|wanted| wanted.call.id == call.id);
+        let waiting = (0..self.wanted().len()).filter(|index| self.is_waiting(*index));
+        let Some(index) = waiting.into_iter().find(is_it) else { return Ok(()) };
+        if let Some(log) = &self.log {
+            log.note(Entry::Running { call: call.id.clone() }).map_err(io::Error::other)?;
+        }
+        self.set(index, Known::Running);
+        Ok(())
+    }
+
+    /// Answers the calls that were begun and whose end nobody will learn.
+    fn give_up(&self) -> Result<(), SessionError> {
+        let calls = self.calls().clone();
+        for (index, known) in calls.into_iter().enumerate().filter(|(_, known)| *known == Known::Running) {
+            let result = known.answer();
+            self.note(index, &result, Duration::ZERO, true)?;
+            self.set(index, Known::Answered(result));
+        }
+        Ok(())
+    }
+
+    fn note(
+        &self,
+        index: usize,
+        result: &ToolResult,
+        time: Duration,
+        unknown: bool,
+    ) -> Result<(), SessionError> {
+        let (Some(log), Some(wanted)) = (&self.log, self.wanted().get(index)) else { return Ok(()) };
+        let (call, result) = (wanted.call.id.clone(), result.clone());
+        let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        log.note(Entry::Answered { call, result, duration_ms, unknown })
+    }
+
+    fn set(&self, index: usize, known: Known) {
+        if let Some(call) = self.calls().get_mut(index) {
+            *call = known;
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<Known>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{Stop, Usage};
+
+    fn said(text: &str) -> Turned {
+        let reply = Reply { text: text.into(), ..Reply::default() };
+        Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }
+    }
+
+    /// PL20.
+    #[test]
+    fn pl20_what_is_said_again_joins_what_was_said_before() {
+        let mut history = History::default();
+        history.say("one").unwrap();
+        history.say("two").unwrap();
+        assert_eq!(history.messages(), [Message::User("one\n\ntwo".into())]);
+        history.open(said("yes")).unwrap();
+        history.close();
+        history.say("three").unwrap();
+        assert_eq!(history.messages().len(), 3);
+    }
+
+    /// PL20.
+    #[test]
+    fn pl20_an_empty_turn_is_not_kept() {
+        let mut history = History::default();
+        history.open(said("")).unwrap();
+        history.close();
+        assert_eq!(history.messages(), []);
+    }
+}

@@ -1,0 +1,197 @@
+//! The loop: ask a model, run what it calls, tell it what came of it, until it has nothing more
+//! to call. Runs nothing itself: every call goes through the [`Toolbox`], which holds exactly
+//! the tools this agent may use.
+
+mod brake;
+mod history;
+mod outcome;
+mod prompt;
+pub mod provider;
+mod routing;
+mod session;
+mod tally;
+mod together;
+mod window;
+mod work;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use self::history::History;
+pub use self::outcome::{End, Outcome};
+pub use self::prompt::{system_prompt, with_skills};
+pub use self::routing::{Routed, route};
+pub use self::session::{
+    Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Turned, UNKNOWN,
+    Unanswered,
+};
+use self::tally::Tally;
+use self::window::Window;
+use self::work::Work;
+use crate::provider::{Ask, Provider, ProviderError, Stop, Turn};
+use haft_core::event::Event;
+use haft_core::secret::Telling;
+use haft_core::tool::{Session, Toolbox};
+
+/// How an agent goes about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSettings {
+    /// What the model is told first; nothing when empty.
+    pub system: String,
+    /// The model to ask; the provider's own when `None`.
+    pub model: Option<String>,
+    /// How often the model is asked at most for one prompt.
+    pub max_turns: u32,
+    /// How often a call that failed is run again before it is refused.
+    pub max_repeats: u32,
+    /// Rough tokens (bytes / 4) of the conversation that the model is shown; of a longer one the beginning is left
+    /// out of what is sent. `None`: no limit.
+    pub history_budget: Option<u32>,
+}
+
+/// Why a run could not go on. The conversation is valid, and can be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The model could not be asked.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// The session could not be kept.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+impl AgentSettings {
+    /// 50: more than an honest task takes, few enough that a loop ends.
+    pub const DEFAULT_MAX_TURNS: u32 = 50;
+    /// 2: a second try may meet a passing fault, a fourth never does.
+    pub const DEFAULT_MAX_REPEATS: u32 = 2;
+    /// 100,000: with tools and an answer it fits the smallest models that vendors host today.
+    pub const DEFAULT_HISTORY_BUDGET: u32 = 100_000;
+
+    /// The defaults, with a system prompt that names `workspace`.
+    pub fn for_workspace(workspace: Option<&Path>) -> Self {
+        Self {
+            system: system_prompt(workspace),
+            model: None,
+            max_turns: Self::DEFAULT_MAX_TURNS,
+            max_repeats: Self::DEFAULT_MAX_REPEATS,
+            history_budget: Some(Self::DEFAULT_HISTORY_BUDGET),
+        }
+    }
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self::for_workspace(None)
+    }
+}
+
+/// A model with the tools that it may use.
+pub struct Agent {
+    provider: Arc<dyn Provider>,
+    toolbox: Toolbox,
+    settings: AgentSettings,
+}
+
+impl Agent {
+    /// An agent that asks `provider` and may use everything in `toolbox`, and nothing else.
+    pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, settings: AgentSettings) -> Self {
+        Self { provider, toolbox, settings }
+    }
+
+    /// Says `prompt` and works until the model is done, a bound is met or `session` is cancelled.
+    ///
+    /// `history` is valid at every moment, also after an error and when the future is dropped: a turn goes into it
+    /// together with the answers to its calls.
+    pub async fn run(
+        &self,
+        history: &mut History,
+        prompt: &str,
+        session: &Session,
+    ) -> Result<Outcome, AgentError> {
+        history.say(prompt)?;
+        self.go_on(history, session).await
+    }
+
+    /// Works on from where `history` stands: after a cancellation, an error, or the end of the process it was in.
+    /// Calls that were not made are made now; none is made twice.
+    pub async fn go_on(&self, history: &mut History, session: &Session) -> Result<Outcome, AgentError> {
+        let outcome = self.work(history, session).await;
+        history.end(|| match &outcome {
+            Ok(outcome) => Ended { end: Some(outcome.end), error: None },
+            Err(error) => Ended { end: None, error: Some(error.to_string()) },
+        })?;
+        outcome
+    }
+
+    async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, AgentError> {
+        let mut tally = Tally::new(self.model());
+        let mut work = Work::new(&self.toolbox, session, self.settings.max_repeats);
+        let mut window = Window::new(self.settings.history_budget);
+        if let Some(turn) = history.opened() {
+            work.run(&turn).await?;
+            history.close();
+        }
+        for _ in 0..self.settings.max_turns {
+            let Some(turn) = self.infer(history, &mut window, session).await else {
+                return Ok(tally.close(End::Cancelled));
+            };
+            let turn = turn?;
+            tally.count(&turn);
+            let end = end(&turn);
+            let Turn { reply, stop, usage, model } = turn;
+            history.open(Turned { reply, stop, usage, model })?;
+            if end.is_none()
+                && let Some(turn) = history.opened()
+            {
+                work.run(&turn).await?;
+            }
+            history.close();
+            if let Some(end) = end {
+                return Ok(tally.close(end));
+            }
+        }
+        let end = if session.cancel.is_cancelled() { End::Cancelled } else { End::TurnCap };
+        Ok(tally.close(end))
+    }
+
+    /// The model's next turn; `None` when cancelled before it came.
+    async fn infer(
+        &self,
+        history: &History,
+        window: &mut Window,
+        session: &Session,
+    ) -> Option<Result<Turn, ProviderError>> {
+        if session.cancel.is_cancelled() {
+            return None;
+        }
+        let telling = Telling::new(&session.redactor, &session.events);
+        if let Some(left_out) = window.fit(history.messages()) {
+            telling.events().emit(|| Event::Trimmed { left_out });
+        }
+        let messages = window.shown(history.messages());
+        let tools = self.toolbox.defs();
+        let (model, system) = (self.model(), self.settings.system.as_str());
+        let ask = Ask { model, system, messages: &messages, tools: &tools };
+        telling.events().emit(|| Event::Asked { model: model.to_owned() });
+        let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, telling.events())).await;
+        telling.finish("");
+        turn
+    }
+
+    fn model(&self) -> &str {
+        self.settings.model.as_deref().unwrap_or_else(|| self.provider.model())
+    }
+}
+
+/// Whether `turn` is the last, and of what kind.
+fn end(turn: &Turn) -> Option<End> {
+    match turn.stop {
+        // Calls of a turn that was held back or declined are not the model's last word on them.
+        Stop::Filtered => Some(End::Filtered),
+        Stop::Refused => Some(End::Refused),
+        Stop::Length if turn.reply.calls.is_empty() => Some(End::Length),
+        Stop::Done if turn.reply.calls.is_empty() => Some(End::Final),
+        Stop::Length | Stop::Done | Stop::Paused => None,
+    }
+}

@@ -1,0 +1,142 @@
+//! Writes a request for Anthropic's messages: who speaks in turn, each call with its answer in the one
+//! message that follows, and marks where the vendor may cache what comes again in the next request.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::NAME;
+use crate::provider::calls::{echo_arguments, echo_id, echo_name, is_own, not_shown};
+use crate::provider::dialect::Terms;
+use crate::provider::{Ask, Exchange, Message, Reply, schema};
+use haft_core::call::{Attachment, ToolDef, ToolResult};
+
+/// Tokens of an answer where nobody says how many. The API takes no request without a number.
+const MAX_TOKENS: u32 = 8192;
+/// Messages at the end that are marked as worth caching: the last, and the one before it that the
+/// last request ended with. With the one for system prompt and tools, one less than may be marked.
+const MARKED: usize = 2;
+/// Pictures that the API takes.
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// The body.
+pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("model".into(), ask.model.into());
+    body.insert("max_tokens".into(), terms.max_tokens.unwrap_or(MAX_TOKENS).into());
+    // The cache holds what comes first: tools, then the system prompt, then messages.
+    if !ask.system.is_empty() {
+        let mut system = json!([{ "type": "text", "text": ask.system }]);
+        mark(system.get_mut(0));
+        body.insert("system".into(), system);
+    }
+    if !ask.tools.is_empty() {
+        let mut tools: Vec<_> = ask.tools.iter().map(|def| tool(def)).collect();
+        mark(tools.last_mut().filter(|_| ask.system.is_empty()));
+        body.insert("tools".into(), tools.into());
+    }
+    body.insert("messages".into(), messages(ask).into());
+    if terms.stream {
+        body.insert("stream".into(), true.into());
+    }
+    body
+}
+
+/// Says that everything up to here is worth caching.
+fn mark(block: Option<&mut Value>) {
+    if let Some(block) = block.and_then(Value::as_object_mut) {
+        block.insert("cache_control".into(), json!({ "type": "ephemeral" }));
+    }
+}
+
+fn tool(def: &ToolDef) -> Value {
+    let schema = schema::plain_object(&def.parameters);
+    json!({ "name": def.name, "description": def.description, "input_schema": schema })
+}
+
+fn messages(ask: &Ask<'_>) -> Vec<Value> {
+    let mut messages = Vec::new();
+    for message in ask.messages {
+        match message {
+            Message::User(text) => say(&mut messages, vec![json!({ "type": "text", "text": text })]),
+            Message::Turn(exchange) => push_exchange(&mut messages, exchange),
+        }
+    }
+    let users = messages.iter_mut().rev().filter(|message| message.get("role") == Some(&"user".into()));
+    for message in users.take(MARKED) {
+        let blocks = message.get_mut("content").and_then(Value::as_array_mut);
+        mark(blocks.and_then(|blocks| blocks.last_mut()));
+    }
+    messages
+}
+
+/// Adds what a person or a tool says. Answers of tools and what is said after them are one message,
+/// the answers first.
+fn say(messages: &mut Vec<Value>, blocks: Vec<Value>) {
+    let last = messages.last_mut().filter(|last| last.get("role") == Some(&"user".into()));
+    match last.and_then(|last| last.get_mut("content")?.as_array_mut()) {
+        Some(content) => content.extend(blocks),
+        None => messages.push(json!({ "role": "user", "content": blocks })),
+    }
+}
+
+fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
+    let reply = exchange.reply();
+    let is_own = is_own(reply, NAME);
+    let message = if is_own { reply.raw.clone() } else { rebuilt(reply) };
+    let has_content = message.get("content").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+    if has_content {
+        messages.push(message);
+    }
+    let id = |id: &str| if is_own { id.to_owned() } else { echo_id(id) };
+    let answers: Vec<_> =
+        exchange.answered().map(|(wanted, result)| answer(&id(&wanted.call.id), result)).collect();
+    if !answers.is_empty() {
+        say(messages, answers);
+    }
+}
+
+/// The message of a reply that another vendor gave.
+fn rebuilt(reply: &Reply) -> Value {
+    let text = Some(&reply.text).filter(|text| !text.trim().is_empty());
+    let text = text.map(|text| json!({ "type": "text", "text": text }));
+    let calls = reply.calls.iter().map(|wanted| {
+        json!({
+            "type": "tool_use",
+            "id": echo_id(&wanted.call.id),
+            "name": echo_name(&wanted.call.tool),
+            "input": echo_arguments(wanted),
+        })
+    });
+    let content: Vec<_> = text.into_iter().chain(calls).collect();
+    json!({ "role": "assistant", "content": content })
+}
+
+fn answer(id: &str, result: &ToolResult) -> Value {
+    let mut answer = json!({ "type": "tool_result", "tool_use_id": id, "content": content(result) });
+    if let Some(answer) = answer.as_object_mut().filter(|_| result.is_error) {
+        answer.insert("is_error".into(), true.into());
+    }
+    answer
+}
+
+/// The text; with pictures that the model can see, and a line for everything else.
+fn content(result: &ToolResult) -> Value {
+    let (pictures, others): (Vec<_>, Vec<_>) =
+        result.attachments.iter().partition(|attachment| PICTURES.contains(&attachment.media_type.as_str()));
+    let mut text = result.content.clone();
+    for other in others {
+        text.push_str(&not_shown(other));
+    }
+    if pictures.is_empty() {
+        return text.into();
+    }
+    let text = Some(text).filter(|text| !text.trim().is_empty());
+    let text = text.map(|text| json!({ "type": "text", "text": text }));
+    text.into_iter().chain(pictures.into_iter().map(picture)).collect()
+}
+
+fn picture(attachment: &Attachment) -> Value {
+    let data = BASE64_STANDARD.encode(&attachment.data);
+    json!({ "type": "image", "source": { "type": "base64", "media_type": attachment.media_type, "data": data } })
+}

@@ -1,0 +1,300 @@
+use super::super::dialect::Piece;
+use super::super::{Exchange, Message, Reply, Wanted};
+use super::*;
+use haft_core::call::{Attachment, ToolCall, ToolDef, ToolResult};
+use serde_json::json;
+
+fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
+    Ask { model: "asked-model", system: "be brief", messages, tools }
+}
+
+/// The turn of a message with `content`.
+fn turn(content: &Value, reason: &str) -> Turn {
+    let body = json!({ "type": "message", "role": "assistant", "content": content, "stop_reason": reason });
+    Anthropic.decode(&ask(&[], &[]), body).unwrap()
+}
+
+fn call(id: &str, input: &Value) -> Value {
+    json!({ "type": "tool_use", "id": id, "name": "t", "input": input })
+}
+
+fn sent(messages: &[Message]) -> Value {
+    Anthropic.request(&ask(messages, &[]), &Terms::default())["messages"].clone()
+}
+
+/// PL01.
+#[test]
+fn pl01_text_model_and_tokens_are_read() {
+    let body = json!({
+        "type": "message", "role": "assistant", "model": "exact", "stop_reason": "end_turn",
+        "content": [{ "type": "text", "text": "hel" }, { "type": "text", "text": "lo" },
+                    { "type": "thinking", "thinking": "", "signature": "s" }, { "type": "text", "text": "you" }],
+        "usage": { "input_tokens": 7, "output_tokens": 2, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 5 },
+    });
+    let turn = Anthropic.decode(&ask(&[], &[]), body).unwrap();
+    assert_eq!(
+        (turn.reply.text.as_str(), turn.model.as_str(), turn.stop),
+        ("hello\n\nyou", "exact", Stop::Done)
+    );
+    assert_eq!(turn.usage, Usage { input: 42, output: 2, cached: 30, stored: 5, cost: None });
+}
+
+/// PL04.
+#[test]
+fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
+    let messages = [Message::User("hi".into())];
+    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[] };
+    let body = Value::from(Anthropic.request(&ask, &Terms::default()));
+    let cached = json!({ "type": "text", "text": "hi", "cache_control": { "type": "ephemeral" } });
+    assert_eq!(
+        body,
+        json!({ "model": "m", "max_tokens": 8192, "messages": [{ "role": "user", "content": [cached] }] })
+    );
+}
+
+/// PL13: the prefix that stays the same is marked as worth caching.
+#[test]
+fn pl13_the_system_prompt_and_the_last_messages_are_marked() {
+    let def = ToolDef { name: "t".into(), parameters: json!({ "type": "object" }), ..ToolDef::default() };
+    let messages = [Message::User("hi".into())];
+    let body =
+        Anthropic.request(&ask(&messages, &[&def]), &Terms { max_tokens: Some(9), ..Terms::default() });
+    assert_eq!(body["system"][0]["cache_control"]["type"], "ephemeral");
+    assert_eq!(
+        body["tools"][0],
+        json!({ "name": "t", "description": "", "input_schema": { "type": "object", "properties": {} } })
+    );
+    assert_eq!((&body["max_tokens"], body.get("stream")), (&json!(9), None));
+    let bare = Ask { system: "", ..ask(&messages, &[]) };
+    let with_tool =
+        Anthropic.request(&Ask { tools: &[&def], ..bare }, &Terms { stream: true, ..Terms::default() });
+    assert!(with_tool["tools"][0]["cache_control"].is_object());
+    assert_eq!(with_tool["stream"], true);
+    let marks = Value::from(body).to_string().matches("cache_control").count();
+    assert!((1..=4).contains(&marks), "{marks}");
+}
+
+/// PL13: all answers in one message, failures flagged, and what is said next after them.
+#[test]
+fn pl13_answers_are_one_message_in_order() {
+    let reply = turn(&json!([call("a", &json!({ "x": 1 })), call("b", &json!({}))]), "tool_use").reply;
+    let answers = [ToolResult::success("one"), ToolResult::error("two")];
+    let messages = [
+        Message::User("go".into()),
+        Message::Turn(Exchange::new(reply, answers)),
+        Message::User("and now".into()),
+    ];
+    let sent = sent(&messages);
+    assert_eq!(sent.as_array().unwrap().len(), 3);
+    let expected = json!([
+        { "type": "tool_result", "tool_use_id": "a", "content": "one" },
+        { "type": "tool_result", "tool_use_id": "b", "content": "two", "is_error": true },
+        { "type": "text", "text": "and now", "cache_control": { "type": "ephemeral" } },
+    ]);
+    assert_eq!(sent[2], json!({ "role": "user", "content": expected }));
+}
+
+/// PL13: pictures are seen, other files are mentioned.
+#[test]
+fn pl13_pictures_are_sent_as_pictures() {
+    let attach = |media_type: &str| Attachment { media_type: media_type.into(), data: vec![0, 255] };
+    let result = ToolResult {
+        attachments: vec![attach("image/png"), attach("audio/wav")],
+        ..ToolResult::success("see")
+    };
+    let reply = turn(&json!([call("a", &json!({}))]), "tool_use").reply;
+    let sent = sent(&[Message::User("go".into()), Message::Turn(Exchange::new(reply, [result]))]);
+    let expected = json!([
+        { "type": "text", "text": "see\n[not shown: audio/wav, 2 bytes]" },
+        { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AP8=" } },
+    ]);
+    assert_eq!(sent[2]["content"][0]["content"], expected);
+}
+
+/// PL14: what thinks and what is not known goes back unmodified, what the API refuses does not.
+#[test]
+fn pl14_blocks_go_back_unmodified() {
+    let content = json!([
+        { "type": "thinking", "thinking": "hm", "signature": "sig==" },
+        { "type": "redacted_thinking", "data": "xyz" },
+        { "type": "server_tool_use", "id": "s", "name": "web_search", "input": { "q": 1 } },
+        { "type": "new_kind", "anything": [1, null] },
+        { "type": "text", "text": "so", "citations": [{ "type": "x" }] },
+        call("a", &json!({ "k": [1] })),
+    ]);
+    let turn = turn(&content, "tool_use");
+    assert_eq!(turn.reply.raw, json!({ "role": "assistant", "content": content }));
+    assert_eq!((turn.reply.text.as_str(), turn.reply.calls.len()), ("so", 1));
+    let refused = json!([{ "type": "thinking", "thinking": "unsigned" }, { "type": "text", "text": " " }, { "type": "text", "text": "x" }]);
+    let kept = json!([{ "type": "text", "text": "x" }]);
+    assert_eq!(self::turn(&refused, "end_turn").reply.raw["content"], kept);
+}
+
+/// PL14.
+#[test]
+fn pl14_stop_reasons_are_told_apart() {
+    let text = json!([{ "type": "text", "text": "half" }]);
+    for (reason, stop) in [
+        ("end_turn", Stop::Done),
+        ("stop_sequence", Stop::Done),
+        ("max_tokens", Stop::Length),
+        ("model_context_window_exceeded", Stop::Length),
+        ("refusal", Stop::Refused),
+        ("pause_turn", Stop::Paused),
+    ] {
+        assert_eq!(turn(&text, reason).stop, stop, "{reason}");
+    }
+    let cut = turn(&json!([call("a", &json!({})), call("b", &json!({}))]), "max_tokens").reply;
+    assert_eq!(cut.calls[0].problem, None);
+    assert!(cut.calls[1].problem.as_deref().unwrap().contains("output limit"));
+    let refused = turn(&json!([]), "refusal");
+    assert_eq!((refused.stop, refused.reply.is_empty()), (Stop::Refused, true));
+}
+
+/// PL14: a turn that was interrupted is kept whatever is in it, and sent back as it is.
+#[test]
+fn pl14_an_interrupted_turn_goes_back_as_it_is() {
+    let content = json!([{ "type": "server_tool_use", "id": "s", "name": "web_search", "input": {} }]);
+    let paused = turn(&content, "pause_turn").reply;
+    assert!(!paused.is_empty());
+    let messages = [Message::User("go".into()), Message::Turn(Exchange::new(paused, []))];
+    assert_eq!(sent(&messages)[1], json!({ "role": "assistant", "content": content }));
+}
+
+/// PL10: the input of a call in every form.
+#[test]
+fn pl10_input_is_an_object_or_a_problem() {
+    for (input, understood) in [
+        (json!({ "a": 1 }), json!({ "a": 1 })),
+        (json!("{\"a\":1}"), json!({ "a": 1 })),
+        (Value::Null, json!({})),
+    ] {
+        assert_eq!(turn(&json!([call("a", &input)]), "tool_use").reply.calls[0].call.arguments, understood);
+    }
+    let broken = turn(&json!([call("a", &json!("{\"a\":"))]), "tool_use").reply;
+    assert!(broken.calls[0].problem.as_deref().unwrap().starts_with("invalid arguments: "));
+    assert_eq!(broken.raw["content"][0]["input"], json!({}));
+}
+
+/// PL12.
+#[test]
+fn pl12_an_error_has_the_status_of_its_type() {
+    let body = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
+    let error = Anthropic.decode(&ask(&[], &[]), body).unwrap_err();
+    assert_eq!(error, Failure::Reported { code: Some(529), message: "busy".into() });
+    assert!(error.is_transient());
+}
+
+/// PL18.
+#[test]
+fn pl18_nothing_said_is_an_empty_response() {
+    let body = json!({ "content": [], "stop_reason": "end_turn" });
+    let error = Anthropic.decode(&ask(&[], &[]), body).unwrap_err().to_string();
+    assert_eq!(error, "empty response: neither text nor a call (stop reason `end_turn`)");
+    assert!(matches!(Anthropic.decode(&ask(&[], &[]), json!({})), Err(Failure::Malformed(_))));
+}
+
+/// A conversation that began with another vendor goes on here.
+#[test]
+fn a_turn_of_another_vendor_is_written_anew() {
+    let tool_call =
+        ToolCall { id: "call:1".into(), tool: "functions.t".into(), arguments: json!({ "a": 1 }) };
+    let reply = Reply {
+        text: "hm".into(),
+        calls: vec![Wanted { call: tool_call, problem: None }],
+        raw: json!({ "role": "assistant", "tool_calls": [] }),
+        vendor: "openai".into(),
+        ..Reply::default()
+    };
+    let sent = sent(&[Message::User("go".into()), Message::Turn(Exchange::new(reply, []))]);
+    let expected = json!([
+        { "type": "text", "text": "hm" },
+        { "type": "tool_use", "id": "call_1", "name": "functions_t", "input": { "a": 1 } },
+    ]);
+    assert_eq!(sent[1]["content"], expected);
+    assert_eq!(sent[2]["content"][0]["tool_use_id"], "call_1");
+}
+
+/// What a stream of `events` comes to, and what was told on the way.
+fn folded(events: &[Value]) -> (Value, String, String) {
+    let (mut fold, mut told) = (Anthropic.fold(), Vec::new());
+    for event in events {
+        assert!(!fold.is_complete());
+        fold.take(event.clone(), &mut told).unwrap();
+    }
+    assert!(fold.is_complete());
+    let (mut said, mut thought) = (String::new(), String::new());
+    for piece in told {
+        match piece {
+            Piece::Text(text) => said.push_str(&text),
+            Piece::Thought(text) => thought.push_str(&text),
+        }
+    }
+    (fold.body(), said, thought)
+}
+
+/// PL02, PL14: a streamed message is the same as a whole one.
+#[test]
+fn pl14_a_streamed_message_is_put_together() {
+    let start = |index: u64, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
+    let delta =
+        |index: u64, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
+    let stop = |index: u64| json!({ "type": "content_block_stop", "index": index });
+    let (body, said, thought) = folded(&[
+        json!({ "type": "message_start", "message": { "role": "assistant", "model": "exact", "content": [], "stop_reason": null,
+            "usage": { "input_tokens": 7, "output_tokens": 1, "cache_read_input_tokens": 2 } } }),
+        json!({ "type": "ping" }),
+        start(0, json!({ "type": "thinking", "thinking": "", "signature": "" })),
+        delta(0, json!({ "type": "thinking_delta", "thinking": "h" })),
+        delta(0, json!({ "type": "thinking_delta", "thinking": "m" })),
+        delta(0, json!({ "type": "signature_delta", "signature": "sig==" })),
+        stop(0),
+        start(1, json!({ "type": "text", "text": "" })),
+        delta(1, json!({ "type": "text_delta", "text": "hel" })),
+        delta(1, json!({ "type": "text_delta", "text": "lo" })),
+        delta(1, json!({ "type": "citations_delta", "citation": { "type": "c" } })),
+        stop(1),
+        start(2, json!({ "type": "tool_use", "id": "a", "name": "t", "input": {} })),
+        delta(2, json!({ "type": "input_json_delta", "partial_json": "" })),
+        delta(2, json!({ "type": "input_json_delta", "partial_json": "{\"x\"" })),
+        delta(2, json!({ "type": "input_json_delta", "partial_json": ": 1}" })),
+        stop(2),
+        start(3, json!({ "type": "tool_use", "id": "b", "name": "t", "input": {} })),
+        stop(3),
+        start(4, json!({ "type": "text", "text": "bye" })),
+        json!({ "type": "unheard_of" }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" }, "usage": { "output_tokens": 9, "input_tokens": null } }),
+        json!({ "type": "message_stop" }),
+    ]);
+    assert_eq!((said.as_str(), thought.as_str()), ("hello\n\nbye", "hm"));
+    let turn = Anthropic.decode(&ask(&[], &[]), body).unwrap();
+    assert_eq!(turn.reply.text, said);
+    assert_eq!(turn.usage, Usage { input: 9, output: 9, cached: 2, ..Usage::default() });
+    let expected = json!([
+        { "type": "thinking", "thinking": "hm", "signature": "sig==" },
+        { "type": "text", "text": "hello", "citations": [{ "type": "c" }] },
+        { "type": "tool_use", "id": "a", "name": "t", "input": { "x": 1 } },
+        { "type": "tool_use", "id": "b", "name": "t", "input": {} },
+        { "type": "text", "text": "bye" },
+    ]);
+    assert_eq!(turn.reply.raw["content"], expected);
+}
+
+proptest::proptest! {
+    /// PL14: whatever is streamed, it does not fail but by an error of its own.
+    #[test]
+    fn pl14_any_event_is_read(
+        kinds in proptest::collection::vec(0_usize..6, 0..12), index in 0_u64..5, text in "[\\[\\]{}\":a-z0-9,]{0,12}",
+    ) {
+        let mut fold = Anthropic.fold();
+        let value = serde_json::from_str(&text).unwrap_or(Value::String(text.clone()));
+        for kind in kinds {
+            let name = ["message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "x"][kind];
+            let delta = json!({ "type": "input_json_delta", "partial_json": text, "text": value, "citation": value, "usage": value });
+            let frame = json!({ "type": name, "index": index, "delta": delta, "content_block": value, "message": value, "usage": value });
+            proptest::prop_assert!(fold.take(frame, &mut Vec::new()).is_ok());
+        }
+        let body = fold.body();
+        let _ = Anthropic.decode(&ask(&[], &[]), body);
+    }
+}

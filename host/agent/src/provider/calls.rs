@@ -1,0 +1,101 @@
+//! What the calls of all vendors have in common: arguments in every form that models and servers
+//! send, ids that are missing, names that the API would not take back. Runs nothing.
+
+use serde_json::{Value, json};
+
+use super::error::excerpt;
+use super::{Reply, Wanted};
+use haft_core::call::{Attachment, ToolCall};
+
+/// What OpenAI takes for a function's name, at most, and all others do.
+const NAME_CHARS: usize = 64;
+
+/// A call as it was asked for: of `tool`, with arguments as they were sent.
+pub(super) fn wanted(id: String, tool: &str, sent: &Value) -> Wanted {
+    let (arguments, problem) = match arguments(sent) {
+        Ok(arguments) => (arguments, None),
+        Err(problem) => (sent.clone(), Some(format!("invalid arguments: {problem}"))),
+    };
+    let problem = if tool.is_empty() { Some("the call names no tool".into()) } else { problem };
+    Wanted { call: ToolCall { id, tool: tool.to_owned(), arguments }, problem }
+}
+
+/// Marks the last of `calls` as one that was cut off: a server that mends what it cut makes complete
+/// JSON of half a call.
+pub(super) fn cut_off(calls: &mut [Wanted]) {
+    if let Some(last) = calls.last_mut() {
+        last.problem = Some("the call was not run: the output limit cut it off; make it shorter".into());
+    }
+}
+
+/// The arguments as an object. Some APIs say they are a string of JSON, others the object itself;
+/// models and servers send either, nothing at all, and a string of a string.
+fn arguments(sent: &Value) -> Result<Value, String> {
+    match sent {
+        Value::Null => Ok(json!({})),
+        Value::Object(_) => Ok(sent.clone()),
+        Value::String(text) => parse(text, true),
+        other => Err(format!("expected a JSON object, got `{}`", excerpt(&other.to_string()))),
+    }
+}
+
+fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
+    if text.trim().is_empty() {
+        return Ok(json!({}));
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Null) => Ok(json!({})),
+        Ok(object @ Value::Object(_)) => Ok(object),
+        Ok(Value::String(inner)) if may_nest => parse(&inner, false),
+        Ok(_) => Err(format!("expected a JSON object, got `{}`", excerpt(text))),
+        Err(error) => Err(format!("expected a JSON object: {error}, in `{}`", excerpt(text))),
+    }
+}
+
+/// The arguments as they go back: what could not be read goes back as none, since servers parse them
+/// again, and the model reads of it in the answer.
+pub(super) fn echo_arguments(wanted: &Wanted) -> Value {
+    if wanted.call.arguments.is_object() { wanted.call.arguments.clone() } else { json!({}) }
+}
+
+/// The call's own id, or one made for it where it has none or shares it with another of the turn.
+/// `earlier` is how many calls the conversation holds already.
+pub(super) fn unique_id(own: Option<&str>, before: &[Wanted], earlier: usize) -> String {
+    let taken = |id: &str| before.iter().any(|wanted| wanted.call.id == id);
+    if let Some(own) = own.filter(|id| !id.is_empty() && !taken(id)) {
+        return own.to_owned();
+    }
+    // Nine letters and digits: the one form that every server known to be choosy takes.
+    let made = |number: usize| format!("haft{number:05}");
+    let mut number = earlier + before.len();
+    while taken(&made(number)) {
+        number += 1;
+    }
+    made(number)
+}
+
+/// A name that every API takes back: models invent `functions.read` and worse.
+pub(super) fn echo_name(name: &str) -> String {
+    let name: String = word(name).chars().take(NAME_CHARS).collect();
+    if name.is_empty() { "unnamed".into() } else { name }
+}
+
+/// An id that every API takes, made of one that another vendor gave.
+pub(super) fn echo_id(id: &str) -> String {
+    word(id)
+}
+
+fn word(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
+}
+
+/// The line that stands for an attachment that the model is not shown.
+pub(super) fn not_shown(attachment: &Attachment) -> String {
+    format!("\n[not shown: {}, {} bytes]", attachment.media_type, attachment.data.len())
+}
+
+/// Whether `reply` holds a message of `vendor` that can go back as it is.
+pub(super) fn is_own(reply: &Reply, vendor: &str) -> bool {
+    reply.vendor == vendor && reply.raw.is_object()
+}

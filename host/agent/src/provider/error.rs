@@ -1,0 +1,277 @@
+//! Why a provider gave no turn, in words for a person. Every text that came from outside is
+//! bounded and on one line before it gets in here, and none of them holds a secret.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::PROVIDERS;
+
+/// Characters of a foreign text that a message shows: enough for any vendor's explanation,
+/// too few for an error page to fill a screen.
+const EXCERPT_CHARS: usize = 600;
+
+/// Why a provider gave no turn.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ProviderError {
+    /// The kind of provider.
+    pub provider: &'static str,
+    /// Where the request went, without query.
+    pub endpoint: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// What went wrong the last time.
+    pub failure: Failure,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// There is no key, and this endpoint wants one. Nothing was sent.
+    #[error("no API key is set")]
+    MissingKey {
+        /// The environment variable that usually holds it.
+        variable: &'static str,
+    },
+    /// No answer came at all: no connection, or it broke before the answer began.
+    #[error("request failed: {0}")]
+    Connect(String),
+    /// Nobody that this machine trusts vouches for the server. Nothing was sent.
+    #[error("the server cannot be trusted: {0}")]
+    Untrusted(String),
+    /// The answer was not complete in time.
+    #[error("no complete answer within {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// Nothing came for too long.
+    #[error("{} for {} s", if *.began { "the answer stalled: nothing came" } else { "no answer began" }, .waited.as_secs_f64())]
+    Silent {
+        /// Whether a part of the answer had come.
+        began: bool,
+        /// How long haft waited.
+        waited: Duration,
+    },
+    /// The connection broke in the middle of the answer.
+    #[error("the answer broke off: {0}")]
+    Interrupted(String),
+    /// The answer was longer than any turn can be.
+    #[error("the answer is longer than {0} bytes")]
+    TooLarge(usize),
+    /// The server answered with a status that is not success.
+    #[error("returned {status}{}: {body}", reason(*.status))]
+    Status {
+        /// The HTTP status code.
+        status: u16,
+        /// What the body says, bounded.
+        body: String,
+    },
+    /// The server answered with success, and the body reports an error.
+    #[error("reported an error: {message}")]
+    Reported {
+        /// The code in the body, where it looks like a status.
+        code: Option<u16>,
+        /// The message in the body, bounded.
+        message: String,
+    },
+    /// The body is not what the vendor's format says.
+    #[error("failed to parse response: {0}")]
+    Malformed(String),
+    /// The model gave something that is no answer, by its vendor's own account.
+    #[error("the model's answer was unusable: {0}")]
+    Botched(String),
+    /// The vendor's filter does not let the conversation through to the model.
+    #[error("the prompt was blocked: {0}")]
+    Blocked(String),
+    /// The body is well formed and holds no turn.
+    #[error("empty response: {0}")]
+    Empty(String),
+}
+
+impl Failure {
+    /// Whether the same request may well succeed a little later.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Connect(_) | Self::Interrupted(_) | Self::Botched(_) => true,
+            Self::Status { status: code, body: text }
+            | Self::Reported { code: Some(code), message: text } => {
+                // OpenAI's 429 for an account without credit: waiting does not fill it.
+                let lasting = text.contains("insufficient_quota") || *code == 501;
+                !lasting && (matches!(code, 408 | 429) || (500..600).contains(code))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl ProviderError {
+    /// The way out, where there is a likely one.
+    pub fn hint(&self) -> Option<String> {
+        let text = match &self.failure {
+            Failure::MissingKey { variable } => {
+                format!("set `{variable}` and `[provider] api_key = {{ env = \"{variable}\" }}`")
+            }
+            Failure::Connect(_) => {
+                format!("is a server listening at `{}`? `[provider] base_url` names it", self.endpoint)
+            }
+            Failure::Untrusted(_) => {
+                "`SSL_CERT_FILE` names the certificates to trust instead of the system's".into()
+            }
+            Failure::TimedOut(_) => "`timeout` in `[provider]` gives it more time".into(),
+            Failure::Silent { began: false, .. } => {
+                "`first_byte_timeout` in `[provider]` gives it more time".into()
+            }
+            Failure::Silent { began: true, .. } => "`idle_timeout` in `[provider]` gives it more time".into(),
+            Failure::Status { status, body: text }
+            | Failure::Reported { code: Some(status), message: text } => {
+                return self.hint_at(*status, text);
+            }
+            _ => return None,
+        };
+        Some(text)
+    }
+
+    /// The way out of what a server answered.
+    fn hint_at(&self, status: u16, text: &str) -> Option<String> {
+        let text = match status {
+            401 | 403 => "check `[provider] api_key`",
+            // Gemini answers so to a wrong key.
+            400 if text.contains("API key") || text.contains("API_KEY") => "check `[provider] api_key`",
+            400 | 422 if text.contains("stream") => "`stream = false` in `[provider]` asks for whole answers",
+            404 if self.provider == "ollama" => {
+                "`ollama pull` fetches a model, `ollama list` shows those there"
+            }
+            404 => "check `[provider] model` and `[provider] base_url`",
+            _ => return None,
+        };
+        Some(text.into())
+    }
+}
+
+impl fmt::Display for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at `{}`: {}", self.provider, self.endpoint, self.failure)?;
+        if self.attempts > 1 {
+            write!(f, " (tried {} times)", self.attempts)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no such provider. Nothing was sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// There is no such kind.
+    #[error("unknown provider `{kind}`; expected one of: {}", kinds())]
+    UnknownKind {
+        /// What was asked for.
+        kind: String,
+    },
+    /// The base URL cannot be used. A secret in it is not shown.
+    #[error("`base_url` {0}")]
+    BaseUrl(String),
+    /// A header cannot be sent.
+    #[error("`headers`: `{name}` is not a header that can be sent: {reason}")]
+    Header {
+        /// The header's name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The key cannot be sent.
+    #[error("`api_key` holds characters that an HTTP header cannot carry, such as a line break")]
+    ApiKey,
+    /// A key of the body is haft's own.
+    #[error("`extra_body` must not set `{0}`: haft writes it")]
+    Extra(String),
+    /// The model has no name.
+    #[error("`model` is empty; expected the name of a model")]
+    NoModel,
+    /// Certificates or the client could not be set up.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
+}
+
+/// The known kinds for a message.
+fn kinds() -> String {
+    PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// The words that go with the statuses a provider is likely to answer.
+fn reason(status: u16) -> &'static str {
+    match status {
+        400 => " Bad Request",
+        401 => " Unauthorized",
+        402 => " Payment Required",
+        403 => " Forbidden",
+        404 => " Not Found",
+        408 => " Request Timeout",
+        413 => " Content Too Large",
+        422 => " Unprocessable Content",
+        429 => " Too Many Requests",
+        500 => " Internal Server Error",
+        502 => " Bad Gateway",
+        503 => " Service Unavailable",
+        504 => " Gateway Timeout",
+        529 => " Overloaded",
+        _ => "",
+    }
+}
+
+/// A foreign text as a message may show it.
+pub(super) fn excerpt(text: &str) -> String {
+    haft_core::net::excerpt(text, EXCERPT_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(failure: Failure, attempts: u32) -> ProviderError {
+        ProviderError { provider: "openai", endpoint: "http://localhost/v1".into(), attempts, failure }
+    }
+
+    /// PL06.
+    #[test]
+    fn pl06_a_message_names_provider_endpoint_status_and_attempts() {
+        let failure = Failure::Status { status: 429, body: "slow down".into() };
+        assert_eq!(
+            error(failure, 3).to_string(),
+            "openai at `http://localhost/v1`: returned 429 Too Many Requests: slow down (tried 3 times)"
+        );
+    }
+
+    /// PL06.
+    #[test]
+    fn pl06_only_rate_limits_server_errors_and_connections_are_worth_another_try() {
+        let status = |status| Failure::Status { status, body: String::new() };
+        for code in [408, 429, 500, 502, 503, 504, 529] {
+            assert!(status(code).is_transient(), "{code}");
+        }
+        for code in [302, 400, 401, 403, 404, 413, 422, 501] {
+            assert!(!status(code).is_transient(), "{code}");
+        }
+        assert!(Failure::Connect("refused".into()).is_transient());
+        assert!(Failure::Interrupted("reset".into()).is_transient());
+        assert!(!Failure::Silent { began: true, waited: Duration::from_secs(1) }.is_transient());
+        assert!(!Failure::TimedOut(Duration::from_secs(1)).is_transient());
+        assert!(!Failure::Status { status: 429, body: "insufficient_quota: …".into() }.is_transient());
+    }
+
+    #[test]
+    fn excerpts_are_one_bounded_line() {
+        assert_eq!(excerpt("  a\n\tb\u{1b}[31m "), "a b [31m");
+        assert_eq!(excerpt(&"é".repeat(10_000)).chars().count(), EXCERPT_CHARS + 1);
+        assert_eq!(excerpt(&"x".repeat(EXCERPT_CHARS)).chars().count(), EXCERPT_CHARS);
+    }
+
+    #[test]
+    fn hints_name_the_line_to_write() {
+        let missing = error(Failure::MissingKey { variable: "OPENAI_API_KEY" }, 0);
+        assert!(missing.hint().unwrap().contains("api_key = { env = \"OPENAI_API_KEY\" }"));
+        assert_eq!(error(Failure::Empty("x".into()), 1).hint(), None);
+        let wrong =
+            error(Failure::Status { status: 400, body: "API key not valid (INVALID_ARGUMENT)".into() }, 1);
+        assert_eq!(wrong.hint().unwrap(), "check `[provider] api_key`");
+        let silent = error(Failure::Silent { began: true, waited: Duration::from_secs(2) }, 1);
+        assert!(silent.to_string().ends_with("the answer stalled: nothing came for 2 s"), "{silent}");
+        assert!(silent.hint().unwrap().contains("idle_timeout"));
+    }
+}

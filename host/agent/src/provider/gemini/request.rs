@@ -1,0 +1,137 @@
+//! Writes a request for `generateContent`: contents by role, the answers to the calls of a turn in one
+//! content, and schemas in the words that Gemini has for them.
+
+use serde_json::{Map, Value, json};
+
+use super::{NAME, own_id};
+use crate::provider::calls::{echo_arguments, echo_name, is_own, not_shown};
+use crate::provider::dialect::Terms;
+use crate::provider::schema::{self, Subset};
+use crate::provider::{Ask, Exchange, Message, Reply};
+use haft_core::call::{ToolDef, ToolResult};
+
+/// The vendor's `Schema`, a part of `OpenAPI` 3.0.
+const SCHEMA: Subset = Subset {
+    keywords: &[
+        "type",
+        "format",
+        "title",
+        "description",
+        "nullable",
+        "enum",
+        "maxItems",
+        "minItems",
+        "properties",
+        "required",
+        "minProperties",
+        "maxProperties",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "example",
+        "anyOf",
+        "default",
+        "items",
+        "minimum",
+        "maximum",
+    ],
+    formats: &[
+        ("string", "enum"),
+        ("string", "date-time"),
+        ("number", "float"),
+        ("number", "double"),
+        ("integer", "int32"),
+        ("integer", "int64"),
+    ],
+    nullable: true,
+    is_strict: true,
+};
+
+/// Stands for the signature of a call that another vendor's model made, as the vendor documents it.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The body.
+pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+    let mut body = Map::new();
+    if !ask.system.is_empty() {
+        body.insert("systemInstruction".into(), json!({ "parts": [{ "text": ask.system }] }));
+    }
+    if !ask.tools.is_empty() {
+        let declarations: Vec<_> = ask.tools.iter().map(|def| declaration(def)).collect();
+        body.insert("tools".into(), json!([{ "functionDeclarations": declarations }]));
+    }
+    body.insert("contents".into(), contents(ask).into());
+    if let Some(most) = terms.max_tokens {
+        body.insert("generationConfig".into(), json!({ "maxOutputTokens": most }));
+    }
+    body
+}
+
+/// A tool. One whose arguments the vendor's own schema cannot say is declared in JSON Schema, which
+/// newer models take beside it.
+fn declaration(def: &ToolDef) -> Value {
+    let mut declaration = json!({ "name": def.name, "description": def.description });
+    let (key, schema) = match SCHEMA.say(&def.parameters) {
+        Ok(schema) => ("parameters", Value::from(schema)),
+        Err(schema::Unsayable) => ("parametersJsonSchema", schema::plain_object(&def.parameters)),
+    };
+    let takes_none = schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty);
+    // An object without properties is an error.
+    if let Some(declaration) = declaration.as_object_mut().filter(|_| !takes_none) {
+        declaration.insert(key.into(), schema);
+    }
+    declaration
+}
+
+fn contents(ask: &Ask<'_>) -> Vec<Value> {
+    let mut contents = Vec::new();
+    for message in ask.messages {
+        match message {
+            Message::User(text) => contents.push(json!({ "role": "user", "parts": [{ "text": text }] })),
+            Message::Turn(exchange) => push_exchange(&mut contents, exchange),
+        }
+    }
+    contents
+}
+
+fn push_exchange(contents: &mut Vec<Value>, exchange: &Exchange) {
+    let reply = exchange.reply();
+    let is_own = is_own(reply, NAME);
+    let content = if is_own { reply.raw.clone() } else { rebuilt(reply) };
+    if content.get("parts").and_then(Value::as_array).is_some_and(|parts| !parts.is_empty()) {
+        contents.push(content);
+    }
+    let answers = exchange.answered().enumerate().map(|(index, (wanted, result))| {
+        let id = Some(reply).filter(|_| is_own).and_then(|reply| own_id(reply, index));
+        answer(id, &echo_name(&wanted.call.tool), result)
+    });
+    let answers: Vec<_> = answers.collect();
+    if !answers.is_empty() {
+        contents.push(json!({ "role": "user", "parts": answers }));
+    }
+}
+
+/// The content of a reply that another vendor gave.
+fn rebuilt(reply: &Reply) -> Value {
+    let text = Some(&reply.text).filter(|text| !text.is_empty()).map(|text| json!({ "text": text }));
+    let calls = reply.calls.iter().map(|wanted| {
+        let call = json!({ "name": echo_name(&wanted.call.tool), "args": echo_arguments(wanted) });
+        json!({ "functionCall": call, "thoughtSignature": NO_SIGNATURE })
+    });
+    let parts: Vec<_> = text.into_iter().chain(calls).collect();
+    json!({ "role": "model", "parts": parts })
+}
+
+/// An answer: the vendor tells output and error apart by their keys.
+fn answer(id: Option<&str>, name: &str, result: &ToolResult) -> Value {
+    let mut text = result.content.clone();
+    for attachment in &result.attachments {
+        text.push_str(&not_shown(attachment));
+    }
+    let response = if result.is_error { json!({ "error": text }) } else { json!({ "output": text }) };
+    let mut answer = json!({ "name": name, "response": response });
+    if let (Some(answer), Some(id)) = (answer.as_object_mut(), id) {
+        answer.insert("id".into(), id.into());
+    }
+    json!({ "functionResponse": answer })
+}

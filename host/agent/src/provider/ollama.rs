@@ -1,0 +1,187 @@
+//! Ollama's chat: what to send and what an answer means. Pure. Calls may come without ids, and
+//! arguments as text; what a model thinks goes back with what it said.
+
+mod host;
+mod stream;
+
+use serde_json::{Map, Value, json};
+
+pub use self::host::{HOST_VARIABLE, host};
+use super::body::reported_error;
+use super::calls::{self, echo_arguments, echo_name, unique_id};
+use super::dialect::{Dialect, Fold, Framing, Terms};
+use super::error::{Failure, excerpt};
+use super::openai::content;
+use super::schema::{self, Subset};
+use super::{Ask, Exchange, Message, Reply, Stop, Turn, Usage, Wanted};
+use haft_core::call::ToolDef;
+
+/// The name in [`PROVIDERS`](super::PROVIDERS).
+pub(super) const NAME: &str = "ollama";
+
+/// What the server reads of a schema: the rest is lost on its way to the model's template.
+const SCHEMA: Subset = Subset {
+    keywords: &["type", "description", "enum", "properties", "required", "items", "anyOf"],
+    formats: &[],
+    nullable: false,
+    is_strict: false,
+};
+
+/// The chat API.
+pub(super) struct Ollama;
+
+impl Dialect for Ollama {
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "api/chat".into()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "api/tags"
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        ("authorization", format!("Bearer {key}"))
+    }
+
+    fn reserved(&self) -> &'static [&'static str] {
+        &["messages", "model", "stream", "tools"]
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        let mut body = Map::new();
+        body.insert("model".into(), ask.model.into());
+        body.insert("messages".into(), messages(ask).into());
+        if !ask.tools.is_empty() {
+            body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
+        }
+        // Absent means true.
+        body.insert("stream".into(), terms.stream.into());
+        let options = [("num_predict", terms.max_tokens), ("num_ctx", terms.context_window)];
+        let options: Map<_, _> =
+            options.into_iter().filter_map(|(key, count)| Some((key.to_owned(), count?.into()))).collect();
+        if !options.is_empty() {
+            body.insert("options".into(), options.into());
+        }
+        body
+    }
+
+    fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        reported_error(&body)?;
+        let message = body.get("message").and_then(Value::as_object);
+        let message = message.ok_or_else(|| Failure::Empty("no message".into()))?;
+        let reason = body.get("done_reason").and_then(Value::as_str).unwrap_or_default();
+        let stop = if reason == "length" { Stop::Length } else { Stop::Done };
+        let reply = decode(message, stop == Stop::Length, ask.calls());
+        if reply.is_empty() && stop == Stop::Done {
+            let detail = format!("neither text nor a call (done reason `{}`)", excerpt(reason));
+            return Err(Failure::Empty(detail));
+        }
+        let count = |key| body.get(key).and_then(Value::as_u64).unwrap_or(0);
+        let usage =
+            Usage { input: count("prompt_eval_count"), output: count("eval_count"), ..Usage::default() };
+        let model = body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
+        Ok(Turn { reply, stop, usage, model: model.unwrap_or(ask.model).to_owned() })
+    }
+
+    fn fold(&self) -> Box<dyn Fold> {
+        Box::<stream::Chat>::default()
+    }
+}
+
+fn tool(def: &ToolDef) -> Value {
+    // What cannot be said at all is left to the server.
+    let parameters = SCHEMA.say(&def.parameters).map(Value::from);
+    let parameters = parameters.unwrap_or_else(|schema::Unsayable| schema::plain_object(&def.parameters));
+    json!({
+        "type": "function",
+        "function": { "name": def.name, "description": def.description, "parameters": parameters },
+    })
+}
+
+fn messages(ask: &Ask<'_>) -> Vec<Value> {
+    let mut messages = Vec::new();
+    if !ask.system.is_empty() {
+        messages.push(json!({ "role": "system", "content": ask.system }));
+    }
+    for message in ask.messages {
+        match message {
+            Message::User(text) => messages.push(json!({ "role": "user", "content": text })),
+            Message::Turn(exchange) => push_exchange(&mut messages, exchange),
+        }
+    }
+    messages
+}
+
+/// What the model said, then an answer for each call, with the tool's name: that is how the model
+/// knows which is which, where the server gave no ids.
+fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
+    let reply = exchange.reply();
+    let is_own = calls::is_own(reply, NAME);
+    messages.push(if is_own { reply.raw.clone() } else { rebuilt(reply) });
+    for (index, (wanted, result)) in exchange.answered().enumerate() {
+        let mut answer = json!({
+            "role": "tool", "tool_name": echo_name(&wanted.call.tool), "content": content(result),
+        });
+        let id = reply.raw.get("tool_calls").and_then(|calls| calls.get(index)?.get("id")).cloned();
+        if let (Some(answer), Some(id)) = (answer.as_object_mut(), id.filter(|_| is_own)) {
+            answer.insert("tool_call_id".into(), id);
+        }
+        messages.push(answer);
+    }
+}
+
+/// The message of a reply that another vendor gave.
+fn rebuilt(reply: &Reply) -> Value {
+    let function = |wanted| json!({ "function": echo_function(&Map::new(), wanted) });
+    let calls: Vec<_> = reply.calls.iter().map(function).collect();
+    let mut message = json!({ "role": "assistant", "content": reply.text });
+    if let Some(message) = message.as_object_mut().filter(|_| !calls.is_empty()) {
+        message.insert("tool_calls".into(), calls.into());
+    }
+    message
+}
+
+/// Reads a message. Never fails: what cannot be read becomes a problem for the model.
+fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
+    let text = message.get("content").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut reply = Reply { text, vendor: NAME.into(), ..Reply::default() };
+    let mut echoes = Vec::new();
+    let sent = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+    for entry in sent.filter_map(Value::as_object) {
+        let function = entry.get("function").and_then(Value::as_object).cloned().unwrap_or_default();
+        let id = unique_id(entry.get("id").and_then(Value::as_str), &reply.calls, earlier);
+        let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
+        let wanted = calls::wanted(id, name, function.get("arguments").unwrap_or(&Value::Null));
+        let mut echo = entry.clone();
+        echo.insert("function".into(), echo_function(&function, &wanted).into());
+        echoes.push(echo);
+        reply.calls.push(wanted);
+    }
+    if cut {
+        calls::cut_off(&mut reply.calls);
+    }
+    let mut raw = message.clone();
+    raw.insert("role".into(), "assistant".into());
+    raw.insert("content".into(), reply.text.as_str().into());
+    raw.retain(|key, value| key != "tool_calls" && !value.is_null());
+    if !echoes.is_empty() {
+        raw.insert("tool_calls".into(), echoes.into_iter().map(Value::Object).collect());
+    }
+    reply.raw = raw.into();
+    reply
+}
+
+/// A function with a name and arguments that the server takes back.
+fn echo_function(function: &Map<String, Value>, wanted: &Wanted) -> Map<String, Value> {
+    let mut echo = function.clone();
+    echo.insert("name".into(), echo_name(&wanted.call.tool).into());
+    echo.insert("arguments".into(), echo_arguments(wanted));
+    echo
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Where an Ollama listens, as its own variable says it. Looks at no environment itself.
+
+/// The variable that Ollama's own programs look at.
+pub const HOST_VARIABLE: &str = "OLLAMA_HOST";
+/// The port where nobody names another.
+const DEFAULT_PORT: u16 = 11434;
+
+/// Scheme, host and port of what `OLLAMA_HOST` says: a host, a port or a URL, each with what is missing
+/// filled in. A server that listens everywhere is reached on this machine.
+pub fn host(told: &str) -> (&'static str, String, u16) {
+    let told = told.trim();
+    let (scheme, told) = match told.split_once("://") {
+        Some(("https", rest)) => ("https", rest),
+        Some((_, rest)) => ("http", rest),
+        None => ("http", told),
+    };
+    let told = told.split(['/', '?', '#']).next().unwrap_or_default();
+    // No user and no password.
+    let told = told.rsplit('@').next().unwrap_or_default();
+    let (told, given) = match told.rsplit_once(':') {
+        // More colons are part of an address (`::1`), unless it stands in brackets.
+        Some((before, after)) if !before.contains(':') || before.ends_with(']') => {
+            (before, after.parse().ok())
+        }
+        _ => (told, None),
+    };
+    let told = told.trim_matches(['[', ']']);
+    let told = if matches!(told, "" | "0.0.0.0" | "::") { "127.0.0.1" } else { told };
+    let default = if scheme == "https" { 443 } else { DEFAULT_PORT };
+    (scheme, told.to_owned(), given.unwrap_or(default))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ollama_is_where_its_own_variable_says() {
+        let at = |told: &str| {
+            let (scheme, host, port) = host(told);
+            format!("{scheme} {host} {port}")
+        };
+        assert_eq!(at(""), "http 127.0.0.1 11434");
+        assert_eq!(at("0.0.0.0"), "http 127.0.0.1 11434");
+        assert_eq!(at(":8080"), "http 127.0.0.1 8080");
+        assert_eq!(at("box"), "http box 11434");
+        assert_eq!(at("https://ada:pw@box:1/v1?x"), "https box 1");
+        assert_eq!(at("https://box"), "https box 443");
+        assert_eq!(at("[::1]:2"), "http ::1 2");
+        assert_eq!(at("::1"), "http ::1 11434");
+        assert_eq!(at("[::]"), "http 127.0.0.1 11434");
+    }
+}

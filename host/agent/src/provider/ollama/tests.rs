@@ -1,0 +1,123 @@
+use super::super::dialect::Piece;
+use super::*;
+use haft_core::call::{ToolCall, ToolResult};
+
+fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
+    Ask { model: "asked-model", system: "be brief", messages, tools }
+}
+
+fn turn(message: &Value, reason: &str) -> Turn {
+    let body = json!({ "model": "exact", "message": message, "done": true, "done_reason": reason });
+    Ollama.decode(&ask(&[], &[]), body).unwrap()
+}
+
+/// PL01.
+#[test]
+fn pl01_text_model_and_tokens_are_read() {
+    let body = json!({
+        "model": "exact", "message": { "role": "assistant", "content": "hello" }, "done": true,
+        "done_reason": "stop", "prompt_eval_count": 7, "eval_count": 2,
+    });
+    let turn = Ollama.decode(&ask(&[], &[]), body).unwrap();
+    assert_eq!((turn.reply.text.as_str(), turn.model.as_str(), turn.stop), ("hello", "exact", Stop::Done));
+    assert_eq!(turn.usage, Usage { input: 7, output: 2, ..Usage::default() });
+    assert_eq!(self::turn(&json!({ "content": "ha" }), "length").stop, Stop::Length);
+}
+
+/// PL04, PL17: whether it streams is always said.
+#[test]
+fn pl17_streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
+    let messages = [Message::User("hi".into())];
+    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[] };
+    let body = Value::from(Ollama.request(&ask, &Terms::default()));
+    let user = json!({ "role": "user", "content": "hi" });
+    assert_eq!(body, json!({ "model": "m", "messages": [user], "stream": false }));
+    let terms = Terms { stream: true, max_tokens: Some(9), context_window: Some(16_384), is_vendor: true };
+    let body = Ollama.request(&ask, &terms);
+    assert_eq!(body["options"], json!({ "num_predict": 9, "num_ctx": 16_384 }));
+    assert_eq!(body["stream"], true);
+}
+
+/// PL17: no ids, arguments as object or text; each answer names its tool.
+#[test]
+fn pl17_calls_need_no_id_and_answers_name_the_tool() {
+    let call = |arguments: Value| json!({ "function": { "name": "t", "arguments": arguments } });
+    let with_id = json!({ "id": "call_9", "function": { "index": 2, "name": "t", "arguments": {} } });
+    let message = json!({ "role": "assistant", "content": "", "thinking": "hm", "images": null,
+        "tool_calls": [call(json!({ "a": 1 })), call(json!("{\"a\":2}")), call(json!("{")), with_id] });
+    let turn = turn(&message, "stop");
+    let arguments: Vec<_> = turn.reply.calls.iter().map(|wanted| wanted.call.arguments.clone()).collect();
+    assert_eq!(arguments, [json!({ "a": 1 }), json!({ "a": 2 }), json!("{"), json!({})]);
+    assert!(turn.reply.calls[2].problem.is_some());
+    assert_eq!(turn.reply.calls[3].call.id, "call_9");
+    let answers = (0..4).map(|n| if n == 1 { ToolResult::error("no") } else { ToolResult::success("yes") });
+    let messages = [Message::User("go".into()), Message::Turn(Exchange::new(turn.reply, answers))];
+    let sent = Ollama.request(&ask(&messages, &[]), &Terms::default())["messages"].clone();
+    let echoed = json!({ "role": "assistant", "content": "", "thinking": "hm",
+        "tool_calls": [call(json!({ "a": 1 })), call(json!({ "a": 2 })), call(json!({})), with_id] });
+    assert_eq!(sent[2], echoed);
+    assert_eq!(sent[3], json!({ "role": "tool", "tool_name": "t", "content": "yes" }));
+    assert_eq!(sent[4]["content"], "Error: no");
+    assert_eq!(sent[6]["tool_call_id"], "call_9");
+}
+
+/// PL17: what the server reads of a schema.
+#[test]
+fn pl17_schemas_have_one_type() {
+    let parameters =
+        json!({ "type": "object", "properties": { "n": { "type": ["integer", "null"], "minimum": 1 } } });
+    let def = ToolDef { name: "t".into(), parameters, ..ToolDef::default() };
+    let body = Ollama.request(&ask(&[], &[&def]), &Terms::default());
+    let said = body["tools"][0]["function"]["parameters"].clone();
+    assert_eq!(said, json!({ "type": "object", "properties": { "n": { "type": "integer" } } }));
+}
+
+/// PL12, PL18.
+#[test]
+fn pl18_nothing_said_and_errors_in_successes_are_errors() {
+    let decode = |body: Value| Ollama.decode(&ask(&[], &[]), body).unwrap_err().to_string();
+    assert_eq!(decode(json!({})), "empty response: no message");
+    let empty = decode(json!({ "message": { "content": "" }, "done_reason": "stop" }));
+    assert_eq!(empty, "empty response: neither text nor a call (done reason `stop`)");
+    assert_eq!(decode(json!({ "error": "out of memory" })), "reported an error: out of memory");
+}
+
+/// PL17: lines of a stream.
+#[test]
+fn pl17_a_streamed_chat_is_put_together() {
+    let line = |message: Value| json!({ "model": "exact", "message": message, "done": false });
+    let call = json!({ "function": { "name": "t", "arguments": {} } });
+    let (mut fold, mut told) = (Ollama.fold(), Vec::new());
+    for frame in [
+        line(json!({ "role": "assistant", "content": "", "thinking": "h" })),
+        line(json!({ "role": "assistant", "content": "", "thinking": "m" })),
+        line(json!({ "role": "assistant", "content": "hel" })),
+        line(json!({ "role": "assistant", "content": "lo", "tool_calls": [call] })),
+        line(json!({ "role": "assistant", "content": "", "tool_calls": [call] })),
+        json!({ "model": "exact", "message": { "role": "assistant", "content": "" }, "done": true, "done_reason": "stop", "eval_count": 3 }),
+    ] {
+        assert!(!fold.is_complete());
+        fold.take(frame, &mut told).unwrap();
+    }
+    assert!(fold.is_complete());
+    let said: String =
+        told.iter().map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "" }).collect();
+    let turn = Ollama.decode(&ask(&[], &[]), fold.body()).unwrap();
+    assert_eq!((said.as_str(), turn.reply.text.as_str(), turn.usage.output), ("hello", "hello", 3));
+    assert_eq!((turn.reply.calls.len(), &turn.reply.raw["thinking"]), (2, &json!("hm")));
+    assert!(matches!(Ollama.fold().take(json!(1), &mut Vec::new()), Err(Failure::Malformed(_))));
+}
+
+/// A conversation that began with another vendor goes on here.
+#[test]
+fn a_turn_of_another_vendor_is_written_anew() {
+    let tool_call = ToolCall { id: "toolu_1".into(), tool: "t".into(), arguments: json!({ "a": 1 }) };
+    let calls = vec![Wanted { call: tool_call, problem: None }];
+    let reply =
+        Reply { calls, vendor: "anthropic".into(), raw: json!({ "content": [] }), ..Reply::default() };
+    let messages = [Message::Turn(Exchange::new(reply, []))];
+    let sent = Ollama.request(&ask(&messages, &[]), &Terms::default())["messages"].clone();
+    let call = json!({ "function": { "name": "t", "arguments": { "a": 1 } } });
+    assert_eq!(sent[1], json!({ "role": "assistant", "content": "", "tool_calls": [call] }));
+    assert_eq!(sent[2].get("tool_call_id"), None);
+}

@@ -1,0 +1,165 @@
+//! OpenAI's chat completions, which most local servers speak too: what to send and what an
+//! answer means. Pure, and lenient in what it takes: a key it does not know is no reason to
+//! lose a turn.
+
+mod reply;
+mod stream;
+
+use serde_json::{Map, Value, json};
+
+use super::body::reported_error;
+use super::dialect::{Dialect, Fold, Terms};
+use super::error::{Failure, excerpt};
+use super::{Ask, Exchange, Message, Stop, Turn, Usage, calls, schema};
+use haft_core::call::{ToolDef, ToolResult};
+
+/// The name in [`PROVIDERS`](super::PROVIDERS).
+pub(super) const NAME: &str = "openai";
+
+/// The chat completions API.
+pub(super) struct OpenAi {
+    /// Whose messages it takes back as they are: itself, or what speaks its format.
+    pub(super) vendor: &'static str,
+}
+
+impl Dialect for OpenAi {
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "chat/completions".into()
+    }
+
+    fn models_path(&self) -> &'static str {
+        "models"
+    }
+
+    fn key_header(&self, key: &str) -> (&'static str, String) {
+        ("authorization", format!("Bearer {key}"))
+    }
+
+    fn reserved(&self) -> &'static [&'static str] {
+        &["messages", "model", "n", "stream", "tools"]
+    }
+
+    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        let mut body = Map::new();
+        body.insert("model".into(), ask.model.into());
+        body.insert("messages".into(), self.messages(ask).into());
+        // An empty list is an error for OpenAI and makes some servers switch to a tool prompt.
+        if !ask.tools.is_empty() {
+            body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
+        }
+        if let Some(most) = terms.max_tokens {
+            // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
+            let key =
+                if terms.is_vendor && self.vendor == NAME { "max_completion_tokens" } else { "max_tokens" };
+            body.insert(key.into(), most.into());
+        }
+        if terms.stream {
+            body.insert("stream".into(), true.into());
+            body.insert("stream_options".into(), json!({ "include_usage": true }));
+        }
+        body
+    }
+
+    fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        reported_error(&body)?;
+        let choices = body.get("choices").and_then(Value::as_array);
+        let choice =
+            choices.and_then(|all| all.first()).ok_or_else(|| Failure::Empty("no choices".into()))?;
+        reported_error(choice)?;
+        let message = choice.get("message").and_then(Value::as_object);
+        let message =
+            message.ok_or_else(|| Failure::Malformed("the choice has no `message` object".into()))?;
+        let finish = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+        let mut reply = reply::decode(message, finish == "length", ask.calls());
+        reply.vendor = self.vendor.into();
+        let stop = stop(finish, message);
+        if reply.is_empty() && stop == Stop::Done {
+            let detail = format!("neither text nor a call (finish reason `{}`)", excerpt(finish));
+            return Err(Failure::Empty(detail));
+        }
+        let model = body.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
+        Ok(Turn { reply, stop, usage: usage(&body), model: model.unwrap_or(ask.model).to_owned() })
+    }
+
+    fn fold(&self) -> Box<dyn Fold> {
+        Box::<stream::Completion>::default()
+    }
+}
+
+impl OpenAi {
+    /// The system message, where there is one, and the conversation.
+    fn messages(&self, ask: &Ask<'_>) -> Vec<Value> {
+        let mut messages = Vec::new();
+        if !ask.system.is_empty() {
+            messages.push(json!({ "role": "system", "content": ask.system }));
+        }
+        for message in ask.messages {
+            match message {
+                Message::User(text) => messages.push(json!({ "role": "user", "content": text })),
+                Message::Turn(exchange) => self.push_exchange(&mut messages, exchange),
+            }
+        }
+        messages
+    }
+
+    /// What the model said, then one message for each answer, in the order of the calls.
+    fn push_exchange(&self, messages: &mut Vec<Value>, exchange: &Exchange) {
+        let reply = exchange.reply();
+        let is_own = calls::is_own(reply, self.vendor);
+        messages.push(if is_own { reply.raw.clone() } else { reply::rebuilt(reply) });
+        for (wanted, result) in exchange.answered() {
+            messages
+                .push(json!({ "role": "tool", "tool_call_id": wanted.call.id, "content": content(result) }));
+        }
+    }
+}
+
+/// How answers begin that say by themselves that they are failures; the second is [`ToolError`]'s.
+///
+/// [`ToolError`]: haft_core::tool::ToolError
+const FAILED: &[&str] = &["error", "tool error:"];
+
+/// An answer as text, all that a tool message takes: a failure is told by a word at its
+/// start, and what is not text is at least mentioned.
+pub(super) fn content(result: &ToolResult) -> String {
+    let begins =
+        |word: &&str| result.content.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    let told = FAILED.iter().any(begins);
+    let prefix = if result.is_error && !told { "Error: " } else { "" };
+    let mut text = format!("{prefix}{}", result.content);
+    for attachment in &result.attachments {
+        text.push_str(&calls::not_shown(attachment));
+    }
+    text
+}
+
+fn tool(def: &ToolDef) -> Value {
+    let parameters = schema::plain_object(&def.parameters);
+    json!({
+        "type": "function",
+        "function": { "name": def.name, "description": def.description, "parameters": parameters },
+    })
+}
+
+fn stop(finish: &str, message: &Map<String, Value>) -> Stop {
+    match finish {
+        "length" => Stop::Length,
+        "content_filter" => Stop::Filtered,
+        _ if reply::refusal(message).is_some() => Stop::Refused,
+        // `stop`, `tool_calls`, and whatever else a server calls it: the calls are what counts.
+        _ => Stop::Done,
+    }
+}
+
+fn usage(body: &Value) -> Usage {
+    let count = |path: &str| body.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    Usage {
+        input: count("/usage/prompt_tokens"),
+        output: count("/usage/completion_tokens"),
+        cached: count("/usage/prompt_tokens_details/cached_tokens"),
+        ..Usage::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+use super::*;
+use haft_core::call::Attachment;
+
+fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
+    Ask { model: "asked-model", system: "be brief", messages, tools }
+}
+
+const OPENAI: OpenAi = OpenAi { vendor: NAME };
+
+fn decode(body: &Value) -> Result<Turn, Failure> {
+    OPENAI.decode(&ask(&[], &[]), body.clone())
+}
+
+/// The turn of a response whose only choice has `message`.
+fn turn(message: &Value, finish: &str) -> Turn {
+    decode(&json!({ "choices": [{ "message": message, "finish_reason": finish }] })).unwrap()
+}
+
+fn call(id: &str, name: &str, arguments: &Value) -> Value {
+    json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } })
+}
+
+/// The arguments of one call as they are understood, or the problem.
+fn understood(arguments: &Value) -> Result<Value, String> {
+    let message = json!({ "role": "assistant", "tool_calls": [call("c", "t", arguments)] });
+    let wanted = turn(&message, "tool_calls").reply.calls.remove(0);
+    wanted.problem.map_or(Ok(wanted.call.arguments), Err)
+}
+
+/// PL01.
+#[test]
+fn pl01_text_model_and_tokens_are_read() {
+    let turn = decode(&json!({
+        "model": "exact-model",
+        "choices": [{ "index": 0, "message": { "role": "assistant", "content": "hello" }, "finish_reason": "stop" }],
+        "usage": { "prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": { "cached_tokens": 3 } },
+    }))
+    .unwrap();
+    assert_eq!(
+        (turn.reply.text.as_str(), turn.model.as_str(), &turn.stop),
+        ("hello", "exact-model", &Stop::Done)
+    );
+    assert_eq!(turn.usage, Usage { input: 7, output: 2, cached: 3, ..Usage::default() });
+}
+
+/// PL04.
+#[test]
+fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
+    let messages = [Message::User("hi".into())];
+    let body =
+        OPENAI.request(&Ask { model: "m", system: "", messages: &messages, tools: &[] }, &Terms::default());
+    assert_eq!(Value::from(body), json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] }));
+}
+
+/// PL04.
+#[test]
+fn pl04_tools_have_the_published_shape() {
+    let def = ToolDef {
+        name: "read".into(),
+        description: "d".into(),
+        parameters: json!({ "type": "object" }),
+        ..ToolDef::default()
+    };
+    let body = OPENAI.request(&ask(&[], &[&def]), &Terms::default());
+    assert_eq!(
+        body["tools"],
+        json!([{ "type": "function", "function": { "name": "read", "description": "d", "parameters": { "type": "object", "properties": {} } } }])
+    );
+    assert_eq!(body["messages"], json!([{ "role": "system", "content": "be brief" }]));
+}
+
+/// PL07.
+#[test]
+fn pl07_what_is_not_json_fails_to_parse() {
+    let error = crate::provider::body::parse(b"<html>\n oops").unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("failed to parse response: "), "{text}");
+    assert!(text.ends_with("it begins with `<html> oops`"), "{text}");
+    assert!(matches!(decode(&json!({ "choices": [{}] })), Err(Failure::Malformed(_))));
+}
+
+/// PL10.
+#[test]
+fn pl10_arguments_are_understood_in_every_form_that_is_sent() {
+    for empty in [json!(""), json!(" \n"), json!("null"), json!("{}"), json!({}), Value::Null, json!("\"\"")]
+    {
+        assert_eq!(understood(&empty), Ok(json!({})), "{empty}");
+    }
+    for full in [json!("{\"a\":1}"), json!({ "a": 1 }), json!("\"{\\\"a\\\":1}\"")] {
+        assert_eq!(understood(&full), Ok(json!({ "a": 1 })), "{full}");
+    }
+}
+
+/// PL10.
+#[test]
+fn pl10_bad_arguments_are_a_problem_and_are_not_echoed() {
+    for bad in [json!("{\"a\":"), json!("[1]"), json!("7"), json!(7), json!("\"\\\"{}\\\"\"")] {
+        let problem = understood(&bad).unwrap_err();
+        assert!(problem.starts_with("invalid arguments: expected a JSON object"), "{problem}");
+        let message = json!({ "tool_calls": [call("c", "t", &bad)] });
+        let raw = turn(&message, "tool_calls").reply.raw;
+        assert_eq!(raw.pointer("/tool_calls/0/function/arguments"), Some(&json!("{}")));
+    }
+    let huge = understood(&json!("x".repeat(1 << 20))).unwrap_err();
+    assert!(huge.len() < 1000, "{}", huge.len());
+}
+
+/// PL10.
+#[test]
+fn pl10_missing_and_repeated_ids_are_made_up_and_unique() {
+    let nameless = json!({ "function": { "name": "t" } });
+    let message = json!({ "tool_calls": [nameless, call("same", "t", &json!("")), call("same", "t", &json!("")), call("", "t", &json!(""))] });
+    let turn = turn(&message, "tool_calls");
+    let ids: Vec<_> = turn.reply.calls.iter().map(|wanted| wanted.call.id.as_str()).collect();
+    assert_eq!(ids, ["haft00000", "same", "haft00002", "haft00003"]);
+    for (index, id) in ids.iter().enumerate() {
+        let entry = &turn.reply.raw["tool_calls"][index];
+        assert_eq!((&entry["id"], &entry["type"]), (&json!(id), &json!("function")));
+    }
+}
+
+/// PL10.
+#[test]
+fn pl10_made_up_ids_go_on_where_the_conversation_left_off() {
+    let message = json!({ "tool_calls": [{ "function": { "name": "t", "arguments": "" } }] });
+    let first = turn(&message, "tool_calls");
+    let history = [Message::Turn(Exchange::new(first.reply, []))];
+    let body = json!({ "choices": [{ "message": message }] });
+    let second = OPENAI.decode(&ask(&history, &[]), body).unwrap();
+    assert_eq!(second.reply.calls[0].call.id, "haft00001");
+}
+
+/// PL11.
+#[test]
+fn pl11_unknown_keys_go_back_and_nulls_do_not() {
+    let mut entry = call("c", "t", &json!("{\"a\": 1}"));
+    entry["extra_content"] = json!({ "signature": "s" });
+    let message = json!({
+        "role": "assistant", "content": null, "refusal": null, "audio": null,
+        "reasoning_content": "hm", "reasoning_details": [{ "data": "x" }], "tool_calls": [entry],
+    });
+    let raw = turn(&message, "tool_calls").reply.raw;
+    let expected = json!({
+        "role": "assistant", "content": null, "reasoning_content": "hm", "reasoning_details": [{ "data": "x" }],
+        "tool_calls": [{ "id": "c", "type": "function", "extra_content": { "signature": "s" },
+                         "function": { "name": "t", "arguments": "{\"a\": 1}" } }],
+    });
+    assert_eq!(raw, expected);
+}
+
+/// PL11.
+#[test]
+fn pl11_content_may_be_null_missing_or_an_array() {
+    let parts = json!([{ "type": "text", "text": "one " }, { "type": "thinking", "thinking": [] }, "two"]);
+    let reply = turn(&json!({ "content": parts.clone(), "tool_calls": [] }), "stop").reply;
+    assert_eq!(reply.text, "one two");
+    assert_eq!(reply.raw, json!({ "content": parts, "role": "assistant" }));
+    for message in [
+        json!({ "tool_calls": [call("c", "t", &json!(""))] }),
+        json!({ "content": null, "tool_calls": [call("c", "t", &json!(""))] }),
+    ] {
+        assert_eq!(turn(&message, "tool_calls").reply.raw["content"], Value::Null);
+    }
+}
+
+/// PL11.
+#[test]
+fn pl11_invented_names_are_echoed_in_a_form_that_is_taken_back() {
+    for (name, echoed) in [("functions.read", "functions_read"), ("", "unnamed"), ("lés", "l_s")] {
+        let reply = turn(&json!({ "tool_calls": [call("c", name, &json!("{}"))] }), "tool_calls").reply;
+        assert_eq!(reply.raw.pointer("/tool_calls/0/function/name"), Some(&json!(echoed)));
+        assert_eq!(reply.calls[0].call.tool, name);
+    }
+}
+
+/// PL12.
+#[test]
+fn pl12_an_error_in_a_success_is_an_error() {
+    let cases = [
+        (json!({ "error": { "message": "no credit", "code": 402 } }), Some(402), "no credit"),
+        (json!({ "error": "plain" }), None, "plain"),
+        (
+            json!({ "choices": [{ "message": { "content": "" }, "error": { "message": "down", "code": "502" } }] }),
+            Some(502),
+            "down",
+        ),
+    ];
+    for (body, code, message) in cases {
+        assert_eq!(decode(&body), Err(Failure::Reported { code, message: message.into() }));
+    }
+    assert!(decode(&json!({ "error": null, "choices": [{ "message": { "content": "fine" } }] })).is_ok());
+}
+
+/// PL18.
+#[test]
+fn pl18_nothing_said_is_an_empty_response() {
+    for body in [
+        json!({}),
+        json!({ "choices": [] }),
+        json!({ "choices": null }),
+        json!({ "choices": [{ "message": { "content": null }, "finish_reason": "stop" }] }),
+    ] {
+        let error = decode(&body).unwrap_err();
+        assert!(error.to_string().starts_with("empty response: "), "{error}");
+    }
+    assert!(matches!(crate::provider::body::parse(b" \n"), Err(Failure::Empty(_))));
+}
+
+#[test]
+fn finish_reasons_are_told_apart() {
+    assert_eq!(turn(&json!({ "content": "half a sen" }), "length").stop, Stop::Length);
+    assert_eq!(turn(&json!({ "content": null }), "length").stop, Stop::Length);
+    assert_eq!(turn(&json!({ "content": "" }), "content_filter").stop, Stop::Filtered);
+    let refused = turn(&json!({ "content": null, "refusal": "I cannot" }), "stop");
+    assert_eq!((refused.stop, refused.reply.text.as_str()), (Stop::Refused, "I cannot"));
+    assert_eq!(
+        refused.reply.raw,
+        json!({ "content": "I cannot", "refusal": "I cannot", "role": "assistant" })
+    );
+    // Servers say `stop` for calls, too.
+    let turn = turn(&json!({ "tool_calls": [call("c", "t", &json!("{}"))] }), "stop");
+    assert_eq!((turn.stop, turn.reply.calls.len()), (Stop::Done, 1));
+}
+
+/// A call that the output limit may have cut is not run, even where it happens to parse.
+#[test]
+fn the_last_call_of_a_cut_turn_has_a_problem() {
+    let message = json!({ "tool_calls": [call("a", "t", &json!("{}")), call("b", "t", &json!("{}"))] });
+    let calls = turn(&message, "length").reply.calls;
+    assert_eq!(calls[0].problem, None);
+    assert!(calls[1].problem.as_deref().unwrap().contains("output limit"));
+}
+
+#[test]
+fn answers_say_that_they_failed_and_what_they_leave_out() {
+    assert_eq!(content(&ToolResult::success("fine")), "fine");
+    assert_eq!(content(&ToolResult::error("no such file")), "Error: no such file");
+    assert_eq!(content(&ToolResult::error("Error reading x")), "Error reading x");
+    assert_eq!(content(&ToolResult::error("érr")), "Error: érr");
+    // C12: haft's own word for a failure is not said twice.
+    let failed = haft_core::tool::ToolError::ExecutionFailed("no".into()).to_string();
+    assert_eq!(content(&ToolResult::error(failed.clone())), failed);
+    assert_eq!(content(&ToolResult::error("Tool erratum")), "Error: Tool erratum");
+    let attachments = vec![Attachment { media_type: "image/png".into(), data: vec![0; 3] }];
+    let picture = ToolResult { attachments, ..ToolResult::success("see") };
+    assert_eq!(content(&picture), "see\n[not shown: image/png, 3 bytes]");
+}
+
+proptest::proptest! {
+    /// PL11:
+    /// Whatever a server sends as its message, reading it does not fail and every call can go back.
+    #[test]
+    fn pl11_anything_is_read(
+        id in ".{0,3}", name in ".{0,8}", arguments in ".{0,12}", content in "[\\[\\]{}\":a-z0-9,]{0,12}", finish in "[a-z_]{0,8}",
+    ) {
+        let content = serde_json::from_str(&content).unwrap_or(Value::String(content));
+        let message = json!({ "content": content, "tool_calls": [call(&id, &name, &json!(arguments)), content, call(&id, "t", &content)] });
+        let reply = turn(&message, &finish).reply;
+        proptest::prop_assert!(reply.calls.len() >= 2);
+        for (index, wanted) in reply.calls.iter().enumerate() {
+            let echoed = &reply.raw["tool_calls"][index];
+            proptest::prop_assert_eq!(&echoed["id"], &json!(wanted.call.id));
+            let arguments = echoed["function"]["arguments"].as_str().unwrap();
+            proptest::prop_assert!(serde_json::from_str::<Map<String, Value>>(arguments).is_ok());
+        }
+    }
+}

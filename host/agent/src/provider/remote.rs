@@ -1,0 +1,273 @@
+//! Talks to a provider over HTTP: the only home of the HTTP client. Knows no vendor's format
+//! and never lets a key into an error, a log or a redirect.
+
+mod answer;
+mod client;
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method, Request, Url};
+use serde_json::{Map, Value};
+
+use self::answer::{Answer, Miss};
+use self::client::{below, client, headers, parse_base};
+use super::dialect::{Dialect, Framing, Terms};
+use super::error::{Failure, ProviderError, SettingsError, excerpt};
+use super::merge::lay_over;
+use super::reading::Reading;
+use super::{Ask, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body};
+use haft_core::event::{Event, Events};
+use haft_core::net::Retry;
+use haft_core::secret::Redactor;
+
+/// A provider behind HTTP that speaks `D`.
+pub(super) struct Remote<D> {
+    kind: &'static ProviderKind,
+    dialect: D,
+    client: Client,
+    base: Url,
+    headers: HeaderMap,
+    /// The same values as in the headers, to keep them out of messages.
+    redactor: Redactor,
+    model: String,
+    model_fast: String,
+    terms: Terms,
+    timeouts: Timeouts,
+    retry: Retry,
+    extra: Map<String, Value>,
+    prices: BTreeMap<String, Prices>,
+}
+
+impl<D: Dialect> Remote<D> {
+    /// Checks the settings and prepares the client. Sends nothing.
+    pub(super) fn new(
+        kind: &'static ProviderKind,
+        dialect: D,
+        settings: ProviderSettings,
+    ) -> Result<Self, SettingsError> {
+        let model_fast = settings.model_fast.clone().unwrap_or_else(|| settings.model.clone());
+        if settings.model.trim().is_empty() || model_fast.trim().is_empty() {
+            return Err(SettingsError::NoModel);
+        }
+        if let Some(key) = settings.extra.keys().find(|key| dialect.reserved().contains(&key.as_str())) {
+            return Err(SettingsError::Extra(key.clone()));
+        }
+        let base = parse_base(settings.base_url.as_deref().unwrap_or(kind.base_url))?;
+        let client = client(&base, settings.timeouts)?;
+        let headers = headers(&dialect, &settings)?;
+        let redactor = Redactor::default();
+        redactor.add(settings.api_key.iter().chain(settings.headers.iter().map(|(_, value)| value)));
+        let terms = Terms {
+            stream: settings.stream,
+            max_tokens: settings.max_tokens,
+            context_window: settings.context_window,
+            is_vendor: is_vendor(kind, &base),
+        };
+        Ok(Self {
+            kind,
+            dialect,
+            client,
+            base,
+            headers,
+            redactor,
+            model: settings.model,
+            model_fast,
+            terms,
+            timeouts: settings.timeouts,
+            retry: settings.retry,
+            extra: settings.extra,
+            prices: settings.prices,
+        })
+    }
+
+    /// Sends the request for a turn once, and reads the answer.
+    async fn ask_once(&self, request: Option<Request>, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
+        let mut answer = self.send(request).await?;
+        if self.terms.stream && self.is_streamed(&answer) {
+            return self.stream(&mut answer, ask, events).await;
+        }
+        let body = answer.whole().await.map_err(|failure| self.cleaned(failure))?;
+        let turn = self.decode(ask, &body)?;
+        if !turn.reply.text.is_empty() {
+            events.emit(|| Event::Said(turn.reply.text.clone()));
+        }
+        Ok(turn)
+    }
+
+    /// Reads a streamed answer, and tells it as it comes.
+    async fn stream(&self, answer: &mut Answer, ask: &Ask<'_>, events: &Events) -> Result<Turn, Miss> {
+        let mut reading = Reading::new(&self.dialect, &self.redactor, events);
+        while !reading.is_over() {
+            match answer.piece().await {
+                Ok(Some(piece)) => reading.take(&piece)?,
+                Ok(None) => break,
+                // The last word was said; that the connection did not end well changes nothing.
+                Err(_) if reading.is_complete() => break,
+                Err(failure) => return Err(self.cleaned(failure).into()),
+            }
+        }
+        let body = reading.finish()?;
+        Ok(self.decode_value(ask, body)?)
+    }
+
+    /// Whether the answer comes in pieces. Servers that cannot send whole bodies of JSON, and say so.
+    fn is_streamed(&self, answer: &Answer) -> bool {
+        let is = |kind| answer.media_type().is_some_and(|media_type| media_type.contains(kind));
+        match self.dialect.framing() {
+            Framing::Lines => true,
+            Framing::Events => !is("json") && !is("html") && answer.media_type().is_some(),
+        }
+    }
+
+    /// Sends a request once; what comes back is a success.
+    async fn send(&self, request: Option<Request>) -> Result<Answer, Miss> {
+        // The body is in memory, so there is always a copy.
+        let request = request.ok_or_else(|| Failure::Connect("the request cannot be repeated".into()))?;
+        let answer = Answer::to(&self.client, request, self.timeouts, self.terms.stream).await;
+        let answer = answer.map_err(|failure| self.cleaned(failure))?;
+        match answer.refusal().await {
+            Ok(answer) => Ok(answer),
+            Err(Miss { failure, retry_after }) => Err(Miss { failure: self.cleaned(failure), retry_after }),
+        }
+    }
+
+    /// Waits after attempt number `attempt`, or says that there is to be no other.
+    async fn wait(&self, attempt: u32, miss: Miss, events: &Events) -> Result<(), ProviderError> {
+        let is_transient = miss.failure.is_transient();
+        let Some(delay) = is_transient.then(|| self.retry.wait(attempt, miss.retry_after)).flatten() else {
+            return Err(self.error(miss.failure, attempt));
+        };
+        let error = self.error(miss.failure, attempt);
+        tracing::info!("{error}; trying again in {delay:.1?}");
+        events.emit(|| Event::Retrying { reason: error.to_string(), delay });
+        tokio::time::sleep(delay).await;
+        Ok(())
+    }
+
+    fn require_key(&self) -> Result<(), ProviderError> {
+        let (name, _) = self.dialect.key_header("");
+        if self.kind.needs_key && self.terms.is_vendor && !self.headers.contains_key(name) {
+            return Err(self.error(Failure::MissingKey { variable: self.kind.key_variable }, 0));
+        }
+        Ok(())
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Request {
+        let mut request = Request::new(method, below(&self.base, path));
+        *request.headers_mut() = self.headers.clone();
+        if let Some(body) = body {
+            *request.body_mut() = Some(body.to_string().into());
+        }
+        request
+    }
+
+    /// The request for a turn.
+    fn asking(&self, ask: &Ask<'_>) -> Request {
+        let mut body = self.dialect.request(ask, &self.terms);
+        lay_over(&mut body, &self.extra);
+        let path = self.dialect.path(ask.model, self.terms.stream);
+        let mut request = self.request(Method::POST, &path, Some(&Value::Object(body)));
+        if let Some((key, value)) = self.dialect.query(self.terms.stream) {
+            request.url_mut().query_pairs_mut().append_pair(key, value);
+        }
+        request
+    }
+
+    /// A turn with what it cost, where that is known.
+    fn priced(&self, mut turn: Turn, ask: &Ask<'_>) -> Turn {
+        let prices = self.prices.get(ask.model).or_else(|| self.prices.get(&turn.model));
+        let cost = prices.map(|prices| prices.cost(&turn.usage));
+        turn.usage.cost = cost.or(turn.usage.cost);
+        turn
+    }
+
+    /// The dialect's reading, with no secret in what it complains of.
+    fn decode(&self, ask: &Ask<'_>, bytes: &[u8]) -> Result<Turn, Failure> {
+        let read = |bytes: &[u8]| self.dialect.decode(ask, body::parse(bytes)?);
+        read(bytes).or_else(|_| {
+            // Complaints quote the beginning of something: what they leave of a key would no
+            // longer be recognised, so they are made again about a body without keys.
+            read(self.redactor.redact(&String::from_utf8_lossy(bytes)).as_bytes())
+        })
+    }
+
+    /// The same for a body that was put together already.
+    fn decode_value(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
+        if self.redactor.redact(&body.to_string()) == body.to_string() {
+            return self.dialect.decode(ask, body);
+        }
+        self.decode(ask, body.to_string().as_bytes())
+    }
+
+    /// A failure with a foreign text without secrets, bounded: some servers repeat the key that they refuse.
+    fn cleaned(&self, failure: Failure) -> Failure {
+        let clean = |text: String| excerpt(&self.redactor.redact(&text));
+        match failure {
+            Failure::Connect(text) => Failure::Connect(clean(text)),
+            Failure::Untrusted(text) => Failure::Untrusted(clean(text)),
+            Failure::Interrupted(text) => Failure::Interrupted(clean(text)),
+            Failure::Status { status, body } => Failure::Status { status, body: clean(body) },
+            other => other,
+        }
+    }
+
+    fn error(&self, failure: Failure, attempts: u32) -> ProviderError {
+        let mut endpoint = self.base.clone();
+        endpoint.set_query(None);
+        ProviderError { provider: self.kind.name, endpoint: endpoint.into(), attempts, failure }
+    }
+}
+
+/// Whether `base` is where the vendor itself is.
+fn is_vendor(kind: &ProviderKind, base: &Url) -> bool {
+    let vendor = Url::parse(kind.base_url).ok();
+    vendor.is_some_and(|vendor| vendor.host_str() == base.host_str())
+}
+
+#[async_trait]
+impl<D: Dialect> Provider for Remote<D> {
+    fn name(&self) -> &str {
+        self.kind.name
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn model_fast(&self) -> &str {
+        &self.model_fast
+    }
+
+    async fn turn(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
+        self.require_key()?;
+        let request = self.asking(ask);
+        let mut attempt = 1;
+        loop {
+            match self.ask_once(request.try_clone(), ask, events).await {
+                Ok(turn) => return Ok(self.priced(turn, ask)),
+                Err(miss) => self.wait(attempt, miss, events).await?,
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn check(&self) -> Result<(), ProviderError> {
+        self.require_key()?;
+        let request = self.request(Method::GET, self.dialect.models_path(), None);
+        let mut attempt = 1;
+        loop {
+            match self.send(request.try_clone()).await {
+                Ok(_) => return Ok(()),
+                // A server without a list of models is there all the same.
+                Err(miss) if miss.is_without_list() => return Ok(()),
+                Err(miss) => self.wait(attempt, miss, &Events::none()).await?,
+            }
+            attempt += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

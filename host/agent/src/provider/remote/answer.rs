@@ -1,0 +1,183 @@
+//! One answer to one request: its status, and its body within bounds of size and time. Knows nothing
+//! of what it says.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::HeaderValue;
+use reqwest::{Client, Request, Response};
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::super::error::Failure;
+use super::Timeouts;
+use haft_core::net::chain;
+use haft_core::net::retry_after;
+
+/// 16 MiB: a turn of the longest output that any model has is a tenth of that.
+const MAX_BODY: usize = 16 << 20;
+/// 64 KiB of an error's body are read: its message is at the start.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// An attempt that failed, and how long the server wants to be left alone.
+#[derive(Debug)]
+pub(super) struct Miss {
+    pub(super) failure: Failure,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Miss {
+    /// Whether the server is there, and has nothing where it was asked.
+    pub(super) fn is_without_list(&self) -> bool {
+        matches!(self.failure, Failure::Status { status: 404 | 405, .. })
+    }
+}
+
+impl From<Failure> for Miss {
+    fn from(failure: Failure) -> Self {
+        Self { failure, retry_after: None }
+    }
+}
+
+/// An answer whose head has come.
+pub(super) struct Answer {
+    response: Response,
+    timeouts: Timeouts,
+    /// When its first piece must have come.
+    begins: Instant,
+    began: bool,
+}
+
+impl Answer {
+    /// The answer to `request`. One that was asked for in pieces has to begin within its own time.
+    pub(super) async fn to(
+        client: &Client,
+        request: Request,
+        timeouts: Timeouts,
+        in_pieces: bool,
+    ) -> Result<Self, Failure> {
+        let first = if in_pieces { timeouts.first_byte } else { timeouts.total };
+        let begins = Instant::now() + first;
+        let silent = |_| Failure::Silent { began: false, waited: first };
+        let response = timeout_at(begins, client.execute(request)).await.map_err(silent)?;
+        let response = response.map_err(|error| unanswered(&error, timeouts))?;
+        Ok(Self { response, timeouts, begins, began: false })
+    }
+
+    /// What its body is said to be, in lower case.
+    pub(super) fn media_type(&self) -> Option<String> {
+        header(&self.response, "content-type").map(str::to_ascii_lowercase)
+    }
+
+    /// Itself where it is a success.
+    pub(super) async fn refusal(self) -> Result<Self, Miss> {
+        if self.response.status().is_success() { Ok(self) } else { Err(refused(self).await) }
+    }
+
+    /// The next piece of the body.
+    pub(super) async fn piece(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let began = self.began;
+        let read = self.response.chunk();
+        let (read, waited) = if began {
+            (timeout(self.timeouts.idle, read).await, self.timeouts.idle)
+        } else {
+            (timeout_at(self.begins, read).await, self.timeouts.first_byte)
+        };
+        let read = read.map_err(|_| Failure::Silent { began, waited })?;
+        let piece = read.map_err(|error| broken(&error, self.timeouts))?;
+        self.began = true;
+        Ok(piece.map(Into::into))
+    }
+
+    /// The whole body.
+    pub(super) async fn whole(self) -> Result<Vec<u8>, Failure> {
+        if self.response.content_length().is_some_and(|length| length > MAX_BODY as u64) {
+            return Err(Failure::TooLarge(MAX_BODY));
+        }
+        let read = read(self.response, MAX_BODY).await;
+        let (body, complete) = read.map_err(|error| broken(&error, self.timeouts))?;
+        if complete { Ok(body) } else { Err(Failure::TooLarge(MAX_BODY)) }
+    }
+}
+
+fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
+    response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok())
+}
+
+/// What a status that is not success says.
+async fn refused(answer: Answer) -> Miss {
+    let response = answer.response;
+    let status = response.status().as_u16();
+    let asked = asked_wait(&response);
+    // Following would hand the key and the conversation to whoever is named.
+    let target = header(&response, "location")
+        .map(|target| format!("redirected to `{target}`, which haft does not follow"));
+    let (body, told) = if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
+        (text, None)
+    } else {
+        // Only the status is of interest where its explanation does not come.
+        let read = timeout(answer.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
+        let body = read.ok().and_then(Result::ok).map(|(body, _)| body);
+        body.map(|body| (explain(&body), wait_in(&body))).unwrap_or_default()
+    };
+    Miss { failure: Failure::Status { status, body }, retry_after: asked.or(told) }
+}
+
+/// How long the headers ask to wait.
+fn asked_wait(response: &Response) -> Option<Duration> {
+    let exact = header(response, "retry-after-ms").and_then(|value| value.trim().parse().ok());
+    exact
+        .map(Duration::from_millis)
+        .or_else(|| header(response, "retry-after").and_then(|value| retry_after(value, SystemTime::now())))
+}
+
+/// How long the body asks to wait: Gemini has no header for it.
+fn wait_in(body: &[u8]) -> Option<Duration> {
+    let parsed: Value = serde_json::from_slice(body).ok()?;
+    let details = parsed.pointer("/error/details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    retry_after(delay.strip_suffix('s')?, SystemTime::UNIX_EPOCH)
+}
+
+/// There was no answer.
+fn unanswered(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
+    // The limit for connecting reports itself as both; it is the other that means "too slow".
+    if error.is_timeout() && !error.is_connect() {
+        return Failure::TimedOut(timeouts.total);
+    }
+    let text = chain(error);
+    // The client hands on what `rustls` says as text only.
+    if text.contains("invalid peer certificate") { Failure::Untrusted(text) } else { Failure::Connect(text) }
+}
+
+/// The answer broke off.
+fn broken(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
+    if error.is_timeout() { Failure::TimedOut(timeouts.total) } else { Failure::Interrupted(chain(error)) }
+}
+
+/// Reads a body up to `limit` bytes, and says whether that was all of it.
+async fn read(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit - body.len();
+        body.extend(chunk.iter().take(room));
+        if chunk.len() > room {
+            return Ok((body, false));
+        }
+    }
+    Ok((body, true))
+}
+
+/// What an error's body says: the message that vendors put in one of these places, with its
+/// code, or else all of it.
+pub(super) fn explain(body: &[u8]) -> String {
+    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |path: &str| parsed.pointer(path).and_then(Value::as_str);
+    let message = ["/error/message", "/error", "/message", "/detail"].iter().find_map(|path| text(path));
+    let code = ["/error/code", "/error/type", "/error/status"].iter().find_map(|path| text(path));
+    match (message, code) {
+        (Some(message), Some(code)) => format!("{message} ({code})"),
+        (Some(message), None) => message.to_owned(),
+        (None, _) if body.is_empty() => "(no body)".into(),
+        (None, _) => String::from_utf8_lossy(body).into_owned(),
+    }
+}

@@ -1,0 +1,88 @@
+//! Prepares what requests are sent with: the client, its TLS, the headers, the base URL. Sends nothing.
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Url};
+use secrecy::ExposeSecret;
+
+use super::super::dialect::Dialect;
+use super::super::error::SettingsError;
+use super::super::{ProviderSettings, Timeouts};
+use haft_core::net::{chain, is_loopback, tls};
+
+/// Without a sign of life for a minute a router forgets a connection on which a slow model thinks.
+const KEEPALIVE: Duration = Duration::from_mins(1);
+/// Names haft to the server.
+const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
+/// Whole answers, and those that come in pieces in either way.
+const ACCEPTED: &str = "application/json, text/event-stream, application/x-ndjson";
+
+pub(super) fn parse_base(text: &str) -> Result<Url, SettingsError> {
+    let wrong = |reason: &str| SettingsError::BaseUrl(reason.to_owned());
+    let url = Url::parse(text.trim()).map_err(|error| wrong(&format!("is not a URL: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong(&format!("starts with `{}:`; expected `http://` or `https://`", url.scheme())));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("holds a user name or password; use `api_key` or `headers`"));
+    }
+    Ok(url)
+}
+
+/// `path` below `base`, whose query stays (some gateways want their version there).
+pub(super) fn below(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
+    url
+}
+
+pub(super) fn headers(
+    dialect: &dyn Dialect,
+    settings: &ProviderSettings,
+) -> Result<HeaderMap, SettingsError> {
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    headers.insert("accept", HeaderValue::from_static(ACCEPTED));
+    for (name, value) in dialect.headers() {
+        headers.insert(*name, HeaderValue::from_static(value));
+    }
+    if let Some(key) =
+        settings.api_key.as_ref().map(|key| key.expose_secret().trim()).filter(|key| !key.is_empty())
+    {
+        let (name, value) = dialect.key_header(key);
+        headers.insert(name, sensitive(&value).ok_or(SettingsError::ApiKey)?);
+    }
+    for (name, value) in &settings.headers {
+        let wrong = |reason| SettingsError::Header { name: name.clone(), reason };
+        let header = HeaderName::try_from(name).map_err(|_| wrong("its name is not one"))?;
+        headers
+            .insert(header, sensitive(value.expose_secret()).ok_or_else(|| wrong("its value is not one"))?);
+    }
+    Ok(headers)
+}
+
+/// A header's value that the client keeps out of its own logs.
+fn sensitive(value: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(value).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+pub(super) fn client(base: &Url, timeouts: Timeouts) -> Result<Client, SettingsError> {
+    let failed = |error: rustls::Error| SettingsError::Tls(error.to_string());
+    let mut builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .tls_backend_preconfigured(tls(base.scheme() == "https").map_err(failed)?)
+        .redirect(reqwest::redirect::Policy::none())
+        // `Retry` decides, in one place.
+        .retry(reqwest::retry::never())
+        .connect_timeout(timeouts.connect)
+        .timeout(timeouts.total)
+        .tcp_keepalive(KEEPALIVE);
+    // Proxies of the environment serve for the world outside; this machine is not there.
+    if base.host_str().is_some_and(is_loopback) {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| SettingsError::Tls(chain(&error)))
+}

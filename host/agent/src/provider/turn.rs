@@ -1,0 +1,139 @@
+//! What a model answered, in words that fit every vendor. Decides nothing about it.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::prices::Cost;
+use haft_core::call::ToolCall;
+
+/// One turn of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// What it said and what it wants done.
+    pub reply: Reply,
+    /// Why it stopped.
+    pub stop: Stop,
+    /// What it cost.
+    pub usage: Usage,
+    /// The model that answered, as the vendor reports it; often more exact than what was asked for.
+    pub model: String,
+}
+
+/// What a model said and wants done; stays in the conversation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The text; empty when there are only calls.
+    pub text: String,
+    /// The calls, in the order in which they are to run.
+    pub calls: Vec<Wanted>,
+    /// The vendor's own message, to be sent back with the next request: it may hold parts that
+    /// only the vendor understands (reasoning, signatures) and wants to see again.
+    #[serde(default)]
+    pub raw: Value,
+    /// Whose message [`raw`](Self::raw) is: a name of [`PROVIDERS`](super::PROVIDERS). Another
+    /// provider makes a message of its own from the text and the calls.
+    #[serde(default)]
+    pub vendor: String,
+    /// The vendor interrupted the turn, and goes on with it when it is sent back as it is.
+    #[serde(default)]
+    pub unfinished: bool,
+}
+
+impl Reply {
+    /// Whether there is nothing in it that could be sent back.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.calls.is_empty() && !self.unfinished
+    }
+}
+
+/// A call that a model asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The call. Its id is unique in the turn. Where the arguments could not be read they are
+    /// a JSON string of what was sent.
+    pub call: ToolCall,
+    /// Why it cannot be run: the answer for the model, instead of a tool's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// It had said all, or waits for its calls to be answered.
+    Done,
+    /// The limit of output tokens was reached.
+    Length,
+    /// The vendor's filter held the rest back.
+    Filtered,
+    /// It declined; the reply's text says why.
+    Refused,
+    /// The vendor interrupted it ([`Reply::unfinished`]): ask again, with what there is.
+    Paused,
+}
+
+/// Tokens of one or more turns, and what they cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// Tokens read, cached ones included.
+    pub input: u64,
+    /// Tokens written, reasoning included.
+    pub output: u64,
+    /// How many of the tokens read came from the vendor's prompt cache.
+    pub cached: u64,
+    /// How many of the tokens read were put into that cache, where the vendor charges for it.
+    pub stored: u64,
+    /// The price: of several turns, of those whose price is known. `None` where none is.
+    pub cost: Option<Cost>,
+}
+
+impl Usage {
+    /// Tokens read and written.
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cached = self.cached.saturating_add(other.cached);
+        self.stored = self.stored.saturating_add(other.stored);
+        self.cost = match (self.cost, other.cost) {
+            (Some(one), Some(two)) => Some(one + two),
+            (one, two) => one.or(two),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_adds_up_and_so_does_what_is_known_of_its_cost() {
+        let usage = |cost| Usage { input: 7, output: 2, cached: 3, stored: 1, cost };
+        let mut sum = Usage::default();
+        for cost in [None, Some(Cost::of_dollars(0.25)), None, Some(Cost::of_dollars(0.5))] {
+            sum += usage(cost);
+        }
+        assert_eq!((sum.input, sum.output, sum.cached, sum.stored), (28, 8, 12, 4));
+        assert_eq!(sum.cost, Some(Cost::of_dollars(0.75)));
+        assert_eq!(sum.total(), 36);
+    }
+
+    /// A journal of an older version knows fewer fields.
+    #[test]
+    fn a_reply_survives_being_written_down() {
+        let reply = Reply { text: "hi".into(), vendor: "openai".into(), ..Reply::default() };
+        let text = serde_json::to_string(&reply).unwrap();
+        assert_eq!(serde_json::from_str::<Reply>(&text).unwrap(), reply);
+        let old: Reply = serde_json::from_str(r#"{"text":"hi","calls":[]}"#).unwrap();
+        assert!(!old.is_empty() && old.vendor.is_empty());
+    }
+}

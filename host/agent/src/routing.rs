@@ -1,0 +1,92 @@
+//! Which model works on a task: the fast one may be asked whether it is up to it. That question is
+//! asked without tools, so nothing can come of it but a word.
+
+use crate::provider::{Ask, Message, Provider, Usage};
+use haft_core::event::Events;
+use haft_core::manifest::Route;
+use haft_core::tool::Session;
+
+/// Characters of a task that the question shows: its beginning says what it is about.
+const MAX_SHOWN: usize = 4000;
+
+/// What the fast model is told. Whoever is in doubt gets the better model.
+const QUESTION: &str = "You decide which of two models works on a task: a fast one, or a strong one that costs more. \
+     Do not do the task. Answer with one word: `simple` if the task takes a few plain steps or can be answered \
+     from general knowledge, `complex` if it takes planning, programming, or many steps, or if you are in doubt.";
+
+/// The answer that the fast model is enough.
+const SIMPLE: &str = "simple";
+/// The answer that it is not.
+const COMPLEX: &str = "complex";
+
+/// Which model works on a task, and what it cost to find out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// The model's name.
+    pub model: String,
+    /// Tokens of the question, if it was asked.
+    pub usage: Usage,
+}
+
+/// The model of `provider` that works on `prompt`. It fails at nothing: where the fast model gives no
+/// answer that can be used, it is the other.
+pub async fn route(provider: &dyn Provider, route: Route, prompt: &str, session: &Session) -> Routed {
+    let (fast, complex) = (provider.model_fast(), provider.model());
+    let to = |model: &str, usage| Routed { model: model.to_owned(), usage };
+    match route {
+        Route::Complex => to(complex, Usage::default()),
+        Route::Fast => to(fast, Usage::default()),
+        Route::Auto if fast == complex => to(complex, Usage::default()),
+        Route::Auto => {
+            let (is_simple, usage) = classify(provider, prompt, session).await;
+            let model = if is_simple { fast } else { complex };
+            tracing::info!("`{model}` works on it, says `{fast}`");
+            to(model, usage)
+        }
+    }
+}
+
+/// Whether the fast model thinks that it is enough, and what it cost to ask.
+async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (bool, Usage) {
+    let shown: String = prompt.chars().take(MAX_SHOWN).collect();
+    let messages = [Message::User(format!("The task:\n\n{shown}"))];
+    let ask = Ask { model: provider.model_fast(), system: QUESTION, messages: &messages, tools: &[] };
+    // What it says is no part of the answer to the task.
+    let nobody = Events::none();
+    match session.cancel.run_until_cancelled(provider.turn(&ask, &nobody)).await {
+        Some(Ok(turn)) => (is_simple(&turn.reply.text), turn.usage),
+        Some(Err(error)) => {
+            tracing::warn!(
+                "cannot ask which model fits the task: {}",
+                session.redactor.redact(&error.to_string())
+            );
+            (false, Usage::default())
+        }
+        None => (false, Usage::default()),
+    }
+}
+
+/// The first of the two words that is in an answer; models explain themselves.
+fn is_simple(answer: &str) -> bool {
+    let answer = answer.to_lowercase();
+    match (answer.find(SIMPLE), answer.find(COMPLEX)) {
+        (Some(simple), Some(complex)) => simple < complex,
+        (simple, _) => simple.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MR04: whatever the model says besides.
+    #[test]
+    fn mr04_one_word_decides_and_doubt_means_the_better_model() {
+        for simple in ["simple", "`Simple`.", "This is simple, not complex."] {
+            assert!(is_simple(simple), "{simple}");
+        }
+        for complex in ["complex", "", "I cannot say", "Complex: it is not simple"] {
+            assert!(!is_simple(complex), "{complex}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Where a session is noted down while it goes on. Refuses to note a secret, and to go on noting where a line could not
+//! be written whole.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::file::File;
+use super::{Entry, Line, SessionError};
+use haft_core::secret::Redactor;
+
+/// An open session. Clones add to the same file.
+#[derive(Clone, Debug)]
+pub struct SessionLog(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    id: String,
+    file: Mutex<File>,
+    redactor: Redactor,
+}
+
+impl SessionLog {
+    pub(super) fn new(id: &str, file: File, redactor: Redactor) -> Self {
+        Self(Arc::new(Inner { id: id.to_owned(), file: Mutex::new(file), redactor }))
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// Adds what happens now. What the rest of the world depends on is on the disk once this returns.
+    pub fn note(&self, entry: Entry) -> Result<(), SessionError> {
+        let sync = !matches!(entry, Entry::Turn(_) | Entry::Ended(_) | Entry::Resumed { .. });
+        let line = text(Line::now(entry), &self.0.redactor);
+        self.0.file.lock().unwrap_or_else(PoisonError::into_inner).append(&line, sync)
+    }
+}
+
+/// The line as it is written.
+pub(super) fn text(line: Line, redactor: &Redactor) -> String {
+    // Texts, numbers and lists of them always become JSON.
+    let mut value = serde_json::to_value(line).unwrap_or_default();
+    redactor.clean(&mut value);
+    value.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+
+    /// CL04.
+    #[test]
+    fn cl04_no_secret_gets_into_a_session() {
+        let redactor = Redactor::default();
+        redactor.add([&SecretString::from("sk-4711-0815")]);
+        let line = text(Line::now(Entry::Said { text: "it is sk-4711-0815".into() }), &redactor);
+        assert!(line.contains("it is ***") && !line.contains("4711"), "{line}");
+    }
+}

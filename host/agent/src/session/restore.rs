@@ -1,0 +1,260 @@
+//! A conversation out of the lines of its session, valid for every vendor wherever the lines end. Refuses to take a call
+//! for done whose answer is not there.
+
+use jiff::Timestamp;
+
+use super::{Begun, Ended, Entry, Line, Turned};
+use crate::provider::{Exchange, Message, Reply, Usage};
+use haft_core::call::{ToolCall, ToolResult};
+
+/// What a model is told of a call that was begun and has no answer.
+pub const UNKNOWN: &str = "the outcome of this call is unknown: haft was ended while it ran. It may have done all, a \
+    part or nothing of what it was to do. Find out before you make it again";
+
+/// What a session has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// How it began.
+    pub begun: Begun,
+    /// What was said, oldest first.
+    pub messages: Vec<Message>,
+    /// A turn whose calls are not all answered.
+    pub open: Option<Unanswered>,
+    /// How the last task ended; `None` while it has not.
+    pub ended: Option<Ended>,
+    /// Tokens of all turns.
+    pub usage: Usage,
+    /// How often the model answered.
+    pub turns: u32,
+    /// The model that answered last.
+    pub model: String,
+    /// When the last line was written.
+    pub changed: Timestamp,
+    /// Lines that could not be read.
+    pub broken: usize,
+}
+
+/// A turn that haft was ended in.
+#[derive(Clone, Debug)]
+pub struct Unanswered {
+    /// What the model said.
+    pub reply: Reply,
+    /// What is known of each call.
+    pub calls: Vec<Known>,
+}
+
+/// What is known of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Known {
+    /// Its tool never ran.
+    Waiting,
+    /// Its tool ran, and nobody knows what came of it.
+    Running,
+    /// It was answered.
+    Answered(ToolResult),
+}
+
+impl Restored {
+    /// What the lines of `text` come to.
+    pub fn of(text: &str) -> Self {
+        let mut restored = Self::default();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            match serde_json::from_str::<Line>(line) {
+                Ok(line) => restored.add(line),
+                Err(_) => restored.broken += 1,
+            }
+        }
+        restored
+    }
+
+    /// Whether there is something for a model to say: the last word is not its own.
+    pub fn is_unfinished(&self) -> bool {
+        match self.messages.last() {
+            _ if self.open.is_some() => true,
+            Some(Message::User(_)) => true,
+            Some(Message::Turn(exchange)) => {
+                exchange.reply().unfinished || exchange.answered().next().is_some()
+            }
+            None => false,
+        }
+    }
+
+    /// The calls that were begun and have no answer.
+    pub fn unknown(&self) -> impl Iterator<Item = &ToolCall> {
+        let open = self.open.iter().flat_map(|open| open.reply.calls.iter().zip(&open.calls));
+        open.filter(|(_, known)| **known == Known::Running).map(|(wanted, _)| &wanted.call)
+    }
+
+    fn add(&mut self, line: Line) {
+        self.changed = line.time;
+        match line.entry {
+            Entry::Begun(begun) => self.begun = begun,
+            Entry::Said { text } => {
+                self.close();
+                self.ended = None;
+                say(&mut self.messages, &text);
+            }
+            Entry::Turn(turned) => {
+                self.close();
+                self.ended = None;
+                self.turn(*turned);
+            }
+            Entry::Running { call } => self.note(&call, Known::Running),
+            Entry::Answered { call, result, .. } => self.note(&call, Known::Answered(result)),
+            Entry::Ended(ended) => {
+                self.close();
+                self.ended = Some(ended);
+            }
+            Entry::Resumed { .. } | Entry::Other => {}
+        }
+    }
+
+    fn turn(&mut self, turned: Turned) {
+        let Turned { reply, usage, model, .. } = turned;
+        self.turns += 1;
+        self.usage += usage;
+        self.model = model;
+        let calls = vec![Known::Waiting; reply.calls.len()];
+        self.open = Some(Unanswered { reply, calls });
+        self.close_if_answered();
+    }
+
+    /// Takes note of the first call of that id which is not answered yet.
+    fn note(&mut self, id: &str, known: Known) {
+        let Some(Unanswered { reply, calls }) = &mut self.open else { return };
+        let is_it = |(wanted, known): &(&crate::provider::Wanted, &mut Known)| {
+            wanted.call.id == id && !matches!(known, Known::Answered(_))
+        };
+        if let Some((_, found)) = reply.calls.iter().zip(calls).find(is_it) {
+            *found = known;
+        }
+        self.close_if_answered();
+    }
+
+    fn close_if_answered(&mut self) {
+        let is_whole = |open: &Unanswered| open.calls.iter().all(|known| matches!(known, Known::Answered(_)));
+        if self.open.as_ref().is_some_and(is_whole) {
+            self.close();
+        }
+    }
+
+    /// Puts the open turn into the conversation as it is.
+    fn close(&mut self) {
+        if let Some(Unanswered { reply, calls }) = self.open.take() {
+            record(&mut self.messages, Exchange::new(reply, calls.into_iter().map(Known::answer)));
+        }
+    }
+}
+
+impl Known {
+    /// The answer for the model.
+    pub(crate) fn answer(self) -> ToolResult {
+        match self {
+            Self::Waiting => ToolResult::error("the call was not run"),
+            Self::Running => ToolResult::error(UNKNOWN),
+            Self::Answered(result) => result,
+        }
+    }
+}
+
+/// Adds what a person said. Said again before the model came to answer, it joins what was said before: the prompt
+/// templates of many models insist on taking turns.
+pub(crate) fn say(messages: &mut Vec<Message>, text: &str) {
+    if let Some(Message::User(last)) = messages.last_mut() {
+        last.push_str("\n\n");
+        last.push_str(text);
+    } else {
+        messages.push(Message::User(text.to_owned()));
+    }
+}
+
+/// Adds a turn of the model, unless there was nothing in it.
+pub(crate) fn record(messages: &mut Vec<Message>, exchange: Exchange) {
+    if !exchange.reply().is_empty() {
+        messages.push(Message::Turn(exchange));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::provider::{Stop, Wanted};
+    use haft_core::call::ToolCall;
+
+    fn turn(ids: &[&str]) -> Entry {
+        let call = |id: &&str| ToolCall { id: (*id).into(), tool: "t".into(), arguments: json!({}) };
+        let wanted = |id| Wanted { call: call(id), problem: None };
+        let reply = Reply { text: "so".into(), calls: ids.iter().map(wanted).collect(), ..Reply::default() };
+        Entry::Turn(Box::new(Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }))
+    }
+
+    fn answered(id: &str) -> Entry {
+        let (call, result) = (id.into(), ToolResult::success(id));
+        Entry::Answered { call, result, duration_ms: 0, unknown: false }
+    }
+
+    fn text(entries: Vec<Entry>) -> String {
+        let line = |entry| serde_json::to_string(&Line::now(entry)).unwrap() + "\n";
+        entries.into_iter().map(line).collect()
+    }
+
+    fn whole() -> Vec<Entry> {
+        vec![
+            Entry::Begun(Begun::new(None, None, None)),
+            Entry::Said { text: "do".into() },
+            turn(&["a", "b"]),
+            Entry::Running { call: "a".into() },
+            answered("a"),
+            Entry::Running { call: "b".into() },
+            answered("b"),
+            turn(&[]),
+            Entry::Ended(Ended { end: Some(crate::End::Final), error: None }),
+            Entry::Said { text: "and".into() },
+        ]
+    }
+
+    /// PL20: wherever a session breaks off, the conversation is one that every vendor accepts, and what is known of the
+    /// calls is exactly what was written.
+    #[test]
+    fn pl20_a_session_can_break_off_after_every_line() {
+        for count in 0..=whole().len() {
+            let restored = Restored::of(&text(whole().into_iter().take(count).collect()));
+            let open = restored.open.as_ref().map(|open| open.calls.clone());
+            let known = |id: &str| Known::Answered(ToolResult::success(id));
+            let expected = match count {
+                3 => Some(vec![Known::Waiting, Known::Waiting]),
+                4 => Some(vec![Known::Running, Known::Waiting]),
+                5 => Some(vec![known("a"), Known::Waiting]),
+                6 => Some(vec![known("a"), Known::Running]),
+                _ => None,
+            };
+            assert_eq!(open, expected, "after {count} lines");
+            assert_eq!(restored.is_unfinished(), !matches!(count, 0 | 1 | 8 | 9), "after {count} lines");
+            let takes_turns = restored
+                .messages
+                .windows(2)
+                .all(|pair| !matches!(pair, [Message::User(_), Message::User(_)]));
+            assert!(takes_turns && restored.broken == 0);
+        }
+    }
+
+    #[test]
+    fn whoever_goes_on_talking_leaves_no_call_without_its_answer() {
+        let lines =
+            vec![Entry::Said { text: "do".into() }, turn(&["a", "b"]), Entry::Running { call: "a".into() }];
+        let restored = Restored::of(&text([lines, vec![Entry::Said { text: "stop".into() }]].concat()));
+        let Message::Turn(exchange) = &restored.messages[1] else { panic!("{:?}", restored.messages) };
+        let answers: Vec<_> = exchange.answered().map(|(_, result)| result.content.clone()).collect();
+        assert_eq!(answers, [UNKNOWN, "the call was not run"]);
+        assert_eq!(restored.messages[2], Message::User("stop".into()));
+    }
+
+    #[test]
+    fn lines_that_are_none_are_counted_and_passed_over() {
+        let mut text = text(whole());
+        text.insert_str(0, "not json\n\n{\"kind\":\"said\"}\n");
+        assert_eq!(Restored::of(&text).broken, 2);
+    }
+}

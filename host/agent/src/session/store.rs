@@ -1,0 +1,275 @@
+//! The folder of all sessions: begins them, finds them, lists them. Refuses to hand out one by a name that is not an id,
+//! so that no path is ever made of what somebody typed.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::file::{self, File};
+use super::line::Line;
+use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
+use haft_core::secret::Redactor;
+
+/// What the names of the files end with.
+const ENDING: &str = ".jsonl";
+
+/// Sessions that are kept: some years of daily work. The oldest go when one more is begun.
+const MAX_SESSIONS: usize = 1000;
+
+/// The time in a name: names sort as the sessions began. Versions up to 0.1 wrote whole seconds, which sort before the
+/// others of the same second.
+const TIME: &str = "%Y%m%dT%H%M%S%.9f";
+
+/// Between the times in the names of two sessions, at least.
+const NEXT: SignedDuration = SignedDuration::from_nanos(1);
+
+/// Hexadecimal digits of an id.
+const ID_LENGTH: usize = 8;
+
+/// The sessions in a folder.
+#[derive(Clone, Debug)]
+pub struct Sessions {
+    folder: PathBuf,
+}
+
+/// A session that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Its id.
+    pub id: String,
+    path: PathBuf,
+}
+
+impl Sessions {
+    /// Those in `folder`, which no tool may look into. Nothing is made before the first one begins.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Begins a session with what a person says first. Both are on the disk once this returns. No line of it will hold
+    /// what `redactor` knows.
+    pub fn begin(&self, begun: Begun, said: &str, redactor: &Redactor) -> Result<SessionLog, SessionError> {
+        file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
+        let all = self.all()?;
+        make_room(&all);
+        let id = new_id();
+        let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
+        let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
+        let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
+        let said = log::text(Line::now(Entry::Said { text: said.to_owned() }), redactor);
+        // One write: a session that can be found has its prompt.
+        let file = File::create(&path, &id, &format!("{begun}\n{said}"))?;
+        Ok(SessionLog::new(&id, file, redactor.clone()))
+    }
+
+    /// Opens a session to go on with it.
+    pub fn resume(&self, saved: &Saved, redactor: &Redactor) -> Result<(SessionLog, Restored), SessionError> {
+        let (file, text) = File::open(&saved.path, &saved.id)?;
+        let restored = begun(&saved.path, Restored::of(&text))?;
+        let log = SessionLog::new(&saved.id, file, redactor.clone());
+        let (pid, haft) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
+        log.note(Entry::Resumed { pid, haft })?;
+        Ok((log, restored))
+    }
+
+    /// The sessions, oldest first.
+    pub fn all(&self) -> Result<Vec<Saved>, SessionError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(SessionError::file("list", &self.folder))?,
+        };
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut all: Vec<_> = paths.filter_map(|path| Saved::at(&path)).collect();
+        all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(all)
+    }
+
+    /// The session whose id begins with `id`.
+    pub fn find(&self, id: &str) -> Result<Saved, SessionError> {
+        let mut found = self.all()?.into_iter().filter(|saved| saved.id.starts_with(id));
+        let first = found.next().ok_or_else(|| SessionError::Unknown(id.to_owned()))?;
+        if found.next().is_some() { Err(SessionError::Ambiguous(id.to_owned())) } else { Ok(first) }
+    }
+
+    /// The newest session like `begun`: of the same program, from the same folder.
+    pub fn last(&self, begun: &Begun) -> Result<Saved, SessionError> {
+        let is_like = |saved: &Saved| saved.begun().is_some_and(|own| own.is_like(begun));
+        self.all()?.into_iter().rev().find(is_like).ok_or(SessionError::None)
+    }
+}
+
+/// Removes the oldest of `all` sessions where there are too many. One that is in use stays.
+fn make_room(all: &[Saved]) {
+    let more = (all.len() + 1).saturating_sub(MAX_SESSIONS);
+    for old in all.iter().take(more).filter(|saved| !saved.is_in_use()) {
+        if let Err(error) = old.remove() {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+impl Saved {
+    fn at(path: &Path) -> Option<Self> {
+        let (_, id) = path.file_name()?.to_str()?.strip_suffix(ENDING)?.rsplit_once('-')?;
+        Some(Self { id: id.to_owned(), path: path.to_owned() })
+    }
+
+    /// The time for the name of a session that begins `now`, after this one: also where the clock was set back, or did
+    /// not move on in between.
+    fn begins_before(&self, now: Timestamp) -> Timestamp {
+        let own = self.path.file_name().and_then(|name| name.to_str()?.split('-').next());
+        let own = own.and_then(|time| DateTime::strptime(TIME, time).ok()?.to_zoned(TimeZone::UTC).ok());
+        let next = own.and_then(|own| own.timestamp().checked_add(NEXT).ok());
+        next.map_or(now, |next| next.max(now))
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All of its whole lines.
+    pub fn text(&self) -> Result<String, SessionError> {
+        file::read(&self.path)
+    }
+
+    /// What it has come to.
+    pub fn restored(&self) -> Result<Restored, SessionError> {
+        begun(&self.path, Restored::of(&self.text()?))
+    }
+
+    /// Its lines, and when each was written; those that cannot be read are left out.
+    pub fn lines(&self) -> Result<Vec<Line>, SessionError> {
+        Ok(self.text()?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// Whether a process goes on with it.
+    pub fn is_in_use(&self) -> bool {
+        file::is_in_use(&self.path)
+    }
+
+    /// Removes it.
+    pub fn remove(&self) -> Result<(), SessionError> {
+        if self.is_in_use() {
+            return Err(SessionError::InUse(self.id.clone()));
+        }
+        fs::remove_file(&self.path).map_err(SessionError::file("remove", &self.path))
+    }
+
+    /// How it began, if its first line says so.
+    pub fn begun(&self) -> Option<Begun> {
+        use io::{BufRead, Read};
+        let file = fs::File::open(&self.path).ok()?;
+        let mut first = String::new();
+        // As long as the longest paths are.
+        io::BufReader::new(file.take(64 << 10)).read_line(&mut first).ok()?;
+        match serde_json::from_str::<Line>(&first).ok()?.entry {
+            Entry::Begun(begun) => Some(begun),
+            _ => None,
+        }
+    }
+}
+
+fn begun(path: &Path, restored: Restored) -> Result<Restored, SessionError> {
+    match restored.begun.v {
+        0 => Err(file::invalid(path, "its first line does not say how it began")),
+        1 => Ok(restored),
+        v => Err(file::invalid(path, &format!("it is of version {v}, and this haft knows version 1"))),
+    }
+}
+
+/// 32 random bits: there are a thousand sessions at most.
+fn new_id() -> String {
+    let random = RandomState::new().hash_one((std::process::id(), Timestamp::now().as_nanosecond()));
+    format!("{:0width$x}", random & 0xffff_ffff, width = ID_LENGTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(folder: &str) -> Begun {
+        Begun::new(None, None, Some(Path::new(folder)))
+    }
+
+    #[test]
+    fn sessions_are_found_by_the_beginning_of_their_id_and_by_their_folder() {
+        let place = tempfile::tempdir().unwrap();
+        let sessions = Sessions::new(place.path().join("state/sessions"));
+        assert_eq!(sessions.all().unwrap(), []);
+        assert!(matches!(sessions.last(&begun("/a")), Err(SessionError::None)));
+        let redactor = Redactor::default();
+        let first = sessions.begin(begun("/a"), "one", &redactor).unwrap();
+        let second = sessions.begin(begun("/b"), "two", &redactor).unwrap();
+        assert_eq!(sessions.all().unwrap().len(), 2);
+        assert_eq!(sessions.last(&begun("/a")).unwrap().id, first.id());
+        assert_eq!(sessions.find(second.id().get(..6).unwrap()).unwrap().id, second.id());
+        assert!(matches!(sessions.find("../../etc"), Err(SessionError::Unknown(_))));
+        assert!(matches!(sessions.find(""), Err(SessionError::Ambiguous(_))));
+        let saved = sessions.find(first.id()).unwrap();
+        assert!(matches!(saved.remove(), Err(SessionError::InUse(_))));
+        drop(first);
+        let (log, restored) = sessions.resume(&saved, &redactor).unwrap();
+        assert_eq!(restored.begun.folder.as_deref(), Some(Path::new("/a")));
+        drop(log);
+        saved.remove().unwrap();
+        assert_eq!(sessions.all().unwrap().len(), 1);
+    }
+
+    /// C17: the order is that in which they began, within a second too, after a clock that was set back, and after
+    /// sessions whose names have whole seconds.
+    #[test]
+    fn c17_the_last_session_is_the_one_that_began_last() {
+        let place = tempfile::tempdir().unwrap();
+        let (sessions, redactor) = (Sessions::new(place.path()), Redactor::default());
+        let line = |id: &str| {
+            let begun = Begun { id: id.to_owned(), ..begun("/a") };
+            log::text(Line::now(Entry::Begun(begun)), &redactor)
+        };
+        // One of an earlier haft, and one of a clock that went ahead.
+        for name in ["20260101T000000-ffffffff", "29990101T000000-00000000"] {
+            let id = name.rsplit_once('-').unwrap().1;
+            fs::write(place.path().join(format!("{name}{ENDING}")), line(id) + "\n").unwrap();
+            assert_eq!(sessions.last(&begun("/a")).unwrap().id, id);
+        }
+        let mut ids = vec!["ffffffff".to_owned(), "00000000".to_owned()];
+        for _ in 0..32 {
+            let log = sessions.begin(begun("/a"), "do it", &redactor).unwrap();
+            assert_eq!(sessions.last(&begun("/a")).unwrap().id, log.id());
+            ids.push(log.id().to_owned());
+        }
+        let all: Vec<_> = sessions.all().unwrap().into_iter().map(|saved| saved.id).collect();
+        assert_eq!(all, ids);
+    }
+
+    /// C17: a session that was begun has its prompt, whatever comes next.
+    #[test]
+    fn c17_a_session_begins_with_its_prompt_on_file() {
+        let place = tempfile::tempdir().unwrap();
+        let (sessions, redactor) = (Sessions::new(place.path()), Redactor::default());
+        drop(sessions.begin(begun("/a"), "do it", &redactor).unwrap());
+        let restored = sessions.last(&begun("/a")).unwrap().restored().unwrap();
+        assert!(
+            matches!(restored.messages.as_slice(), [crate::provider::Message::User(text)] if text == "do it")
+        );
+    }
+
+    #[test]
+    fn what_is_no_session_is_not_gone_on_with() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("20260101T000000-00000001.jsonl");
+        let saved = Saved::at(&path).unwrap();
+        for text in
+            ["", "{}\n", "{\"time\":\"2026-01-01T00:00:00Z\",\"kind\":\"begun\",\"v\":2,\"id\":\"1\"}\n"]
+        {
+            fs::write(&path, text).unwrap();
+            let resumed = Sessions::new(place.path()).resume(&saved, &Redactor::default());
+            assert!(matches!(resumed, Err(SessionError::Invalid { .. })), "{text}");
+        }
+    }
+}

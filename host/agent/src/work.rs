@@ -1,0 +1,141 @@
+//! Runs the calls of a turn and gives every one an answer: also those that cannot be run and those that a cancellation
+//! overtakes. Those that only read and stand next to each other run at the same time; it refuses to let any other call
+//! overtake one that the model made before it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+
+use super::brake::Brake;
+use super::history::OpenTurn;
+use super::session::SessionError;
+use super::together::together;
+use crate::provider::Wanted;
+use haft_core::call::{ToolCall, ToolResult};
+use haft_core::tool::{Session, Toolbox};
+
+/// Calls of one turn that are run: a model that asks for more has lost its way.
+const MAX_CALLS: usize = 64;
+
+/// Calls that run at the same time: as many connections as a browser opens to one server, and few enough instances of
+/// components for any machine.
+const MAX_AT_ONCE: usize = 8;
+
+/// The work of one run.
+pub(super) struct Work<'a> {
+    toolbox: &'a Toolbox,
+    session: &'a Session,
+    brake: Brake,
+}
+
+/// What became of a call.
+struct Made<'c> {
+    call: Cow<'c, ToolCall>,
+    result: ToolResult,
+    /// Whether a tool was asked.
+    is_run: bool,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(toolbox: &'a Toolbox, session: &'a Session, max_repeats: u32) -> Self {
+        Self { toolbox, session, brake: Brake::new(max_repeats) }
+    }
+
+    /// Answers the calls of `turn` that are not answered yet.
+    pub(super) async fn run(&mut self, turn: &Arc<OpenTurn>) -> Result<(), SessionError> {
+        let session = turn.session(self.session);
+        let mut next = 0;
+        while next < turn.wanted().len() {
+            let count = self.together(turn.wanted().get(next..).unwrap_or_default());
+            let waiting: Vec<usize> = (next..next + count).filter(|index| turn.is_waiting(*index)).collect();
+            let places = Semaphore::new(MAX_AT_ONCE);
+            let this = &*self;
+            let calls = waiting.into_iter().map(|index| -> super::together::Waiting<'_, _> {
+                Box::pin(this.make(index, turn, &session, &places))
+            });
+            let made = together(calls.collect()).await;
+            for made in made {
+                self.note(&made?);
+            }
+            next += count;
+        }
+        Ok(())
+    }
+
+    /// How many of the first calls may run at the same time: those that only read, each but once; one at least.
+    fn together(&self, calls: &[Wanted]) -> usize {
+        let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
+        let is_new = |index: usize, wanted: &Wanted| {
+            !calls.iter().take(index).any(|before| is_alike(&before.call, &wanted.call))
+        };
+        let reads = calls
+            .iter()
+            .enumerate()
+            .take_while(|(index, wanted)| !self.changes(&self.meant(&wanted.call)) && is_new(*index, wanted));
+        reads.count().max(1)
+    }
+
+    /// Makes a call and notes its answer.
+    async fn make<'c>(
+        &self,
+        index: usize,
+        turn: &'c OpenTurn,
+        session: &Session,
+        places: &Semaphore,
+    ) -> Result<Made<'c>, SessionError> {
+        // Nobody closes it.
+        let _place = places.acquire().await;
+        let begun = Instant::now();
+        let Some(wanted) = turn.wanted().get(index) else { return Ok(Made::nothing()) };
+        let call = self.meant(&wanted.call);
+        let refusal = self.refuse(index, wanted, &call);
+        let is_run = refusal.is_none();
+        let result = match refusal {
+            Some(refusal) => self.toolbox.refuse(&call, refusal, session),
+            None => self.toolbox.dispatch(call.clone().into_owned(), session).await,
+        };
+        turn.answer(index, result.clone(), begun.elapsed())?;
+        Ok(Made { call, result, is_run })
+    }
+
+    /// The call of the tool that is to run, where the model wrote it another way.
+    fn meant<'c>(&self, call: &'c ToolCall) -> Cow<'c, ToolCall> {
+        // What is wrong with it is told by the door.
+        let meant = self.toolbox.meant(call).ok().flatten();
+        meant.map_or(Cow::Borrowed(call), Cow::Owned)
+    }
+
+    /// The answer to a call that is not to be run.
+    fn refuse(&self, index: usize, wanted: &Wanted, call: &ToolCall) -> Option<ToolResult> {
+        if self.session.cancel.is_cancelled() {
+            return Some(ToolResult::error("the call was not run: cancelled by the user"));
+        }
+        if index >= MAX_CALLS {
+            let text =
+                format!("the call was not run: a turn may make {MAX_CALLS} calls; make the rest in the next");
+            return Some(ToolResult::error(text));
+        }
+        let problem = wanted.problem.as_deref().map(ToolResult::error);
+        problem.or_else(|| self.brake.refuse(call))
+    }
+
+    fn note(&mut self, made: &Made<'_>) {
+        if made.is_run {
+            self.brake.note(&made.call, &made.result, self.changes(&made.call));
+        }
+    }
+
+    /// Whether the tool may change something.
+    fn changes(&self, call: &ToolCall) -> bool {
+        !self.toolbox.find(&call.tool).is_some_and(|entry| entry.def().hints.read_only)
+    }
+}
+
+impl Made<'_> {
+    fn nothing() -> Self {
+        let call = ToolCall { id: String::new(), tool: String::new(), arguments: serde_json::Value::Null };
+        Self { call: Cow::Owned(call), result: ToolResult::default(), is_run: false }
+    }
+}

@@ -1,0 +1,60 @@
+//! Bindings of a project's WIT for its language, made in this process: nobody has to install a
+//! generator. A file that is right already is left alone, so that nothing is compiled again for it.
+
+use std::path::Path;
+
+use anyhow::Context;
+use wit_bindgen_core::wit_parser::Resolve;
+use wit_bindgen_core::{Files, WorldGenerator};
+
+use super::wit;
+use haft_core::report::{Problem, Report};
+
+/// A file of bindings: its name and what is in it.
+pub type File = (String, Vec<u8>);
+
+/// What makes bindings; made where they are made, on a thread of its own.
+pub type Generator = fn() -> Box<dyn WorldGenerator>;
+
+/// The bindings of `world` in the WIT at `path`.
+pub fn make(generator: Generator, path: &Path, world: Option<&str>) -> Result<Vec<File>, Report> {
+    let wrong = |why: String| {
+        Report::from(Problem::new(format!("cannot make bindings of `{}`: {why}", path.display())))
+    };
+    let (own_path, own_world) = (path.to_owned(), world.map(str::to_owned));
+    // The generators panic at types that their language has nothing for.
+    let thread = std::thread::spawn(move || generate(generator, &own_path, own_world.as_deref()));
+    match thread.join() {
+        Ok(made) => made.map_err(|error| wrong(wit::text(&error))),
+        Err(_) => Err(wrong("the generator does not know what to do with one of its types".to_owned())),
+    }
+}
+
+fn generate(generator: Generator, path: &Path, world: Option<&str>) -> anyhow::Result<Vec<File>> {
+    let mut resolve = Resolve { all_features: true, ..Resolve::default() };
+    let (package, _) = resolve.push_path(path)?;
+    let world = resolve.select_world(&[package], world)?;
+    let mut files = Files::default();
+    generator().generate(&mut resolve, world, &mut files)?;
+    Ok(files.iter().map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect())
+}
+
+/// Writes files below `folder`, those that are not the same already.
+pub fn write(folder: &Path, files: &[File]) -> anyhow::Result<()> {
+    for (name, bytes) in files {
+        write_changed(&folder.join(name), bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes a file unless it is the same already.
+pub fn write_changed(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if std::fs::read(path).is_ok_and(|found| found == bytes) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
+    }
+    std::fs::write(path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
+}

@@ -1,0 +1,313 @@
+//! What is wrong with a component, or could be better, before anybody installs it. It runs nothing of
+//! it but what loading runs, and judges no code.
+
+use serde_json::Value;
+
+use super::pack::{MAX_COMPONENT, size};
+use haft_core::call::ToolDef;
+use haft_core::manifest::GrantTable;
+use haft_core::report::Problem;
+use haft_core::tool::{self, exposed_name};
+use haft_plugin_host::inspect::Look;
+use haft_plugin_host::{Contract, LoadError, Plugin};
+
+/// Tokens of one tool: ten times what most have.
+const MANY_FOR_A_TOOL: usize = 1500;
+
+/// Tokens of a plugin's list of tools; more is a large part of what models are good at.
+const MANY_FOR_A_PLUGIN: usize = 8000;
+
+/// Levels of objects and lists in one another that models still fill in well.
+const DEEP: usize = 6;
+
+/// A component that takes long to compile and much memory to run.
+const LARGE: u64 = 64 << 20;
+
+/// Findings of one kind; who has more repairs these first.
+const MAX_ALIKE: usize = 10;
+
+/// Characters of the first sentence of a description that are shown in a list.
+const MAX_GIST: usize = 90;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// What keeps it from being used.
+    pub errors: Vec<Problem>,
+    /// What keeps it from being used well.
+    pub warnings: Vec<Problem>,
+}
+
+/// A component and all that is known of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The name of the plugin.
+    pub name: &'a str,
+    /// How a person would write its path.
+    pub path: &'a str,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// What is in the file.
+    pub look: &'a Look,
+    /// What it asks for; `None` where nothing says.
+    pub asked: Option<&'a GrantTable>,
+    /// What came of loading it.
+    pub loaded: Result<&'a Plugin, &'a LoadError>,
+}
+
+/// Looks at everything.
+pub fn examine(subject: &Subject<'_>) -> Findings {
+    let mut findings = Findings::default();
+    findings.file(subject);
+    findings.rights(subject);
+    match subject.loaded {
+        Ok(plugin) => findings.tools(subject, plugin),
+        Err(error) => findings.errors.push(Problem::new(format!("cannot be loaded: {error}"))),
+    }
+    findings
+}
+
+/// What the definition of a tool adds to a prompt, roughly.
+pub fn tokens(def: &ToolDef) -> usize {
+    tool::tokens(tool::bytes(def))
+}
+
+/// The first sentence of a description, as far as it takes a line.
+pub fn gist(description: &str) -> String {
+    let paragraph = description.split("\n\n").next().unwrap_or_default().replace('\n', " ");
+    let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default().trim();
+    match sentence.char_indices().nth(MAX_GIST) {
+        Some((end, _)) => format!("{}…", sentence.get(..end).unwrap_or_default().trim_end()),
+        None => sentence.to_owned(),
+    }
+}
+
+impl Findings {
+    fn warn(&mut self, message: String, hints: &[String]) {
+        let problem = hints.iter().fold(Problem::new(message), Problem::hint);
+        self.warnings.push(problem);
+    }
+
+    fn file(&mut self, subject: &Subject<'_>) {
+        let (path, shown) = (subject.path, size(subject.bytes));
+        if subject.bytes > MAX_COMPONENT {
+            let most = size(MAX_COMPONENT);
+            self.errors.push(Problem::new(format!("too large: {shown}, and haft loads at most {most}")));
+        } else if subject.bytes > LARGE {
+            self.warn(format!("large: {shown}, which takes long to compile on first use"), &[]);
+        }
+        for problem in &subject.look.problems {
+            self.warn(problem.clone(), &["build or pack it again".to_owned()]);
+        }
+        let is_typed = subject.look.contract().is_ok_and(|contract| contract == Contract::Typed);
+        if is_typed && subject.look.wit.is_empty() {
+            let hint = format!("`haft build` adds it, and so does `haft pack {path} --wit DIR`");
+            self.warn("no documentation in the component: models see names and types only".into(), &[hint]);
+        }
+        if subject.look.program.is_none() && subject.asked.is_none() && subject.look.act.is_none() {
+            let hint = "`haft build` and `haft pack --program program.toml` add it".to_owned();
+            self.warn("nothing says what it asks for: whoever installs it has to find out".into(), &[hint]);
+        }
+    }
+
+    /// What it imports against what it asks for.
+    fn rights(&mut self, subject: &Subject<'_>) {
+        let Some(asked) = subject.asked else { return };
+        for right in RIGHTS {
+            let import = subject.look.imports.iter().find(|import| right.is_served_by(&import.name));
+            let (is_asked, keys) = ((right.is_asked)(asked), right.keys);
+            match import {
+                Some(import) if !is_asked && right.needs_asking && !always_imports(subject.look) => {
+                    let message =
+                        format!("imports `{}`, but asks for no `{keys}`: it will be refused", import.name);
+                    let hint = format!("if it is used, ask: `[plugins.grant]` with `{}`", right.example);
+                    self.warn(message, &[hint]);
+                }
+                None if is_asked => {
+                    let hint = "ask for what is used only: a person reads it, and decides".to_owned();
+                    self.warn(format!("asks for `{keys}`, but imports nothing that could use it"), &[hint]);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tools(&mut self, subject: &Subject<'_>, plugin: &Plugin) {
+        for one in plugin.uncallable().iter().take(MAX_ALIKE) {
+            self.warn(format!("`{}` is no tool: it {}", one.name, one.reason), &[]);
+        }
+        let shown = plugin.tools().iter().take(MAX_ALIKE);
+        shown.for_each(|tool| self.tool(subject, tool));
+        let all: usize = plugin.tools().iter().map(tokens).sum();
+        if all > MANY_FOR_A_PLUGIN {
+            let message =
+                format!("its {} tools take about {all} tokens of every prompt", plugin.tools().len());
+            self.warn(message, &["fewer tools with shorter descriptions are used better".to_owned()]);
+        }
+    }
+
+    fn tool(&mut self, subject: &Subject<'_>, tool: &ToolDef) {
+        let name = &tool.name;
+        let (plain, exposed) = (format!("{}__{name}", subject.name), exposed_name(&[subject.name, name]));
+        if plain != exposed {
+            let message = format!("`{name}` is called `{exposed}`: `{plain}` is no name that models accept");
+            self.warn(message, &["names have at most 64 letters, digits, `_` and `-`".to_owned()]);
+        }
+        if tool.description.trim().is_empty() {
+            let hint = "write a comment above the function, then `haft build`".to_owned();
+            self.warn(format!("`{name}` has no description: no model will know when to call it"), &[hint]);
+        }
+        let bare = undescribed(&tool.parameters);
+        if !bare.is_empty() {
+            let hint = "name them in the comment of the function: `` - `text`: what it is ``".to_owned();
+            self.warn(format!("`{name}` has parameters without a description: {}", bare.join(", ")), &[hint]);
+        }
+        if depth(&tool.parameters) > DEEP {
+            let hint = "flatter parameters are filled in better".to_owned();
+            self.warn(format!("the parameters of `{name}` nest more than {DEEP} levels"), &[hint]);
+        }
+        let tokens = tokens(tool);
+        if tokens > MANY_FOR_A_TOOL {
+            self.warn(format!("`{name}` alone takes about {tokens} tokens of every prompt"), &[]);
+        }
+    }
+}
+
+/// Something that a plugin can ask for, and the imports that make use of it.
+struct Right {
+    /// As program.toml calls it.
+    keys: &'static str,
+    imports: &'static [&'static str],
+    is_asked: fn(&GrantTable) -> bool,
+    /// Whether nobody imports it without a use for it.
+    needs_asking: bool,
+    example: &'static str,
+}
+
+const RIGHTS: &[Right] = &[
+    Right {
+        keys: "hosts",
+        imports: &[
+            "wasi:http/outgoing-handler",
+            "wasi:sockets/tcp-create-socket",
+            "wasi:sockets/udp-create-socket",
+        ],
+        is_asked: |asked| !asked.hosts.is_empty(),
+        needs_asking: true,
+        example: "hosts = [\"api.example.com\"]",
+    },
+    Right {
+        keys: "read` or `write",
+        imports: &["wasi:filesystem/"],
+        is_asked: |asked| !asked.read.is_empty() || !asked.write.is_empty(),
+        needs_asking: false,
+        example: "read = [\"./docs\"]",
+    },
+    Right {
+        keys: "env",
+        imports: &["wasi:cli/environment"],
+        is_asked: |asked| !asked.env.is_empty(),
+        needs_asking: false,
+        example: "env = [\"LANG\"]",
+    },
+];
+
+impl Right {
+    fn is_served_by(&self, import: &str) -> bool {
+        self.imports.iter().any(|prefix| import.starts_with(prefix))
+    }
+}
+
+/// Toolchains whose components import everything, used or not, with a whole interpreter inside. componentize-py
+/// does not name itself, but what it keeps the started interpreter with.
+const INTERPRETERS: &[&str] = &[
+    "component-init-transform",
+    "componentize-js",
+    "componentize-py",
+    "componentize-qjs",
+    "componentizejs",
+    "jco",
+];
+
+fn always_imports(look: &Look) -> bool {
+    let names = look.producers.iter().map(|producer| producer.name.to_lowercase());
+    names.into_iter().any(|name| INTERPRETERS.iter().any(|known| name.contains(known)))
+}
+
+/// The properties of an object that nothing describes.
+fn undescribed(parameters: &Value) -> Vec<String> {
+    let all = parameters.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let is_bare = |schema: &Value| {
+        schema.get("description").and_then(Value::as_str).is_none_or(|text| text.trim().is_empty())
+    };
+    all.filter(|(_, schema)| is_bare(schema)).map(|(name, _)| format!("`{name}`")).take(MAX_ALIKE).collect()
+}
+
+/// How deep objects and lists nest; what is a text or a number has no level.
+fn depth(schema: &Value) -> usize {
+    let keyed = ["properties", "$defs"].into_iter().filter_map(|key| schema.get(key)?.as_object());
+    let keyed = keyed.flat_map(|object| object.values());
+    let listed =
+        ["anyOf", "oneOf", "allOf", "prefixItems"].into_iter().filter_map(|key| schema.get(key)?.as_array());
+    let single = ["items", "additionalProperties"].into_iter().filter_map(|key| schema.get(key));
+    let deepest = keyed.chain(single).map(|inner| depth(inner) + 1);
+    deepest.chain(listed.flatten().map(depth)).max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use haft_core::grant::HostPattern;
+    use haft_plugin_host::inspect::{Extern, Kind, Producer};
+
+    fn look(imports: &[&str], producer: &str) -> Look {
+        let import = |name: &&str| Extern { name: (*name).to_owned(), kind: Kind::Interface };
+        let producer =
+            Producer { field: "processed-by".into(), name: producer.into(), version: String::new() };
+        Look { imports: imports.iter().map(import).collect(), producers: vec![producer], ..Look::default() }
+    }
+
+    fn warnings(look: &Look, asked: Option<&GrantTable>) -> Vec<String> {
+        let error = LoadError::Changed;
+        let subject = Subject { name: "p", path: "p.wasm", bytes: 1, look, asked, loaded: Err(&error) };
+        examine(&subject).warnings.iter().map(|problem| problem.message().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_imported_and_what_is_asked_for_go_together() {
+        let (nothing, hosts) = (
+            GrantTable::default(),
+            GrantTable { hosts: vec!["a.example".parse::<HostPattern>().unwrap()], ..GrantTable::default() },
+        );
+        let http = "wasi:http/outgoing-handler@0.2.6";
+        let text = warnings(&look(&[http], "rustc"), Some(&nothing));
+        assert_eq!(text, [format!("imports `{http}`, but asks for no `hosts`: it will be refused")]);
+        assert!(warnings(&look(&[http], "rustc"), Some(&hosts)).is_empty());
+        for interpreter in ["componentize-py", "component-init-transform"] {
+            assert!(warnings(&look(&[http], interpreter), Some(&nothing)).is_empty());
+        }
+        let text = warnings(&look(&["wasi:filesystem/types@0.2.6"], "rustc"), Some(&hosts));
+        assert_eq!(text, ["asks for `hosts`, but imports nothing that could use it"]);
+        assert_eq!(warnings(&look(&[], ""), None).len(), 1, "nothing says what it asks for");
+    }
+
+    #[test]
+    fn a_gist_is_a_sentence_that_takes_a_line() {
+        assert_eq!(gist("One thing\nand another. More."), "One thing and another.");
+        assert_eq!(gist("First\n\nsecond"), "First");
+        assert!(gist(&"ä".repeat(200)).chars().count() == MAX_GIST + 1);
+    }
+
+    #[test]
+    fn parameters_without_a_word_and_deep_ones_are_noticed() {
+        let schema = json!({ "type": "object", "properties": {
+            "a": { "type": "string", "description": "An a" },
+            "b": { "type": "array", "items": { "type": "object", "properties": { "c": { "type": "string" } } } },
+        }});
+        assert_eq!(undescribed(&schema), ["`b`"]);
+        assert_eq!(depth(&schema), 3);
+        assert_eq!(depth(&json!({ "type": "string" })), 0);
+    }
+}

@@ -1,0 +1,119 @@
+//! What others get of an author's program.toml: with a component what that one plugin asks for, with a package
+//! the tables that mean something in a package. Everything else stays where it is: providers, agents, and
+//! whatever stands in the command lines of other tools and servers.
+
+use anyhow::Context;
+use toml::{Table, Value};
+use toml_edit::DocumentMut;
+
+use haft_core::manifest::Plugin;
+
+/// Keys of `[[plugins]]` that say what a plugin asks for. The others are for whoever runs it.
+const OF_PLUGIN: &[&str] = &["name", "grant", "limits", "secrets"];
+
+/// Keys of `[program]` that say what it is, and whose.
+const OF_PROGRAM: &[&str] = &["name", "version", "description", "authors", "author", "license"];
+
+/// Tables that a package may bring along.
+const OF_PACKAGE: &[&str] = &["program", "tools", "plugins", "mcp_servers", "host_requirements", "build"];
+
+/// The program.toml that goes into the component of `plugin`, as a file of the name `file`. `[program]` goes
+/// along where it is the plugin's own, `is_its_own`: that of a program which merely uses the plugin would
+/// give it another name. Comments stay behind.
+pub fn of_component(text: &str, plugin: &Plugin, file: &str, is_its_own: bool) -> anyhow::Result<String> {
+    let mut whole: Table = text.parse().context("cannot read program.toml once more")?;
+    let declared = match whole.remove("plugins") {
+        Some(Value::Array(plugins)) => plugins,
+        _ => Vec::new(),
+    };
+    let is_it = |table: &Table| table.get("name").and_then(Value::as_str) == Some(plugin.name.as_str());
+    let mut entry = declared.into_iter().find_map(|declared| match declared {
+        Value::Table(table) if is_it(&table) => Some(table),
+        _ => None,
+    });
+    let entry = entry.as_mut().context("program.toml does not declare the plugin any more")?;
+    let mut own = only(entry, OF_PLUGIN);
+    own.insert("component".to_owned(), file.into());
+    let mut kept = Table::new();
+    if is_its_own && let Some(Value::Table(mut program)) = whole.remove("program") {
+        kept.insert("program".to_owned(), only(&mut program, OF_PROGRAM).into());
+    }
+    kept.insert("plugins".to_owned(), Value::Array(vec![own.into()]));
+    toml::to_string(&kept).context("cannot write what the component asks for")
+}
+
+/// The keys of `table` that are in `names`, in their order.
+fn only(table: &mut Table, names: &[&str]) -> Table {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), table.remove(*name)?))).collect()
+}
+
+/// The program.toml that goes into a package, and the tables that were left out of it.
+pub fn of_package(text: &str) -> anyhow::Result<(String, Vec<String>)> {
+    let mut document: DocumentMut = text.parse().context("cannot read program.toml once more")?;
+    let names: Vec<String> = document.iter().map(|(name, _)| name.to_owned()).collect();
+    let left_out: Vec<String> =
+        names.into_iter().filter(|name| !OF_PACKAGE.contains(&name.as_str())).collect();
+    for name in &left_out {
+        document.remove(name);
+    }
+    Ok((document.to_string(), left_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use haft_core::manifest::Manifest;
+
+    const WHOLE: &str = r#"
+# planted-comment
+[program]
+name = "notes"
+version = "1.0.0"
+include = ["planted-include"]
+[provider]
+name = "openai"
+headers = { X-Team = "planted-header" }
+[[mcp_servers]]
+name = "s"
+command = "server"
+args = ["--password=planted-argument"]
+[[plugins]]
+name = "other"
+component = "planted-other.wasm"
+[[plugins]]
+name = "words"
+component = "deep/planted-folder/words.wasm"
+confirm = ["*"]
+descriptions = { count = "planted-description" }
+grant = { read = ["./docs"], hosts = ["api.example.com"] }
+limits = { memory = "128MiB" }
+"#;
+
+    fn words() -> Plugin {
+        Manifest::parse(WHOLE, Path::new("program.toml")).unwrap().plugins.remove(1)
+    }
+
+    /// S01: the one plugin, and what it asks for.
+    #[test]
+    fn s01_a_component_gets_what_its_plugin_asks_for_and_nothing_else() {
+        let text = of_component(WHOLE, &words(), "words.wasm", false).unwrap();
+        assert!(!text.contains("planted") && !text.contains("notes"), "{text}");
+        let own = Manifest::parse(&text, Path::new("program.toml")).unwrap();
+        assert_eq!(own.plugins[0].grant, words().grant);
+        assert_eq!(own.plugins[0].limits, words().limits);
+        let text = of_component(WHOLE, &words(), "words.wasm", true).unwrap();
+        let own = Manifest::parse(&text, Path::new("program.toml")).unwrap();
+        assert!(own.program.is_some_and(|program| program.name.as_str() == "notes"));
+        assert!(!text.contains("planted"), "{text}");
+    }
+
+    /// S01: what a package cannot use stays behind.
+    #[test]
+    fn s01_a_package_gets_the_tables_of_packages() {
+        let (text, left_out) = of_package(WHOLE).unwrap();
+        assert_eq!(left_out, ["provider"]);
+        assert!(!text.contains("planted-header") && text.contains("planted-argument"), "{text}");
+    }
+}

@@ -1,0 +1,173 @@
+//! C: compiled by zig, which brings a C library for WASI along. It compiles what is in `src` and
+//! knows of no other build; a project with one of its own names a `command`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use async_trait::async_trait;
+
+use super::{Language, Style, venv};
+use crate::bindings::{self, Generator};
+use crate::template::File;
+use crate::{Build, Need, Tool};
+use haft_core::report::{Problem, Report};
+use haft_sandbox::lookup::find_on_path;
+
+/// C.
+#[derive(Debug)]
+pub(super) struct C;
+
+/// Source files of one project.
+const MAX_FILES: usize = 10_000;
+
+/// Folders below `src`, one in the other.
+const MAX_DEPTH: usize = 16;
+
+const ZIG: Need = Need {
+    program: "zig",
+    purpose: "compiles C for WebAssembly",
+    ways: &[
+        "in this project alone, with Python: a line `ziglang` in `requirements.txt`, which `haft build` then installs",
+        "for every project: `pip install ziglang`, `brew install zig`, `snap install zig --classic`",
+        "or a download that is put on PATH: https://ziglang.org/download",
+    ],
+};
+
+#[async_trait]
+impl Language for C {
+    fn name(&self) -> &'static str {
+        "c"
+    }
+
+    fn title(&self) -> &'static str {
+        "C"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["src/plugin.c"]
+    }
+
+    fn template(&self, style: Style) -> Option<&'static [File]> {
+        (style == Style::Typed).then_some(TEMPLATE)
+    }
+
+    fn begin(&self, _: Style) -> &'static str {
+        "`wit/world.wit` and `src/plugin.c`"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["build", venv::FOLDER]
+    }
+
+    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+        let zig = zig(build).await?;
+        let (scratch, bindings) = (build.scratch()?, build.path("build/bindings"));
+        let made = build.bindings(GENERATOR)?;
+        bindings::write(&bindings, &made)?;
+        let is_header = |name: &String| Path::new(name).extension().is_some_and(|ending| ending == "h");
+        let generated = made.iter().map(|(name, _)| name).filter(|name| !is_header(name));
+        let mut files = sources(&build.path("src"))?;
+        files.extend(generated.map(|name| bindings.join(name)));
+        let module = scratch.join("core.wasm");
+        // Relative, so that nothing in the module depends on where the project lies.
+        let shown = |path: &Path| build.project.relative(path).as_os_str().to_owned();
+        let compile = zig.args(FLAGS).args(files.iter().map(|file| shown(file)));
+        build.run(&compile.args(["-o".into(), shown(&module)])).await?;
+        crate::read(&module)
+    }
+}
+
+/// A library that is called, not a program that runs; small; and with a stack of 1 MiB, where zig would
+/// reserve 16 in every instance.
+const FLAGS: &[&str] = &[
+    "cc",
+    "-target",
+    "wasm32-wasi",
+    "-mexec-model=reactor",
+    "-std=c17",
+    "-Wall",
+    "-Wextra",
+    "-Oz",
+    "-s",
+    "-Wl,-z,stack-size=1048576",
+    "-Isrc",
+    "-Ibuild/bindings",
+];
+
+const GENERATOR: Generator = || wit_bindgen_c::Opts::default().build();
+
+/// zig: from PATH, from the project's own Python tools, from Python's, or else installed as one of
+/// the project's, where it names it.
+async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
+    let pythons = [venv::program(build, "python"), find_on_path("python3")].into_iter().flatten();
+    for zig in find_on_path(ZIG.program).map(Tool::new).into_iter().chain(pythons.map(module)) {
+        if let Some(zig) = known(build, zig).await? {
+            return Ok(zig);
+        }
+    }
+    if !venv::names(build, "ziglang") {
+        let looked = "looked for it on PATH, and for `ziglang` in `.venv` and in `python3`";
+        return Err(Report::from(ZIG.missing(looked)).into());
+    }
+    venv::ensure(build).await?;
+    let python = venv::program(build, "python").context("`.venv` has no Python")?;
+    let installed = known(build, module(python)).await?;
+    installed.ok_or_else(|| Report::from(Problem::new("`ziglang` of `.venv` does not run")).into())
+}
+
+/// zig as a module of Python.
+fn module(python: PathBuf) -> Tool {
+    Tool::new(python).args(["-m", "ziglang"])
+}
+
+/// The same tool, noted with its version, if it runs.
+async fn known(build: &Build<'_>, zig: Tool) -> anyhow::Result<Option<Tool>> {
+    let version = build.ask(&zig.clone().args(["version"])).await?;
+    Ok(version.map(|version| {
+        build.used(format!("zig {}", version.trim()));
+        zig
+    }))
+}
+
+/// Every C file below a folder, in order.
+fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    collect(folder, MAX_DEPTH, &mut found)?;
+    found.sort();
+    if found.is_empty() {
+        anyhow::bail!("no C file in `{}`", folder.display());
+    }
+    Ok(found)
+}
+
+fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let reading = || format!("cannot read folder `{}`", folder.display());
+    for entry in std::fs::read_dir(folder).with_context(reading)? {
+        let entry = entry.with_context(reading)?;
+        let (path, kind) = (entry.path(), entry.file_type().with_context(reading)?);
+        if kind.is_dir() && depth > 0 {
+            collect(&path, depth - 1, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "c") {
+            found.push(path);
+        }
+        if found.len() > MAX_FILES {
+            anyhow::bail!("more than {MAX_FILES} C files in `{}`", folder.display());
+        }
+    }
+    Ok(())
+}
+
+const TEMPLATE: &[File] = &[
+    File { path: "src/plugin.c", text: include_str!("../templates/c/plugin.c") },
+    File { path: "src/words.c", text: include_str!("../templates/c/words.c") },
+    File { path: "src/words.h", text: include_str!("../templates/c/words.h") },
+    File { path: "tests/words_test.c", text: include_str!("../templates/c/words_test.c") },
+    File { path: "Makefile", text: include_str!("../templates/c/Makefile") },
+    File { path: "requirements.txt", text: include_str!("../templates/c/requirements.txt") },
+    File { path: "README.md", text: include_str!("../templates/c/README.md") },
+    File { path: ".gitignore", text: include_str!("../templates/c/gitignore") },
+];

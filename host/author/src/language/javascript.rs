@@ -1,0 +1,341 @@
+//! JavaScript: componentize-qjs, from the project's own `node_modules`, puts the project's modules and
+//! `QuickJS` into a component. There is no Node in it: what only Node has is missing when it is built.
+
+use std::fmt::Write as _;
+
+use anyhow::Context;
+use async_trait::async_trait;
+use serde_json::Value;
+use wit_parser::{Function, FunctionKind, WorldItem, WorldKey};
+
+use super::extend::{self, Extended};
+use super::{Language, Style};
+use crate::bindings::write_changed;
+use crate::template::File;
+use crate::wit::Wit;
+use crate::{Build, Need, Tool};
+use haft_core::report::{Problem, Report};
+use haft_sandbox::lookup::{find_on_path, is_executable};
+
+/// JavaScript.
+#[derive(Debug)]
+pub(super) struct JavaScript;
+
+/// Where packages are installed, below the project's folder.
+const MODULES: &str = "node_modules";
+
+/// What the component is made by, in [`MODULES`].
+const PROGRAM: &str = "node_modules/.bin/componentize-qjs";
+
+/// What is made on the way.
+const SCRATCH: &str = "build/js";
+
+const NODE: Need = Need {
+    program: "node",
+    purpose: "builds JavaScript plugins",
+    ways: &["18 or later: https://nodejs.org, `apt install nodejs npm`, `brew install node`"],
+};
+
+/// Who installs the packages of a project, by the file that it keeps there; the last, where there is none.
+const INSTALLERS: &[(&str, Need, &[&str])] = &[
+    ("pnpm-lock.yaml", installer("pnpm"), &["install"]),
+    ("yarn.lock", installer("yarn"), &["install"]),
+    ("bun.lock", installer("bun"), &["install"]),
+    ("", installer("npm"), &["install", "--no-audit", "--no-fund"]),
+];
+
+const fn installer(program: &'static str) -> Need {
+    let ways = &["npm comes with Node: https://nodejs.org; pnpm, yarn and bun: `npm install --global NAME`"];
+    Need { program, purpose: "installs what `package.json` names", ways }
+}
+
+#[async_trait]
+impl Language for JavaScript {
+    fn name(&self) -> &'static str {
+        "js"
+    }
+
+    fn title(&self) -> &'static str {
+        "JavaScript"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["javascript", "node"]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["package.json"]
+    }
+
+    fn template(&self, style: Style) -> Option<&'static [File]> {
+        (style == Style::Typed).then_some(TEMPLATE)
+    }
+
+    fn begin(&self, _: Style) -> &'static str {
+        "`wit/world.wit` and `plugin.js`"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["build", MODULES]
+    }
+
+    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+        build.find(&NODE)?;
+        let package = Package::read(build)?;
+        package.ensure_installed(build).await?;
+        build.wit_path()?;
+        let entry = Entry::of(&build.project.wit()?.context("no WIT")?, &package.main)?;
+        build.scratch()?;
+        let scratch = build.path(SCRATCH);
+        for (name, text) in entry.files() {
+            write_changed(&scratch.join(name), text.as_bytes())?;
+        }
+        let made = scratch.join("component.wasm");
+        let tool = Tool::new(build.path(PROGRAM)).args(["--wit", &format!("{SCRATCH}/world.wit"), "--world"]);
+        let tool =
+            tool.args([entry.world.as_str(), "--js", &format!("{SCRATCH}/entry.js"), "--module-root", "."]);
+        // Without it the component takes a host that has asynchronous functions.
+        let tool = if entry.is_async { tool } else { tool.args(["--sync"]) };
+        build.read(&tool.args(["--output"]).args([&made])).await?;
+        build.used(package.version(build));
+        crate::read(&made)
+    }
+}
+
+/// What package.json says.
+#[derive(Debug)]
+struct Package {
+    text: String,
+    /// The module that implements the world, relative to the project's folder.
+    main: String,
+}
+
+impl Package {
+    fn read(build: &Build<'_>) -> Result<Self, Report> {
+        let path = build.path("package.json");
+        let wrong =
+            |why: String| Report::from(Problem::new(format!("cannot read `{}`: {why}", path.display())));
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let main = value.get("main").and_then(Value::as_str).unwrap_or("plugin.js");
+        let main = main.strip_prefix("./").unwrap_or(main).to_owned();
+        if !build.path(&main).is_file() {
+            let problem = Problem::new(format!("no `{main}` in `{}`", build.project.folder.display()));
+            let problem =
+                problem.hint("it exports what the world exports; `main` in package.json names another file");
+            return Err(problem.into());
+        }
+        Ok(Self { text, main })
+    }
+
+    /// Installs what package.json names, unless that was done since it was changed.
+    async fn ensure_installed(&self, build: &Build<'_>) -> anyhow::Result<()> {
+        let noted = build.path(MODULES).join(".haft-installed.json");
+        let is_there = is_executable(&build.path(PROGRAM));
+        if is_there && std::fs::read_to_string(&noted).is_ok_and(|text| text == self.text) {
+            return Ok(());
+        }
+        let is_kept = |(file, _, _): &&(&str, Need, &[&str])| file.is_empty() || build.path(file).is_file();
+        let (_, need, arguments) = INSTALLERS.iter().find(is_kept).context("nothing installs packages")?;
+        build.say(format!("installing what `package.json` names into `{MODULES}`, once"));
+        let installed = match find_on_path(need.program) {
+            Some(program) => build.run(&Tool::new(program).args(*arguments)).await,
+            None => Err(Report::from(need.missing("looked for it on PATH")).into()),
+        };
+        match installed {
+            // Somebody installed them in another way, or there is no network just now.
+            Err(_) if is_there => return Ok(()),
+            installed => installed?,
+        }
+        if !is_executable(&build.path(PROGRAM)) {
+            let problem = Problem::new(
+                "package.json does not name `componentize-qjs`, which builds JavaScript plugins",
+            );
+            return Err(Report::from(problem.hint("`npm install --save-dev componentize-qjs@0.4.5`")).into());
+        }
+        std::fs::write(&noted, &self.text).with_context(|| format!("cannot write `{}`", noted.display()))
+    }
+
+    /// What made the component: `componentize-qjs 0.4.5`.
+    fn version(&self, build: &Build<'_>) -> String {
+        let path = build.path(MODULES).join("componentize-qjs/package.json");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        format!(
+            "componentize-qjs {}",
+            value.get("version").and_then(Value::as_str).unwrap_or("of unknown version")
+        )
+    }
+}
+
+/// What is given to componentize-qjs in the place of the project's own files: the same, with a prelude, and
+/// with a look at whether everything is there that the world exports.
+#[derive(Debug)]
+struct Entry {
+    world: String,
+    wit: String,
+    module: String,
+    has_prelude: bool,
+    is_async: bool,
+}
+
+impl Entry {
+    fn of(wit: &Wit, main: &str) -> anyhow::Result<Self> {
+        let exports = Exports::of(wit);
+        let extended = extend::with(wit, WASI, IMPORTS);
+        let has_prelude = extended.is_some();
+        // Where the project brings a part of WASI that ours does not go with, there is none.
+        let Extended { text: wit, world } = extended.map_or_else(|| extend::alone(wit), Ok)?;
+        let module = exports.module(main, has_prelude)?;
+        Ok(Self { world, wit, module, has_prelude, is_async: exports.is_async })
+    }
+
+    fn files(&self) -> Vec<(&'static str, &str)> {
+        let mut files = vec![("world.wit", self.wit.as_str()), ("entry.js", self.module.as_str())];
+        if self.has_prelude {
+            files.push(("prelude.js", PRELUDE));
+        }
+        files
+    }
+}
+
+/// The functions that a world exports, as JavaScript calls them.
+#[derive(Debug, Default)]
+struct Exports {
+    /// Each with the interface that it belongs to, if any.
+    functions: Vec<(Option<String>, String)>,
+    is_async: bool,
+}
+
+impl Exports {
+    fn of(wit: &Wit) -> Self {
+        let (resolve, world) = wit.parts();
+        let mut exports = Self::default();
+        for (key, item) in resolve.worlds.get(world).into_iter().flat_map(|world| &world.exports) {
+            match item {
+                WorldItem::Function(function) => exports.add(None, function),
+                WorldItem::Interface { id, .. } => {
+                    let Some(interface) = resolve.interfaces.get(*id) else { continue };
+                    let name = match key {
+                        WorldKey::Name(name) => Some(name),
+                        WorldKey::Interface(_) => interface.name.as_ref(),
+                    };
+                    let name = name.map(|name| camel(name));
+                    interface.functions.values().for_each(|function| exports.add(name.clone(), function));
+                }
+                WorldItem::Type { .. } => {}
+            }
+        }
+        exports
+    }
+
+    fn add(&mut self, interface: Option<String>, function: &Function) {
+        self.is_async |= function.kind.is_async();
+        if matches!(function.kind, FunctionKind::Freestanding | FunctionKind::AsyncFreestanding) {
+            self.functions.push((interface, camel(&function.name)));
+        }
+    }
+
+    /// The module that is componentized.
+    fn module(&self, main: &str, has_prelude: bool) -> anyhow::Result<String> {
+        let mut text =
+            "// What `haft build` gives to componentize-qjs. Made anew by every build.\n".to_owned();
+        if has_prelude {
+            text.push_str("import './prelude.js';\n");
+        }
+        let path = Value::from(format!("../../{main}"));
+        writeln!(text, "import * as plugin from {path};\nexport * from {path};\n")?;
+        for (interface, function) in &self.functions {
+            let (shown, found) = match interface {
+                Some(interface) => {
+                    (format!("{interface}.{function}"), format!("plugin.{interface}?.{function}"))
+                }
+                None => (function.clone(), format!("plugin.{function}")),
+            };
+            let missing = Value::from(format!("{main} exports no function {shown}, which the WIT declares"));
+            writeln!(text, "if (typeof {found} !== 'function') throw new TypeError({missing});")?;
+        }
+        Ok(text)
+    }
+}
+
+/// A name of WIT as JavaScript has it: `top-words` is `topWords`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('-').map(str::to_ascii_lowercase);
+    let first = words.next().unwrap_or_default();
+    words.fold(first, |all, word| {
+        let mut letters = word.chars();
+        let start = letters.next().map(|letter| letter.to_ascii_uppercase());
+        all.chars().chain(start).chain(letters).collect()
+    })
+}
+
+/// What the prelude stands on and a plugin may import. None of it is a right: `QuickJS` itself imports it all.
+const IMPORTS: &[&str] = &[
+    "wasi:cli/environment@0.2.12",
+    "wasi:cli/stderr@0.2.12",
+    "wasi:clocks/wall-clock@0.2.12",
+    "wasi:filesystem/types@0.2.12",
+    "wasi:filesystem/preopens@0.2.12",
+];
+
+const PRELUDE: &str = include_str!("../templates/js/build/prelude.js");
+
+/// Parts of WASI 0.2.12, in the order in which they stand on each other.
+const WASI: &[(&str, &str)] = &[
+    ("wasi:io@0.2.12", include_str!("../templates/js/build/wasi/io.wit")),
+    ("wasi:clocks@0.2.12", include_str!("../templates/js/build/wasi/clocks.wit")),
+    ("wasi:cli@0.2.12", include_str!("../templates/js/build/wasi/cli.wit")),
+    ("wasi:filesystem@0.2.12", include_str!("../templates/js/build/wasi/filesystem.wit")),
+];
+
+const TEMPLATE: &[File] = &[
+    File { path: "plugin.js", text: include_str!("../templates/js/plugin.js") },
+    File { path: "plugin.test.js", text: include_str!("../templates/js/plugin.test.js") },
+    File { path: "package.json", text: include_str!("../templates/js/package.json") },
+    File { path: "README.md", text: include_str!("../templates/js/README.md") },
+    File { path: ".gitignore", text: include_str!("../templates/js/gitignore") },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(wit: &str) -> Entry {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("world.wit");
+        std::fs::write(&path, wit).unwrap();
+        Entry::of(&Wit::read(&path, None).unwrap(), "src/plugin.js").unwrap()
+    }
+
+    /// componentize-qjs makes a component of a module in which functions are missing; calls of them trap.
+    #[test]
+    fn every_exported_function_is_looked_for() {
+        let made = entry(
+            "package local:words;
+             interface text-tools { top-words: func(); resource thing { get: func(); } }
+             world tools { export text-tools; export say-hello: func(); }",
+        );
+        assert_eq!((made.world.as_str(), made.has_prelude, made.is_async), ("haft-build", true, false));
+        let lines: Vec<_> = made.module.lines().filter(|line| line.starts_with("if (")).collect();
+        assert_eq!(lines.len(), 2, "{}", made.module);
+        let all = lines.join("\n");
+        assert!(all.contains("if (typeof plugin.textTools?.topWords !== 'function') throw"), "{all}");
+        assert!(all.contains("src/plugin.js exports no function sayHello, which the WIT declares"), "{all}");
+        assert!(
+            made.module.contains("import './prelude.js';\nimport * as plugin from \"../../src/plugin.js\";")
+        );
+    }
+
+    #[test]
+    fn an_asynchronous_world_is_known() {
+        assert!(entry("package local:words; world tools { export f: async func(); }").is_async);
+    }
+
+    #[test]
+    fn names_are_in_camel_case() {
+        for (name, expected) in [("top-words", "topWords"), ("text", "text"), ("get-HTTP-2d", "getHttp2d")] {
+            assert_eq!(camel(name), expected);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Python: componentize-py, from the project's own virtual environment, puts `app.py` and CPython into a
+//! component. Only pure Python goes in, and only what is imported when `app.py` is loaded.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use async_trait::async_trait;
+
+use super::{Language, Style, extend, venv};
+use crate::bindings::write_changed;
+use crate::template::File;
+use crate::wit::Wit;
+use crate::{Build, Need, Tool};
+use haft_core::report::{Problem, Report};
+use haft_sandbox::lookup::find_on_path;
+
+/// Python.
+#[derive(Debug)]
+pub(super) struct Python;
+
+/// The module that implements the world.
+const MODULE: &str = "app";
+
+/// Where the entry is that haft gives to componentize-py in the place of [`MODULE`].
+const ENTRY_FOLDER: &str = "build/entry";
+
+/// The entry's name as a module.
+const ENTRY: &str = "haft_app";
+
+/// Where the classes of the WIT are, for editors.
+const BINDINGS: &str = "build/bindings";
+
+const COMPONENTIZE: Need = Need {
+    program: "componentize-py",
+    purpose: "builds Python plugins",
+    ways: &[
+        "in this project alone: a line `componentize-py==0.25.1` in `requirements.txt`, which `haft build` then installs",
+        "for every project: `pipx install componentize-py`, `uv tool install componentize-py`",
+    ],
+};
+
+#[async_trait]
+impl Language for Python {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn title(&self) -> &'static str {
+        "Python"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["py", "python3"]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["app.py"]
+    }
+
+    fn template(&self, style: Style) -> Option<&'static [File]> {
+        (style == Style::Typed).then_some(TEMPLATE)
+    }
+
+    fn begin(&self, _: Style) -> &'static str {
+        "`wit/world.wit` and `app.py`"
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["build", venv::FOLDER, "__pycache__"]
+    }
+
+    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+        let wit = wit(build)?;
+        let program = componentize(build).await?;
+        let tool = Tool::new(program).args(["--quiet"]).env("VIRTUAL_ENV", build.path(venv::FOLDER));
+        // Its own errors say all; a trace of its insides hides them.
+        let tool = tool.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
+        write_bindings(build, tool.clone().args(["--world", wit.world()])).await?;
+        let folder = build.path(ENTRY_FOLDER);
+        let extended = extend::with(&wit, WASI, IMPORTS).map_or_else(|| extend::alone(&wit), Ok)?;
+        write_changed(&folder.join("world.wit"), extended.text.as_bytes())?;
+        write_changed(&folder.join(format!("{ENTRY}.py")), entry().as_bytes())?;
+        let made = build.scratch()?.join("component.wasm");
+        let tool =
+            tool.args(["--wit-path"]).args([folder.join("world.wit")]).args(["--world", &extended.world]);
+        let componentize = tool.args(["componentize", ENTRY, "-p", ENTRY_FOLDER, "-p", "."]);
+        build.run(&componentize.args(["-o"]).args([&made])).await?;
+        crate::read(&made)
+    }
+}
+
+/// The world, the name of which must not be that of a module too.
+fn wit(build: &Build<'_>) -> anyhow::Result<Wit> {
+    build.wit_path()?;
+    let wit = build.project.wit()?.context("no WIT")?;
+    if !build.path(MODULE).with_extension("py").is_file() {
+        let problem = Problem::new(format!("no `{MODULE}.py` in `{}`", build.project.folder.display()));
+        let problem = problem.hint("it has a class for every interface that the world exports");
+        return Err(Report::from(problem).into());
+    }
+    if wit.world() == MODULE {
+        let problem = Problem::new(format!("the world is called `{MODULE}`, as the module `{MODULE}.py` is"));
+        return Err(Report::from(problem.hint("give the world another name, such as `tools`")).into());
+    }
+    Ok(wit)
+}
+
+/// componentize-py: that of the project, where it names one; else from PATH.
+async fn componentize(build: &Build<'_>) -> anyhow::Result<PathBuf> {
+    let is_own = venv::names(build, COMPONENTIZE.program);
+    if is_own {
+        venv::ensure(build).await?;
+    }
+    let own = venv::program(build, COMPONENTIZE.program);
+    let found = own.or_else(|| find_on_path(COMPONENTIZE.program));
+    let looked = "looked for it in `.venv` and on PATH";
+    let found = found.ok_or_else(|| Report::from(COMPONENTIZE.missing(looked)))?;
+    let version = build.ask(&Tool::new(&found).args(["--version"])).await?;
+    build.used(version.unwrap_or_default().trim().to_owned());
+    Ok(found)
+}
+
+/// The classes of the WIT, made anew: the tool does not write over any.
+async fn write_bindings(build: &Build<'_>, tool: Tool) -> anyhow::Result<()> {
+    build.scratch()?;
+    let folder = build.path(BINDINGS);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove folder `{}`", folder.display()))?;
+    }
+    build.run(&tool.args(["--wit-path"]).args([build.wit_path()?]).args(["bindings", BINDINGS])).await
+}
+
+/// What the entry asks for the folder to work in, besides what CPython imports itself.
+const WASI: &[(&str, &str)] = &[(
+    "wasi:cli@0.2.9",
+    "package wasi:cli@0.2.9; interface environment { initial-cwd: func() -> option<string>; }",
+)];
+
+/// The interfaces of [`WASI`].
+const IMPORTS: &[&str] = &["wasi:cli/environment@0.2.9"];
+
+/// A module that is `app.py`, with what CPython itself would look for only when it is needed: what is not
+/// loaded while the component is made is not part of it.
+fn entry() -> String {
+    let later = LATER.iter().map(|module| format!("import {module}\n")).collect::<String>();
+    include_str!("../templates/python/build/haft_app.py").replace("import LATER\n", &later)
+}
+
+/// The modules of the standard library that others of it import in the middle of a function.
+const LATER: &[&str] = &[
+    "_strptime",
+    "copy",
+    "decimal",
+    "encodings.ascii",
+    "encodings.cp1252",
+    "encodings.idna",
+    "encodings.latin_1",
+    "encodings.utf_16",
+    "encodings.utf_16_be",
+    "encodings.utf_16_le",
+    "encodings.utf_32",
+    "encodings.utf_8_sig",
+    "heapq",
+    "linecache",
+    "locale",
+    "numbers",
+    "traceback",
+    "typing",
+    "weakref",
+];
+
+const TEMPLATE: &[File] = &[
+    File { path: "app.py", text: include_str!("../templates/python/app.py") },
+    File { path: "words.py", text: include_str!("../templates/python/words.py") },
+    File { path: "test_words.py", text: include_str!("../templates/python/test_words.py") },
+    File { path: "requirements.txt", text: include_str!("../templates/python/requirements.txt") },
+    File { path: "pyproject.toml", text: include_str!("../templates/python/pyproject.toml") },
+    File { path: "README.md", text: include_str!("../templates/python/README.md") },
+    File { path: ".gitignore", text: include_str!("../templates/python/gitignore") },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entry_loads_what_the_library_would_load_later() {
+        let text = entry();
+        assert!(text.contains("\nimport _strptime\nimport copy\n") && !text.contains("LATER"), "{text}");
+        let place = |words: &str| text.find(words).unwrap();
+        assert!(place("import weakref\n") < place("import app\n"));
+    }
+}

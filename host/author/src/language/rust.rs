@@ -1,0 +1,272 @@
+//! Rust: `cargo build` for `wasm32-wasip2`, which gives a component by itself. It leaves the choice
+//! of the toolchain to the project, as cargo does.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{Language, Style};
+use crate::bindings::{self, Generator};
+use crate::template::File;
+use crate::{Build, Need, Tool};
+use haft_core::report::{Problem, Report};
+use haft_sandbox::lookup::{find_on_path, is_executable};
+
+/// Rust.
+#[derive(Debug)]
+pub(super) struct Rust;
+
+/// What components are compiled for.
+const TARGET: &str = "wasm32-wasip2";
+
+/// Where a typed plugin's bindings are: generated, and compiled in seconds, where a macro that
+/// generates them takes minutes.
+const BINDINGS: &str = "src/bindings.rs";
+
+const CARGO: Need = Need {
+    program: "cargo",
+    purpose: "builds Rust plugins",
+    ways: &[
+        "with rustup, which also has the target `wasm32-wasip2`: https://rustup.rs",
+        "`apt install rustup && rustup default stable`, `brew install rustup`, `pacman -S rustup`",
+    ],
+};
+
+#[async_trait]
+impl Language for Rust {
+    fn name(&self) -> &'static str {
+        "rust"
+    }
+
+    fn title(&self) -> &'static str {
+        "Rust"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["rs"]
+    }
+
+    fn marks(&self) -> &'static [&'static str] {
+        &["Cargo.toml"]
+    }
+
+    fn template(&self, style: Style) -> Option<&'static [File]> {
+        Some(match style {
+            Style::Typed => TYPED,
+            Style::Sdk => SDK,
+        })
+    }
+
+    fn begin(&self, style: Style) -> &'static str {
+        match style {
+            Style::Typed => "`wit/world.wit` and `src/lib.rs`",
+            Style::Sdk => "`src/lib.rs`",
+        }
+    }
+
+    fn generated(&self, wit: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+        Ok(vec![(BINDINGS.into(), one_file(bindings::make(GENERATOR, wit, None)?)?)])
+    }
+
+    fn outputs(&self) -> &'static [&'static str] {
+        &["target", "Cargo.lock", BINDINGS]
+    }
+
+    async fn build(&self, build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+        let cargo = cargo()?;
+        let version = add_target(build).await?;
+        build.used(version);
+        if wants_bindings(build) {
+            bindings::write_changed(&build.path(BINDINGS), &own_bindings(build)?)?;
+        }
+        let messages = build.read(&compile(build, &cargo)).await?;
+        let component = artifact(&messages, &build.path("Cargo.toml")).ok_or_else(|| {
+            let problem = Problem::new("cargo made no component of this crate");
+            Report::from(problem.hint("Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`"))
+        })?;
+        crate::read(&component)
+    }
+}
+
+/// cargo on PATH; where rustup has put it and no shell has been told, that is said.
+fn cargo() -> Result<PathBuf, Report> {
+    find_on_path(CARGO.program).ok_or_else(|| {
+        let problem = CARGO.missing("looked for it on PATH");
+        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+        match home.filter(|home| is_executable(&home.join("bin/cargo"))) {
+            Some(home) => problem.hint(format!("or it is there already: `. {}/env`", home.display())).into(),
+            None => problem.into(),
+        }
+    })
+}
+
+/// Makes sure that the toolchain in use here can compile for [`TARGET`]; gives its version.
+async fn add_target(build: &Build<'_>) -> anyhow::Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let rustc = find_on_path(&rustc.to_string_lossy()).unwrap_or_else(|| rustc.into());
+    let version = build.ask(&Tool::new(&rustc).args(["--version"])).await?.unwrap_or_default();
+    let version = version.split(" (").next().unwrap_or_default().trim().replace("rustc ", "Rust ");
+    let library = Tool::new(&rustc).args(["--print", "target-libdir", "--target", TARGET]);
+    let library = build.ask(&library).await?.unwrap_or_default();
+    if Path::new(library.trim()).is_dir() {
+        return Ok(version);
+    }
+    let Some(rustup) = find_on_path("rustup") else {
+        let problem = Problem::new(format!("{version} cannot compile for `{TARGET}`: the target is missing"));
+        let problem = problem.hint(format!("with rustup: `rustup target add {TARGET}`"));
+        return Err(Report::from(problem.hint(CARGO.ways.join("; "))).into());
+    };
+    build.say(format!("adding the Rust target `{TARGET}` with rustup, once"));
+    build.run(&Tool::new(rustup).args(["target", "add", TARGET])).await?;
+    Ok(version)
+}
+
+/// Whether the crate has a module for the bindings that are made here.
+fn wants_bindings(build: &Build<'_>) -> bool {
+    let source = std::fs::read_to_string(build.path("src/lib.rs")).unwrap_or_default();
+    build.project.wit_path().is_some()
+        && source.lines().any(|line| line.trim_end().ends_with("mod bindings;"))
+}
+
+/// `src/bindings.rs`, with the documentation of the WIT.
+fn own_bindings(build: &Build<'_>) -> anyhow::Result<Vec<u8>> {
+    one_file(build.bindings(GENERATOR)?)
+}
+
+fn one_file(files: Vec<bindings::File>) -> anyhow::Result<Vec<u8>> {
+    let (_, bytes) = files.into_iter().next().ok_or_else(|| anyhow::anyhow!("no bindings were made"))?;
+    Ok([HEADER.as_bytes(), &bytes].concat())
+}
+
+const HEADER: &str =
+    "//! The types and functions of the WIT. `haft build` writes this file anew when the WIT changes.\n\n";
+
+/// Makes the bindings, each item marked so that rustfmt leaves it alone.
+const GENERATOR: Generator = || {
+    let options = wit_bindgen_rust::Opts { format: true, generate_all: true, ..Default::default() };
+    Box::new(options.build())
+};
+
+fn compile(build: &Build<'_>, cargo: &Path) -> Tool {
+    let tool = Tool::new(cargo).args(["build", "--release", "--target", TARGET]);
+    let tool = tool.args(["--message-format", "json-render-diagnostics"]);
+    // Else the messages of panics name folders of this machine, and the bytes depend on it.
+    tool.args(["--config", &format!("target.{TARGET}.rustflags = {}", flags(build))])
+}
+
+/// `["--remap-path-prefix=/home/me/my-plugin=my-plugin", …]`, as TOML.
+fn flags(build: &Build<'_>) -> Value {
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let folders = [(Some(build.project.folder.clone()), build.project.plugin.as_str()), (cargo, "cargo")];
+    let flag = |(folder, name): (Option<PathBuf>, &str)| {
+        Some(format!("--remap-path-prefix={}=/{name}", folder?.to_str()?))
+    };
+    folders.into_iter().filter_map(flag).collect()
+}
+
+/// The component among what cargo says that it made of the crate at `manifest`.
+fn artifact(messages: &str, manifest: &Path) -> Option<PathBuf> {
+    let made = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_own = |message: &Value| {
+        message.get("reason").and_then(Value::as_str) == Some("compiler-artifact")
+            && message
+                .get("manifest_path")
+                .and_then(Value::as_str)
+                .is_some_and(|path| is_same(Path::new(path), manifest))
+    };
+    let files = |message: Value| {
+        let files = message.get("filenames").and_then(Value::as_array).cloned().unwrap_or_default();
+        files.into_iter().filter_map(|file| file.as_str().map(PathBuf::from))
+    };
+    let mut files = made.filter(is_own).flat_map(files);
+    files.find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
+}
+
+/// Cargo resolves links in the paths that it tells.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    one == other || real(one).is_some_and(|one| real(other) == Some(one))
+}
+
+/// A file of this style that is called the same in the template's folder.
+macro_rules! file {
+    ($path:literal, $text:literal) => {
+        File { path: $path, text: include_str!(concat!("../templates/", $text)) }
+    };
+}
+
+const TYPED: &[File] = &[
+    file!("Cargo.toml", "rust/Cargo.toml"),
+    file!("src/lib.rs", "rust/lib.rs"),
+    file!("README.md", "rust/README.md"),
+    file!(".gitignore", "rust/gitignore"),
+];
+
+/// A file of the sdk, which goes with the project: it is published nowhere else.
+macro_rules! sdk {
+    ($path:literal) => {
+        File { path: concat!("sdk/", $path), text: include_str!(concat!("../../../../plugins/sdk/", $path)) }
+    };
+}
+
+const SDK: &[File] = &[
+    file!("Cargo.toml", "rust-sdk/Cargo.toml"),
+    file!("src/lib.rs", "rust-sdk/lib.rs"),
+    file!("README.md", "rust-sdk/README.md"),
+    file!(".gitignore", "rust/gitignore"),
+    sdk!("Cargo.toml"),
+    sdk!("README.md"),
+    sdk!("src/answer.rs"),
+    sdk!("src/bindings.rs"),
+    sdk!("src/context.rs"),
+    sdk!("src/export.rs"),
+    sdk!("src/host.rs"),
+    sdk!("src/http/body.rs"),
+    sdk!("src/http/error.rs"),
+    sdk!("src/http/mod.rs"),
+    sdk!("src/http/redirect.rs"),
+    sdk!("src/http/request.rs"),
+    sdk!("src/http/wire.rs"),
+    sdk!("src/lib.rs"),
+    sdk!("src/path.rs"),
+    sdk!("src/schema.rs"),
+    sdk!("src/testing.rs"),
+    sdk!("src/tool.rs"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of the sdk that is not in the list would be missing in every new project.
+    #[test]
+    fn the_whole_sdk_goes_with_a_project() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/sdk");
+        let mut folders = vec![root.join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = format!("sdk/{}", path.strip_prefix(&root).unwrap().display());
+                    // Its own tests look at this repository.
+                    let is_test = name.ends_with("tests.rs");
+                    assert_eq!(SDK.iter().any(|file| file.path == name), !is_test, "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_component_is_found_among_what_cargo_says() {
+        let dependency =
+            r#"{"reason":"compiler-artifact","manifest_path":"/d/Cargo.toml","filenames":["/d.wasm"]}"#;
+        let own = r#"{"reason":"compiler-artifact","manifest_path":"/p/Cargo.toml","filenames":["/a.rlib","/p.wasm"]}"#;
+        let said = format!("{dependency}\nno json\n{own}\n{{\"reason\":\"build-finished\"}}\n");
+        assert_eq!(artifact(&said, Path::new("/p/Cargo.toml")), Some("/p.wasm".into()));
+        assert_eq!(artifact(&said, Path::new("/other/Cargo.toml")), None);
+    }
+}

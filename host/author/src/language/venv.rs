@@ -1,0 +1,89 @@
+//! A project's own Python tools: the virtual environment `.venv`, filled from what the project's
+//! `requirements.txt` names. Nothing is installed anywhere else, and nothing that is not named there.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::{Build, Need, Tool};
+use haft_core::report::{Problem, Report};
+use haft_sandbox::lookup::is_executable;
+
+/// Where it is, below the project's folder.
+pub(super) const FOLDER: &str = ".venv";
+
+/// What names the tools.
+pub(super) const REQUIREMENTS: &str = "requirements.txt";
+
+/// A copy of [`REQUIREMENTS`] as it was when it was last installed.
+const INSTALLED: &str = "haft-installed.txt";
+
+const PYTHON: Need = Need {
+    program: "python3",
+    purpose: "installs the tools of `requirements.txt` into `.venv`",
+    ways: &[
+        "`apt install python3 python3-venv`, `brew install python`, `pacman -S python`, or https://python.org",
+    ],
+};
+
+/// The program `name` of the project's virtual environment, if it is there.
+pub(super) fn program(build: &Build<'_>, name: &str) -> Option<PathBuf> {
+    Some(build.path(FOLDER).join("bin").join(name)).filter(|path| is_executable(path))
+}
+
+/// Whether `requirements.txt` names a package.
+pub(super) fn names(build: &Build<'_>, package: &str) -> bool {
+    let text = std::fs::read_to_string(build.path(REQUIREMENTS)).unwrap_or_default();
+    text.lines().any(|line| is_requirement(line, package))
+}
+
+/// Whether a line of `requirements.txt` asks for a package, in whichever version.
+fn is_requirement(line: &str, package: &str) -> bool {
+    let rest = line.trim_start().strip_prefix(package);
+    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || "-_.".contains(c)))
+}
+
+/// Makes sure that the virtual environment holds what `requirements.txt` names now.
+pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
+    let requirements = build.path(REQUIREMENTS);
+    let wanted = std::fs::read(&requirements).map_err(|error| {
+        let problem = Problem::new(format!("cannot read `{}`: {error}", requirements.display()));
+        Report::from(problem.hint("name the project's Python tools there, one a line"))
+    })?;
+    let noted = build.path(FOLDER).join(INSTALLED);
+    if is_same(&noted, &wanted) && program(build, "python").is_some() {
+        return Ok(());
+    }
+    if program(build, "python").is_none() {
+        let python = build.find(&PYTHON)?;
+        build.say(format!("making `{FOLDER}` with {}", python.display()));
+        build.run(&Tool::new(python).args(["-m", "venv", FOLDER])).await?;
+    }
+    build.say(format!("installing what `{REQUIREMENTS}` names into `{FOLDER}`, once"));
+    let python = program(build, "python").context("`python3 -m venv` made no `bin/python`")?;
+    let pip =
+        ["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-r", REQUIREMENTS];
+    build.run(&Tool::new(python).args(pip)).await?;
+    std::fs::write(&noted, wanted).with_context(|| format!("cannot write `{}`", noted.display()))
+}
+
+fn is_same(path: &Path, bytes: &[u8]) -> bool {
+    std::fs::read(path).is_ok_and(|found| found == bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requirement_is_known_by_its_name_alone() {
+        for line in
+            ["ziglang", "ziglang==0.17.1", "  ziglang >= 0.16", "ziglang[extra]", "ziglang;os_name=='posix'"]
+        {
+            assert!(is_requirement(line, "ziglang"), "{line}");
+        }
+        for line in ["# ziglang", "ziglang-extra==1", "ziglanguage", "not-ziglang", ""] {
+            assert!(!is_requirement(line, "ziglang"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What haft adds to a component: its WIT with the documentation that no toolchain keeps, and the
+//! program.toml that says what it asks for. It changes nothing of the component itself.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::Context;
+use wasmparser::{Validator, WasmFeatures};
+
+use super::component::Kind;
+use haft_core::report::{Problem, Report};
+use haft_plugin_host::{PROGRAM_SECTION, WIT_SECTION};
+
+/// What haft loads at most: a larger one is of no use to anybody.
+pub const MAX_COMPONENT: u64 = 256 << 20;
+
+/// The component with `docs` (a binary WIT package) and `program` appended, in the place of those it had.
+/// The same input gives the same bytes.
+pub fn finish(component: &[u8], docs: Option<&[u8]>, program: Option<&str>) -> anyhow::Result<Vec<u8>> {
+    validate(component)?;
+    let mut bytes = Vec::with_capacity(component.len());
+    let mut end = 0;
+    let replaced = |name: &str| match name {
+        WIT_SECTION => docs.is_some(),
+        PROGRAM_SECTION => program.is_some(),
+        _ => false,
+    };
+    for old in sections(component, replaced).unwrap_or_default() {
+        bytes.extend_from_slice(component.get(end..old.start).unwrap_or_default());
+        end = old.end;
+    }
+    bytes.extend_from_slice(component.get(end..).unwrap_or_default());
+    for (name, data) in [(WIT_SECTION, docs), (PROGRAM_SECTION, program.map(str::as_bytes))] {
+        if let Some(data) = data {
+            append(&mut bytes, name, data);
+        }
+    }
+    if bytes.len() as u64 > MAX_COMPONENT {
+        let problem = Problem::new(format!("the component is too large: {}", size(bytes.len() as u64)));
+        return Err(Report::from(problem.hint(format!("haft loads at most {}", size(MAX_COMPONENT)))).into());
+    }
+    Ok(bytes)
+}
+
+/// Whether the bytes are a component that is right in itself.
+pub fn validate(bytes: &[u8]) -> Result<(), Report> {
+    let why = match Kind::of(bytes) {
+        Kind::Component => match Validator::new_with_features(WasmFeatures::all()).validate_all(bytes) {
+            Ok(_) => return Ok(()),
+            Err(error) => error.to_string(),
+        },
+        Kind::Module => "it is a core module, which is only a part of one".to_owned(),
+        Kind::Other => "it is not WebAssembly".to_owned(),
+    };
+    Err(Problem::new(format!("not a component: {why}")).into())
+}
+
+/// Writes a file whole or not at all.
+pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let shown = path.display();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let file = tempfile::Builder::new().prefix(".haft-").permissions(mode).tempfile_in(folder);
+    let mut file = file.with_context(|| format!("cannot create a file in `{}`", folder.display()))?;
+    file.write_all(bytes).with_context(|| format!("cannot write `{shown}`"))?;
+    file.persist(path).map_err(|error| error.error).with_context(|| format!("cannot write `{shown}`"))?;
+    Ok(())
+}
+
+/// A size with one decimal at most, for people.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes.div_ceil(1024)),
+        _ => format!("{}.{} MiB", bytes >> 20, ((bytes % (1 << 20)) * 10) >> 20),
+    }
+}
+
+/// Where the component's own custom sections of the names that `wanted` accepts lie, whole. Those of
+/// what it consists of lie inside other sections.
+fn sections(component: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
+    let mut found = Vec::new();
+    let mut at = PREAMBLE;
+    while at < component.len() {
+        let (length, head) = read_number(component.get(at + 1..)?)?;
+        let from = at + 1 + head;
+        let body = component.get(from..from.checked_add(length)?)?;
+        if component.get(at) == Some(&0) {
+            let (name_length, name_head) = read_number(body)?;
+            let name = body.get(name_head..name_head.checked_add(name_length)?)?;
+            if std::str::from_utf8(name).is_ok_and(&wanted) {
+                found.push(at..from + length);
+            }
+        }
+        at = from + length;
+    }
+    Some(found)
+}
+
+/// What every component begins with.
+const PREAMBLE: usize = 8;
+
+/// A LEB128 number of at most 32 bits, and how many bytes it takes.
+fn read_number(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0_u64;
+    for (index, byte) in bytes.iter().take(5).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((usize::try_from(value).ok()?, index + 1));
+        }
+    }
+    None
+}
+
+/// Appends a custom section.
+fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
+    let name_length = number(name.len());
+    bytes.push(0);
+    bytes.extend(number(name_length.len() + name.len() + data.len()));
+    bytes.extend(name_length);
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.extend_from_slice(data);
+}
+
+/// LEB128, unsigned.
+fn number(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = u8::try_from(value & 0x7f).unwrap_or_default();
+        value >>= 7;
+        if value == 0 {
+            bytes.push(low);
+            return bytes;
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The smallest component.
+    const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    #[test]
+    fn finishing_twice_is_finishing_once() {
+        let once = finish(EMPTY, Some(b"wit"), Some("text")).unwrap();
+        assert!(once.starts_with(EMPTY) && once.ends_with(b"text"));
+        assert_eq!(finish(&once, Some(b"wit"), Some("text")).unwrap(), once);
+        // What is not given stays, what is given takes the place of what was there.
+        let other = finish(&once, None, Some(&"long ".repeat(100))).unwrap();
+        let found = haft_plugin_host::inspect::look(&other).unwrap();
+        assert_eq!((found.wit, found.program.map(|text| text.len())), (vec![b"wit".to_vec()], Some(500)));
+    }
+
+    /// A custom section of another name, and one inside what the component consists of, are not ours.
+    #[test]
+    fn only_its_own_sections_are_replaced() {
+        let mut inner = EMPTY.to_vec();
+        append(&mut inner, WIT_SECTION, b"inner");
+        let mut outer = EMPTY.to_vec();
+        append(&mut outer, "other", b"kept");
+        outer.push(4);
+        outer.extend(number(inner.len()));
+        outer.extend(&inner);
+        append(&mut outer, WIT_SECTION, b"old");
+        let finished = finish(&outer, Some(b"new"), None).unwrap();
+        let text = String::from_utf8_lossy(&finished).into_owned();
+        assert!(
+            text.contains("inner") && text.contains("kept") && text.contains("new") && !text.contains("old")
+        );
+        validate(&finished).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_component_is_refused() {
+        for (bytes, why) in [
+            (&b"text"[..], "it is not WebAssembly"),
+            (b"", "it is not WebAssembly"),
+            (b"\0asm\x01\0\0\0", "a core module"),
+            (b"\0asm\x0d\0\x01\0\xff", "not a component: "),
+        ] {
+            let error = finish(bytes, None, Some("text")).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_as_the_format_has_them() {
+        for value in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 27] {
+            assert_eq!(read_number(&number(value)).unwrap().0, value);
+        }
+        assert_eq!(number(300), [0xac, 0x02]);
+        assert_eq!(read_number(&[0x80, 0x80, 0x80, 0x80, 0x80]), None);
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(
+            (size(1023), size(1025), size(3 << 19)),
+            ("1023 bytes".into(), "2 KiB".into(), "1.5 MiB".into())
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! A plugin project: a folder with a program.toml, one component of which is built from the source
+//! beside it. Looking at one runs nothing.
+
+use std::path::{Path, PathBuf};
+
+use super::declaration;
+use super::language::{self, Language};
+use super::wit::Wit;
+use haft_core::manifest::{self, Component, Manifest, Plugin};
+use haft_core::report::{Problem, Report};
+
+/// The name of a program file.
+const FILE_NAME: &str = "program.toml";
+
+/// A plugin project.
+#[derive(Debug)]
+pub struct Project {
+    /// Its folder, absolute.
+    pub folder: PathBuf,
+    /// Its program.toml.
+    pub manifest: Manifest,
+    /// Where its component belongs, absolute.
+    pub component: PathBuf,
+    /// The name of the plugin that the component is.
+    pub plugin: String,
+    build: manifest::Build,
+}
+
+impl Project {
+    /// Looks at the project in `folder`.
+    pub fn open(folder: &Path) -> anyhow::Result<Self> {
+        let folder = std::path::absolute(folder)?;
+        let file = folder.join(FILE_NAME);
+        if !file.exists() {
+            let problem =
+                Problem::new(format!("no plugin project in `{}`: no {FILE_NAME}", folder.display()));
+            let problem = problem.hint("name its folder, or begin one with `haft new --lang rust my-tool`");
+            return Err(Report::from(problem).into());
+        }
+        let manifest = Manifest::load(&file)?;
+        let build = manifest.build.clone().unwrap_or_default();
+        let plugin = built_plugin(&manifest)?;
+        let Component::File(path) = &plugin.component.value else {
+            let problem = Problem::new(format!("plugin `{}` is not built here", plugin.name.as_str()));
+            let problem = problem.at(plugin.component.span, "expected a file in this folder");
+            return Err(manifest.report(vec![problem]).into());
+        };
+        let (component, plugin) = (folder.join(path), plugin.name.as_str().to_owned());
+        Ok(Self { folder, manifest, component, plugin, build })
+    }
+
+    /// The language that program.toml names, or the one whose files are here.
+    pub fn language(&self) -> Result<&'static dyn Language, Report> {
+        let named = self.build.language.as_ref();
+        let found = match named {
+            Some(named) => language::find(named.value),
+            None => language::of_folder(&self.folder),
+        };
+        found.ok_or_else(|| {
+            let problem =
+                Problem::new(format!("unknown language of the project `{}`", self.folder.display()));
+            problem.hint("name it: `[build] language = \"rust\"`, or a `command` that builds it").into()
+        })
+    }
+
+    /// The command that program.toml names in the place of a language's tools.
+    pub fn command(&self) -> Option<&[String]> {
+        self.build.command.as_ref().map(|command| command.value.as_slice())
+    }
+
+    /// Where its WIT is, if it has any.
+    pub fn wit_path(&self) -> Option<PathBuf> {
+        let path = self.folder.join(&self.build.wit);
+        path.exists().then_some(path)
+    }
+
+    /// The world that program.toml names.
+    pub fn world(&self) -> Option<&str> {
+        self.build.world.as_ref().map(|world| world.value.as_str())
+    }
+
+    /// Its WIT, if it has any.
+    pub fn wit(&self) -> Result<Option<Wit>, Report> {
+        self.wit_path().map(|path| Wit::read(&path, self.world())).transpose()
+    }
+
+    /// What of its program.toml goes with the component, as it is written now.
+    pub fn program(&self) -> anyhow::Result<String> {
+        let manifest = Manifest::load(&self.folder.join(FILE_NAME))?;
+        let plugin = built_plugin(&manifest)?;
+        let file = self.component.file_name().unwrap_or_default().to_string_lossy();
+        declaration::of_component(manifest.written.text(), plugin, &file, true)
+    }
+
+    /// `path` as it is seen from the project's folder, or whole where it lies elsewhere.
+    pub fn relative<'a>(&self, path: &'a Path) -> &'a Path {
+        path.strip_prefix(&self.folder).unwrap_or(path)
+    }
+}
+
+/// The plugin that is called like the program, else the first.
+fn built_plugin(manifest: &Manifest) -> Result<&Plugin, Report> {
+    let program = manifest.program.as_ref().map(|program| &program.name.value);
+    let of_that_name = manifest.plugins.iter().find(|plugin| Some(&plugin.name.value) == program);
+    of_that_name.or_else(|| manifest.plugins.first()).ok_or_else(|| {
+        let problem = Problem::new(format!("`{}` has no plugin to build", manifest.path.display()));
+        problem.hint("add `[[plugins]]` with a `name` and `component = \"NAME.wasm\"`").into()
+    })
+}

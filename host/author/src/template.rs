@@ -1,0 +1,333 @@
+//! A new project from a language's template. It is written beside its place and then moved there,
+//! so that there is a whole one or none; what is there already is never touched.
+
+use std::fs::Permissions;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::language::{Language, Style};
+use haft_core::manifest::Name;
+use haft_core::report::{Problem, Report};
+
+/// A file of a template.
+#[derive(Clone, Copy, Debug)]
+pub struct File {
+    /// Where it belongs, relative to the project's folder.
+    pub path: &'static str,
+    /// What is in it.
+    pub text: &'static str,
+}
+
+/// The functions that the example has in every language.
+pub const WORLD: File = File { path: "wit/world.wit", text: include_str!("templates/wit/world.wit") };
+
+const PROGRAM: &str = include_str!("templates/program.toml");
+const PROGRAM_SDK: &str = include_str!("templates/program-sdk.toml");
+
+/// Words that name things in WIT or in one of the languages, and so cannot name a project.
+const RESERVED: &[&str] = &[
+    "abstract",
+    "as",
+    "async",
+    "await",
+    "bool",
+    "borrow",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "const",
+    "constructor",
+    "continue",
+    "core",
+    "crate",
+    "def",
+    "default",
+    "defer",
+    "del",
+    "do",
+    "dyn",
+    "elif",
+    "else",
+    "enum",
+    "error-context",
+    "except",
+    "export",
+    "extern",
+    "f32",
+    "f64",
+    "false",
+    "final",
+    "finally",
+    "flags",
+    "fn",
+    "for",
+    "from",
+    "func",
+    "future",
+    "global",
+    "go",
+    "goto",
+    "haft",
+    "if",
+    "impl",
+    "import",
+    "in",
+    "include",
+    "int",
+    "interface",
+    "is",
+    "lambda",
+    "let",
+    "list",
+    "local",
+    "loop",
+    "main",
+    "map",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "none",
+    "not",
+    "null",
+    "option",
+    "or",
+    "own",
+    "package",
+    "pass",
+    "pub",
+    "raise",
+    "range",
+    "record",
+    "ref",
+    "resource",
+    "result",
+    "return",
+    "s16",
+    "s32",
+    "s64",
+    "s8",
+    "select",
+    "self",
+    "static",
+    "stream",
+    "string",
+    "struct",
+    "super",
+    "switch",
+    "test",
+    "tools",
+    "trait",
+    "true",
+    "try",
+    "tuple",
+    "type",
+    "typeof",
+    "u16",
+    "u32",
+    "u64",
+    "u8",
+    "unsafe",
+    "use",
+    "var",
+    "variant",
+    "void",
+    "wasi",
+    "where",
+    "while",
+    "with",
+    "world",
+    "yield",
+];
+
+/// A project's name in the forms that languages need.
+#[derive(Clone, Debug)]
+pub struct ProjectName {
+    kebab: String,
+}
+
+impl ProjectName {
+    /// A plugin's name that is also one in WIT and in every language.
+    pub fn new(text: &str) -> Result<Self, Report> {
+        let invalid = |why: String| Report::from(Problem::new(format!("invalid name `{text}`: {why}")));
+        text.parse::<Name>().map_err(|error| invalid(error.to_string()))?;
+        if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+            return Err(invalid("a new plugin's name begins with a letter".to_owned()));
+        }
+        if text.split('-').any(str::is_empty) {
+            return Err(invalid("words are joined by one `-`, and none is at the end".to_owned()));
+        }
+        if RESERVED.contains(&text) {
+            let why = "the word has a meaning of its own in WIT or in a language";
+            let problem = Problem::new(format!("invalid name `{text}`: {why}"));
+            return Err(problem.hint(format!("choose another, such as `my-{text}`")).into());
+        }
+        Ok(Self { kebab: text.to_owned() })
+    }
+
+    /// `my-plugin`.
+    pub fn kebab(&self) -> &str {
+        &self.kebab
+    }
+
+    /// `my_plugin`.
+    pub fn snake(&self) -> String {
+        self.kebab.replace('-', "_")
+    }
+
+    /// `MyPlugin`.
+    pub fn pascal(&self) -> String {
+        let word = |word: &str| {
+            let mut letters = word.chars();
+            letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect::<String>()
+        };
+        self.kebab.split('-').map(word).collect()
+    }
+
+    /// `text` with this name in the place of the template's.
+    pub fn fill(&self, text: &str) -> String {
+        text.replace("my-plugin", &self.kebab)
+            .replace("my_plugin", &self.snake())
+            .replace("MyPlugin", &self.pascal())
+    }
+}
+
+/// The files of a new project, by their paths in it; `None` for a style that the language does not
+/// have.
+pub fn files(language: &dyn Language, style: Style, name: &ProjectName) -> Option<Vec<(PathBuf, String)>> {
+    let own = language.template(style)?;
+    let program = match style {
+        Style::Typed => PROGRAM,
+        Style::Sdk => PROGRAM_SDK,
+    };
+    let program = program.replace("LANGUAGE", language.name());
+    let common = (style == Style::Typed).then_some(WORLD);
+    let mut files = vec![("program.toml".into(), name.fill(&program))];
+    // The sdk is a library of its own; nothing in it is called like the project.
+    let is_own = |file: &File| !file.path.starts_with("sdk/");
+    let text = |file: &File| if is_own(file) { name.fill(file.text) } else { file.text.to_owned() };
+    files.extend(common.iter().chain(own).map(|file| (name.fill(file.path).into(), text(file))));
+    Some(files)
+}
+
+/// Writes a new project to `folder`, which must not be there yet, and gives the paths of its files.
+pub fn create(
+    language: &dyn Language,
+    style: Style,
+    name: &ProjectName,
+    folder: &Path,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let files = files(language, style, name).ok_or_else(|| no_sdk(language))?;
+    if folder.symlink_metadata().is_ok() {
+        return Err(exists(folder));
+    }
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent)
+        .with_context(|| format!("cannot create folder `{}`", parent.display()))?;
+    // As open as any new directory: what it is created with, less the user's mask.
+    let staged = tempfile::Builder::new()
+        .prefix(".haft-new-")
+        .permissions(Permissions::from_mode(0o777))
+        .tempdir_in(parent)
+        .with_context(|| format!("cannot create a folder in `{}`", parent.display()))?;
+    for (path, text) in &files {
+        write_file(&staged.path().join(path), text.as_bytes())?;
+    }
+    let mut paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
+    if style == Style::Typed {
+        for (path, bytes) in language.generated(&staged.path().join("wit"))? {
+            write_file(&staged.path().join(&path), &bytes)?;
+            paths.push(path);
+        }
+    }
+    match put(staged.path(), folder) {
+        // What it would remove is not there any more.
+        Ok(()) => drop(staged.keep()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(folder)),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot create folder `{}`", folder.display()));
+        }
+    }
+    Ok(paths)
+}
+
+fn no_sdk(language: &dyn Language) -> Report {
+    let problem = Problem::new(format!("there is no sdk for {}", language.title()));
+    problem.hint("leave out `--sdk`: typed functions need none").into()
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
+    }
+    std::fs::write(path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// Moves a folder to where none is.
+fn put(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system that cannot tell: a folder only ever takes the place of an empty one.
+        Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(from, to),
+        moved => Ok(moved?),
+    }
+}
+
+fn exists(folder: &Path) -> anyhow::Error {
+    let problem = Problem::new(format!("`{}` is there already", folder.display()));
+    Report::from(problem.hint("choose another name, or remove it; nothing was written")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_forms_that_languages_need() {
+        let name = ProjectName::new("my-2nd-tool").unwrap();
+        assert_eq!(
+            (name.kebab(), name.snake().as_str(), name.pascal().as_str()),
+            ("my-2nd-tool", "my_2nd_tool", "My2ndTool")
+        );
+        assert_eq!(
+            name.fill("my-plugin my_plugin MyPlugin plugin"),
+            "my-2nd-tool my_2nd_tool My2ndTool plugin"
+        );
+    }
+
+    /// What a project is called is also the name of its WIT package: whatever is accepted here must be
+    /// one.
+    #[test]
+    fn every_name_is_one_in_wit_too() {
+        for text in ["a", "a1", "tool-2", "x-y-z", "abstract-art", "list-files"] {
+            let name = ProjectName::new(text).unwrap();
+            let wit = name.fill(WORLD.text);
+            let mut resolve = wit_parser::Resolve::default();
+            resolve.push_str("world.wit", &wit).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+        }
+        for text in ["", "A", "1a", "-a", "a-", "a--b", "a_b", "list", "async", "haft", "ä"] {
+            assert!(ProjectName::new(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_there_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let (name, c) = (ProjectName::new("x").unwrap(), crate::language::find("c").unwrap());
+        let place = folder.path().join("x");
+        std::os::unix::fs::symlink("nowhere", &place).unwrap();
+        assert!(create(c, Style::Typed, &name, &place).is_err(), "not even a link to nothing");
+        std::fs::remove_file(&place).unwrap();
+        create(c, Style::Typed, &name, &folder.path().join("new/x")).unwrap();
+        let names: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["new"], "and nothing is left of it");
+    }
+}

@@ -1,0 +1,193 @@
+//! An author's own tools: found, run where the project is, heard as they speak, ended with all that
+//! they started. They run unconfined, as from the author's own shell, so this refuses to run
+//! anything for a project that is not the author's to build.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use haft_core::event::{Event, Events};
+use haft_core::grant::{Grant, Root};
+use haft_core::report::{Problem, Report};
+use haft_core::tool::{Context, Own};
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::lookup::find_on_path;
+use haft_sandbox::process::{self, End, Finished, Job, Output};
+
+/// How long one run of a tool may take: longer than any first build on a slow machine.
+const BOUND: Duration = Duration::from_hours(1);
+
+/// Characters of a tool's output that are kept for haft to read; all of it is told.
+const KEPT: usize = 4 << 20;
+
+/// Characters of a command line in a message.
+const MAX_SHOWN: usize = 60;
+
+/// The person pressed Ctrl-C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Where tools speak, and who may end them.
+#[derive(Clone, Debug, Default)]
+pub struct Talk {
+    /// What is being done comes as [`Event::Info`], what tools write as [`Event::Stderr`].
+    pub events: Events,
+    /// Ends every tool under way.
+    pub cancel: CancellationToken,
+}
+
+/// A program that a language needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Its name on PATH.
+    pub program: &'static str,
+    /// What it is for: `builds Rust plugins`.
+    pub purpose: &'static str,
+    /// How to get it, a line each.
+    pub ways: &'static [&'static str],
+}
+
+impl Need {
+    /// The program on PATH.
+    pub fn find(&self) -> Result<PathBuf, Report> {
+        find_on_path(self.program).ok_or_else(|| self.missing("looked for it on PATH").into())
+    }
+
+    /// That it is not there; `looked` says where it was looked for.
+    pub fn missing(&self, looked: &str) -> Problem {
+        let Self { program, purpose, ways } = self;
+        let problem = Problem::new(format!("cannot find `{program}`, which {purpose}: {looked}"));
+        ways.iter().fold(problem, |problem, way| problem.hint(*way))
+    }
+}
+
+/// One run of a program, to be described and then made.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl Tool {
+    /// `program` with no arguments and the author's own environment.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), arguments: Vec::new(), environment: Vec::new() }
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable, in the place of the author's own.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// What a person would type: the program's name and its arguments, as far as they matter.
+    fn shown(&self) -> String {
+        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
+        let words = std::iter::once(name).chain(self.arguments.iter().map(OsString::as_os_str));
+        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        let line = shell_words::join(words);
+        match line.char_indices().nth(MAX_SHOWN) {
+            Some((end, _)) => format!("{} …", line.get(..end).unwrap_or_default().trim_end()),
+            None => line,
+        }
+    }
+}
+
+/// Runs tools in one folder.
+#[derive(Clone, Debug)]
+pub(super) struct Runner {
+    confiner: Confiner,
+    grant: Grant,
+    talk: Talk,
+}
+
+impl Runner {
+    /// `confiner` is [`Confiner::open`], except where this process cannot be started anew.
+    pub(super) fn new(confiner: Confiner, folder: &Path, talk: Talk) -> std::io::Result<Self> {
+        let root = Root::resolve(&std::env::current_dir()?, folder)?;
+        let grant = Grant::none().with_workspace(root.clone()).with_write(root).with_read_anywhere();
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let grant = names.fold(grant.with_network(true).with_unix_sockets(true), Grant::with_env);
+        Ok(Self { confiner, grant, talk })
+    }
+
+    pub(super) fn talk(&self) -> &Talk {
+        &self.talk
+    }
+
+    /// Runs a tool and tells all that it writes.
+    pub(super) async fn run(&self, tool: &Tool) -> anyhow::Result<()> {
+        let finished = self.finish(tool, Output::Merged, &self.told()).await?;
+        succeeded(tool, &finished)
+    }
+
+    /// The same where what it writes to standard output is for haft.
+    pub(super) async fn read(&self, tool: &Tool) -> anyhow::Result<String> {
+        let mut finished = self.finish(tool, Output::Separate, &self.told()).await?;
+        succeeded(tool, &finished)?;
+        Ok(finished.stdout.render(KEPT))
+    }
+
+    /// What a tool says of itself when asked, if it ends well; nobody hears of it.
+    pub(super) async fn ask(&self, tool: &Tool) -> anyhow::Result<Option<String>> {
+        let mut finished = self.finish(tool, Output::Separate, &Events::none()).await?;
+        let is_well = matches!(finished.end, End::Exited(status) if status.success());
+        Ok(is_well.then(|| finished.stdout.render(KEPT)))
+    }
+
+    /// What a tool writes, wherever it does, as one stream.
+    fn told(&self) -> Events {
+        let events = self.talk.events.clone();
+        Events::to(move |event| match event {
+            Event::Stdout { call, chunk } if call == MERGED => {
+                events.emit(|| Event::Stderr { call: call.clone(), chunk: chunk.clone() });
+            }
+            Event::Stderr { .. } => events.emit(|| event.clone()),
+            _ => {}
+        })
+    }
+
+    async fn finish(&self, tool: &Tool, output: Output, events: &Events) -> anyhow::Result<Finished> {
+        let job = Job {
+            program: tool.program.clone(),
+            arguments: tool.arguments.clone(),
+            environment: tool.environment.clone(),
+            input: Vec::new(),
+            output,
+            limit: KEPT,
+            timeout: BOUND,
+        };
+        let own = Own::default();
+        let context = Context { events, cancel: &self.talk.cancel, ..own.context(&self.grant) };
+        let call = if output == Output::Merged { MERGED } else { "" };
+        let finished = process::run(&self.confiner, &job, call, &context).await.map_err(|error| {
+            Report::from(Problem::new(format!("cannot run `{}`: {error}", tool.program.display())))
+        })?;
+        if finished.end == End::Cancelled { Err(Interrupted.into()) } else { Ok(finished) }
+    }
+}
+
+/// Marks the output of a tool whose two streams are one.
+const MERGED: &str = "build";
+
+fn succeeded(tool: &Tool, finished: &Finished) -> anyhow::Result<()> {
+    let why = match finished.end {
+        End::Exited(status) if status.success() => return Ok(()),
+        End::Exited(status) => status.to_string(),
+        End::TimedOut => format!("stopped after {} minutes", BOUND.as_secs() / 60),
+        End::Cancelled => return Err(Interrupted.into()),
+    };
+    Err(Report::from(Problem::new(format!("`{}` failed: {why}", tool.shown()))).into())
+}

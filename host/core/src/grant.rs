@@ -1,0 +1,435 @@
+//! What is allowed. A [`Grant`] is a value: it is handed to whatever acts, it can be narrowed
+//! ([`Grant::meet`], [`Grant::read_only`]) and nothing widens it. It refuses to look at the
+//! path of an individual file: which file a path means is the kernel's business, below a
+//! directory opened from a grant.
+
+mod address;
+mod blocked;
+mod destination;
+mod host;
+mod proposal;
+mod right;
+mod root;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+pub use self::address::{AddressError, local};
+pub use self::blocked::{HostName, HostNameError};
+pub use self::destination::{Destination, Scheme};
+pub use self::host::{HostPattern, HostPatternError};
+pub use self::proposal::{Proposal, TooWide};
+pub use self::right::{Right, RightError};
+pub use self::root::Root;
+pub use self::root::normalise;
+
+/// How far tools may reach when nothing else is said (`[sandbox] mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxMode {
+    /// Reads anywhere; writes only to the workspace, the data directory and the temp directory.
+    #[default]
+    Sandbox,
+    /// The same rights as `Sandbox`, under the name the reference documents use for
+    /// "read and execute".
+    Rx,
+    /// No write limit. Only ever on explicit request.
+    Rwx,
+}
+
+/// Which directories a right extends to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// These directories and what is below them; none when empty.
+    Roots(Vec<Root>),
+    /// The whole file system.
+    Anywhere,
+}
+
+/// Everything a tool may do. Starts at [`Grant::none`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    read: Reach,
+    write: Reach,
+    workspace: Option<Root>,
+    env: BTreeSet<String>,
+    values: BTreeMap<String, String>,
+    hosts: Vec<HostPattern>,
+    children: Children,
+    /// Shared by all tools of a program.
+    sealed: Arc<Sealed>,
+}
+
+/// What a child process may reach besides files. A component never gets any of it: what it may
+/// reach is [`Grant::hosts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Children {
+    network: bool,
+    unix_sockets: bool,
+}
+
+/// What stays closed whatever else a grant allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sealed {
+    hidden: Vec<Root>,
+    fixed: Vec<Root>,
+    hosts: Vec<HostName>,
+}
+
+/// One directory a guest gets, under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preopen {
+    /// The directory.
+    pub root: Root,
+    /// Its name inside the guest.
+    pub name: String,
+    /// Whether the guest may change it.
+    pub writable: bool,
+}
+
+impl Grant {
+    /// Nothing: no files, no environment, no network.
+    pub fn none() -> Self {
+        Self {
+            read: Reach::Roots(Vec::new()),
+            write: Reach::Roots(Vec::new()),
+            workspace: None,
+            env: BTreeSet::new(),
+            values: BTreeMap::new(),
+            hosts: Vec::new(),
+            children: Children::default(),
+            sealed: Arc::default(),
+        }
+    }
+
+    /// What `mode` allows: `workspace` and `writable` (data and temp directories) may be
+    /// written, or everything in [`SandboxMode::Rwx`]; everything may be read.
+    pub fn sandbox(mode: SandboxMode, workspace: Root, writable: impl IntoIterator<Item = Root>) -> Self {
+        let write = match mode {
+            SandboxMode::Rwx => Reach::Anywhere,
+            SandboxMode::Sandbox | SandboxMode::Rx => {
+                Reach::Roots(std::iter::once(workspace.clone()).chain(writable).collect())
+            }
+        };
+        // A process that may write anything may talk to any service of this machine too.
+        let children = Children { network: true, unix_sockets: mode == SandboxMode::Rwx };
+        Self { read: Reach::Anywhere, write, workspace: Some(workspace), children, ..Self::none() }
+    }
+
+    /// Adds a directory that may be read. Only for building a grant; see the module's rule.
+    #[must_use]
+    pub fn with_read(mut self, root: Root) -> Self {
+        self.read.add(root);
+        self
+    }
+
+    /// Adds a directory that may be read and written.
+    #[must_use]
+    pub fn with_write(mut self, root: Root) -> Self {
+        self.write.add(root);
+        self
+    }
+
+    /// Allows reading everywhere.
+    #[must_use]
+    pub fn with_read_anywhere(mut self) -> Self {
+        self.read = Reach::Anywhere;
+        self
+    }
+
+    /// Names the directory that relative paths start from. Gives no right by itself.
+    #[must_use]
+    pub fn with_workspace(mut self, root: Root) -> Self {
+        self.workspace = Some(root);
+        self
+    }
+
+    /// Adds an environment variable that may be seen.
+    #[must_use]
+    pub fn with_env(mut self, name: impl Into<String>) -> Self {
+        self.env.insert(name.into());
+        self
+    }
+
+    /// Adds an environment variable that a component sees, with a value of its own instead of the one
+    /// that haft's environment has.
+    #[must_use]
+    pub fn with_value(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.values.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds a network destination that may be reached.
+    #[must_use]
+    pub fn with_host(mut self, host: HostPattern) -> Self {
+        self.hosts.push(host);
+        self
+    }
+
+    /// Sets whether child processes may use the network.
+    #[must_use]
+    pub fn with_network(mut self, allowed: bool) -> Self {
+        self.children.network = allowed;
+        self
+    }
+
+    /// Sets whether child processes may connect to the sockets of this machine's services, which
+    /// act with rights of their own (Docker, the session bus, an SSH agent).
+    #[must_use]
+    pub fn with_unix_sockets(mut self, allowed: bool) -> Self {
+        self.children.unix_sockets = allowed;
+        self
+    }
+
+    /// Closes a file or a directory and what is below it: it is neither read nor written, even
+    /// where everything else is.
+    #[must_use]
+    pub fn with_hidden(mut self, root: Root) -> Self {
+        push_new(&mut Arc::make_mut(&mut self.sealed).hidden, root);
+        self
+    }
+
+    /// Keeps a file or a directory and what is below it as it is: it may be read, not written.
+    #[must_use]
+    pub fn with_fixed(mut self, root: Root) -> Self {
+        push_new(&mut Arc::make_mut(&mut self.sealed).fixed, root);
+        self
+    }
+
+    /// Closes what is closed in `other` too.
+    #[must_use]
+    pub fn with_seals_of(mut self, other: &Self) -> Self {
+        self.sealed = self.sealed.join(&other.sealed);
+        self
+    }
+
+    /// What both allow: asked ∩ given. Never wider than either.
+    #[must_use]
+    pub fn meet(&self, other: &Self) -> Self {
+        // Writing implies reading, so what one side may write the other may let it read.
+        let write = self.write.meet(&other.write);
+        let read = self.readable().meet(&other.readable());
+        let env = self.env.intersection(&other.env).cloned().collect();
+        let is_shared = |(name, value): &(&String, &String)| other.values.get(*name) == Some(*value);
+        let values = self.values.iter().filter(is_shared);
+        let hosts = host::meet(&self.hosts, &other.hosts);
+        Self {
+            read,
+            write,
+            workspace: self.workspace.clone().or_else(|| other.workspace.clone()),
+            env,
+            values: values.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            hosts,
+            children: self.children.meet(other.children),
+            sealed: self.sealed.join(&other.sealed),
+        }
+    }
+
+    /// The same, without the right to write anything.
+    #[must_use]
+    pub fn read_only(&self) -> Self {
+        Self { read: self.readable(), write: Reach::Roots(Vec::new()), ..self.clone() }
+    }
+
+    /// Where writing is allowed.
+    pub fn writable(&self) -> &Reach {
+        &self.write
+    }
+
+    /// Where reading is allowed: what was granted for reading and all that may be written.
+    pub fn readable(&self) -> Reach {
+        match (&self.read, &self.write) {
+            (Reach::Anywhere, _) | (_, Reach::Anywhere) => Reach::Anywhere,
+            (Reach::Roots(read), Reach::Roots(write)) => {
+                let mut all = Reach::Roots(Vec::new());
+                write.iter().chain(read).for_each(|root| all.add(root.clone()));
+                all
+            }
+        }
+    }
+
+    /// The directory that relative paths start from, where one is readable or writable.
+    pub fn workspace(&self) -> Option<&Root> {
+        self.workspace.as_ref().filter(|root| self.readable().covers(root))
+    }
+
+    /// Environment variables that may be seen.
+    pub fn env(&self) -> &BTreeSet<String> {
+        &self.env
+    }
+
+    /// Environment variables with values of their own.
+    pub fn values(&self) -> &BTreeMap<String, String> {
+        &self.values
+    }
+
+    /// Network destinations that may be reached.
+    pub fn hosts(&self) -> &[HostPattern] {
+        &self.hosts
+    }
+
+    /// Whether a request to `destination` may be made at all; where it leads is
+    /// [`Self::may_connect`]'s to judge.
+    pub fn may_ask(&self, destination: &Destination) -> bool {
+        self.blocks(destination).is_none() && self.hosts.iter().any(|host| host.matches(destination))
+    }
+
+    /// Whether plain TCP may be spoken to `address`: only where it is granted itself.
+    pub fn may_open(&self, address: SocketAddr) -> bool {
+        !self.blocks_address(address.ip()) && self.hosts.iter().any(|host| host.is_address(address))
+    }
+
+    /// Whether `address`, which the host of `destination` stands for, may be connected to.
+    ///
+    /// A name leads to public addresses alone: whoever owns it decides what it resolves to, and
+    /// that must not be this machine or its neighbours. Allowed besides is an address that is
+    /// granted itself, with its port. `localhost` is loopback or nothing, and only where it is
+    /// granted by that name.
+    pub fn may_connect(&self, destination: &Destination, address: IpAddr) -> Result<(), AddressError> {
+        if self.blocks_address(address) {
+            return Err(AddressError::Blocked);
+        }
+        if self.may_open(SocketAddr::new(address, destination.port())) {
+            return Ok(());
+        }
+        let names_it = |host: &HostPattern| host.is_localhost() && host.matches(destination);
+        match (local(address), destination.is_localhost()) {
+            (Some(AddressError::Loopback), true) if self.hosts.iter().any(names_it) => Ok(()),
+            (Some(why), _) => Err(why),
+            (None, true) => Err(AddressError::NotLoopback),
+            (None, false) => Ok(()),
+        }
+    }
+
+    /// Whether child processes may use the network.
+    pub fn network(&self) -> bool {
+        self.children.network
+    }
+
+    /// Whether child processes may connect to the sockets of this machine's services.
+    pub fn unix_sockets(&self) -> bool {
+        self.children.unix_sockets
+    }
+
+    /// Files and directories that are neither read nor written, whatever else is allowed.
+    pub fn hidden(&self) -> &[Root] {
+        &self.sealed.hidden
+    }
+
+    /// Whether `root` is hidden, or lies in something that is.
+    pub fn hides(&self, root: &Root) -> bool {
+        self.sealed.hidden.iter().any(|hidden| hidden.contains(root))
+    }
+
+    /// Files and directories that are not written, whatever else is allowed.
+    pub fn fixed(&self) -> &[Root] {
+        &self.sealed.fixed
+    }
+
+    /// The directory that relative paths start from, whether it may be read or not. Its name is no
+    /// right: a guest that knows it can say what it was granted by the paths that people use.
+    pub fn base(&self) -> Option<&Root> {
+        self.workspace.as_ref()
+    }
+
+    /// Exactly the directories a guest gets, each under its absolute path. The workspace is not
+    /// preopened as `.` too: a guest's C library takes such a name for the root of every path, and
+    /// `/etc/x` would quietly become `x` in the workspace. A guest asks for its working directory.
+    pub fn preopens(&self) -> Vec<Preopen> {
+        let mut preopens = Vec::new();
+        for root in self.write.roots() {
+            push_named(&mut preopens, &root, true);
+        }
+        for root in self.read.roots().iter().filter(|root| !self.write.covers(root)) {
+            push_named(&mut preopens, root, false);
+        }
+        preopens
+    }
+}
+
+impl Children {
+    fn meet(self, other: Self) -> Self {
+        Self { network: self.network && other.network, unix_sockets: self.unix_sockets && other.unix_sockets }
+    }
+}
+
+impl Sealed {
+    /// What either closes.
+    fn join(self: &Arc<Self>, other: &Arc<Self>) -> Arc<Self> {
+        if Arc::ptr_eq(self, other) || **other == Self::default() {
+            return self.clone();
+        }
+        if **self == Self::default() {
+            return other.clone();
+        }
+        let mut joined = Self::clone(self);
+        other.hidden.iter().for_each(|root| push_new(&mut joined.hidden, root.clone()));
+        other.fixed.iter().for_each(|root| push_new(&mut joined.fixed, root.clone()));
+        let new = other.hosts.iter().filter(|host| !self.hosts.contains(host));
+        joined.hosts.extend(new.cloned());
+        Arc::new(joined)
+    }
+}
+
+fn push_new(roots: &mut Vec<Root>, root: Root) {
+    if !roots.contains(&root) {
+        roots.push(root);
+    }
+}
+
+/// A directory is named as it was granted and, where links lead elsewhere, as it really is.
+fn push_named(preopens: &mut Vec<Preopen>, root: &Root, writable: bool) {
+    let mut push = |name: &std::path::Path| {
+        let name = name.to_string_lossy().into_owned();
+        preopens.push(Preopen { root: root.clone(), name, writable });
+    };
+    push(root.path());
+    if root.path() != root.real() {
+        push(root.real());
+    }
+}
+
+impl Reach {
+    /// Whether `root` lies inside.
+    pub fn covers(&self, root: &Root) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Roots(roots) => roots.iter().any(|own| own.contains(root)),
+        }
+    }
+
+    /// The directories themselves; `/` for [`Reach::Anywhere`].
+    pub fn roots(&self) -> Vec<Root> {
+        match self {
+            Self::Anywhere => vec![Root::everything()],
+            Self::Roots(roots) => roots.clone(),
+        }
+    }
+
+    fn add(&mut self, root: Root) {
+        if let Self::Roots(roots) = self {
+            push_new(roots, root);
+        }
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Anywhere, reach) | (reach, Self::Anywhere) => reach.clone(),
+            (Self::Roots(ours), Self::Roots(theirs)) => {
+                let mut met = Self::Roots(Vec::new());
+                for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
+                    match (a.contains(b), b.contains(a)) {
+                        (true, _) => met.add(b.clone()),
+                        (false, true) => met.add(a.clone()),
+                        (false, false) => {}
+                    }
+                }
+                met
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

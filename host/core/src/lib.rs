@@ -1,0 +1,25 @@
+//! What every part of haft speaks in. A module may use only modules that stand **above** it here.
+
+pub mod report;
+
+pub mod call;
+
+pub mod limit;
+
+pub mod heap;
+
+pub mod net;
+
+pub mod skill;
+
+pub mod grant;
+
+pub mod event;
+
+pub mod manifest;
+
+pub mod secret;
+
+pub mod journal;
+
+pub mod tool;

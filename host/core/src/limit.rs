@@ -1,0 +1,49 @@
+//! How much one call may use: values with defaults, no enforcement. `plugin` and `backend` enforce.
+
+pub mod open_files;
+
+use std::time::Duration;
+
+/// Bounds of one call. The defaults hold wherever program.toml says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of a guest, bytes, all its memories together.
+    pub memory: u64,
+    /// Wall-clock time from dispatch to answer.
+    pub time: Duration,
+    /// Bytes of one answer, text and attachments together.
+    pub result: u64,
+    /// Bytes that a guest may write to files; see `plugin::disk` for what counts.
+    pub disk: u64,
+}
+
+impl Limits {
+    /// 64 MiB: a Rust or C tool needs 1 to 2 MiB, an interpreter 12; room for the data of both.
+    pub const DEFAULT_MEMORY: u64 = 64 << 20;
+    /// 30 s: longer than any tool that a model should wait for without being told to.
+    pub const DEFAULT_TIME: Duration = Duration::from_secs(30);
+    /// 1 MiB: twenty times what `read` may return, a tenth of what providers accept.
+    pub const DEFAULT_RESULT: u64 = 1 << 20;
+    /// 256 MiB: four times what a guest can hold in memory, so that what it makes of that fits, copies
+    /// included; a small part of any disk.
+    pub const DEFAULT_DISK: u64 = 256 << 20;
+    /// 4 GiB: all that a 32-bit guest can address.
+    pub const MAX_MEMORY: u64 = 4 << 30;
+    /// One day: a bound that is never met by honest work, so that no wait is without one.
+    pub const MAX_TIME: Duration = Duration::from_hours(24);
+    /// 64 MiB: an answer is held in memory, copied to the journal and to the model.
+    pub const MAX_RESULT: u64 = 64 << 20;
+    /// 1 TiB: a bound that only a mistake meets, such as one of units.
+    pub const MAX_DISK: u64 = 1 << 40;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: Self::DEFAULT_MEMORY,
+            time: Self::DEFAULT_TIME,
+            result: Self::DEFAULT_RESULT,
+            disk: Self::DEFAULT_DISK,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! program.toml: parsed as written, checked key by key, built into plain values. It says what the
+//! file says and where it is, and nothing else: no path is opened, no variable read, no host looked up.
+//!
+//! - **Parse:** `syntax` makes a tree of TOML in which every value knows its place.
+//! - **Check:** one file a table reads its keys through a `Section`, which notes every mistake
+//!   with its place and goes on. `catalogue` lists the keys there are.
+//! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
+
+mod agent;
+mod backend;
+mod build;
+mod builtins;
+mod catalogue;
+mod entry;
+mod json;
+mod name;
+mod package;
+mod pattern;
+mod plugin;
+mod program;
+mod provider;
+mod sandbox;
+mod schema;
+mod secret;
+mod section;
+mod serve;
+mod server;
+mod source;
+mod syntax;
+mod tool;
+pub mod units;
+mod values;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use self::agent::ROUTES;
+pub use self::agent::{Agent, Route};
+pub use self::backend::{BackendTable, ContainerEngine};
+pub use self::build::Build;
+pub use self::builtins::Builtins;
+pub use self::entry::Located;
+pub use self::name::{Name, NameError, ToolName, Variable};
+pub use self::package::Package;
+pub use self::pattern::{ToolPattern, ToolPatternError};
+pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
+pub use self::program::{HostRequirements, Program};
+pub use self::provider::{Price, Provider, ProviderName};
+pub use self::sandbox::Sandbox;
+pub use self::schema::json_schema;
+pub use self::secret::is_credential;
+pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
+pub use self::serve::Serve;
+pub use self::server::{McpServer, Transport};
+pub use self::source::{PackageSource, SourceError};
+pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
+
+use self::section::{Notes, Section};
+use crate::report::{Problem, Report, Source, Span};
+
+/// 256 KiB: many times the longest program.toml that anybody wrote by hand.
+pub const MAX_FILE: usize = 256 << 10;
+
+/// The text of a program.toml, with the secrets that somebody wrote into it: it is not shown.
+#[derive(Clone, Default)]
+pub struct Written(Arc<str>);
+
+impl Written {
+    /// All of it.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// A checked program.toml. The default is what holds without one.
+#[derive(Clone, Debug, Default)]
+pub struct Manifest {
+    /// Where the file is; empty without one.
+    pub path: PathBuf,
+    /// The folder that the file is in, absolute: what its relative paths start from. Empty without a file.
+    pub folder: PathBuf,
+    /// What the spans of [`Located`] point into; written secrets are masked in it.
+    pub source: Source,
+    /// The file as it is written, for whoever makes another file of it.
+    pub written: Written,
+    /// `[program]`; there if there are `tools`.
+    pub program: Option<Program>,
+    /// `[[tools]]`, in the order of the file; their names are unique.
+    pub tools: Vec<CommandTool>,
+    /// `[[plugins]]`, in the order of the file; their names are unique.
+    pub plugins: Vec<Plugin>,
+    /// `[[packages]]`, in the order of the file; their names are unique.
+    pub packages: Vec<Package>,
+    /// `[build]`, in a plugin project.
+    pub build: Option<Build>,
+    /// `[host_requirements]`.
+    pub host_requirements: HostRequirements,
+    /// `[requires_tools]`: names of tools that an agent of this program needs.
+    pub required_tools: Vec<Located<String>>,
+    /// `[[mcp_servers]]`, then `[[mcp]]`, in the order of the file; their names are unique.
+    pub mcp_servers: Vec<McpServer>,
+    /// `[provider]`.
+    pub provider: Option<Provider>,
+    /// `[agent]`.
+    pub agent: Agent,
+    /// `[serve]`.
+    pub serve: Serve,
+    /// `[sandbox]`.
+    pub sandbox: Sandbox,
+    /// `[backend]`.
+    pub backend: BackendTable,
+    /// `[builtins]`.
+    pub builtins: Builtins,
+}
+
+impl Manifest {
+    /// Reads and checks the file at `path`.
+    pub fn load(path: &Path) -> Result<Self, Report> {
+        let bytes = read_bounded(path).map_err(|error| unreadable(path, &error))?;
+        Self::parse_bytes(&bytes, path)
+    }
+
+    /// Checks `text`; `path` is what messages call it and what its relative paths start from.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Report> {
+        if text.len() > MAX_FILE {
+            return Err(too_large(path));
+        }
+        // Editors on Windows write a byte order mark; it is no part of the text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let source = Source::new(path.display().to_string(), text);
+        let table = syntax::parse(text).map_err(|problems| {
+            Report::with_source(source.masked(&secret::suspected_secrets(text)), problems)
+        })?;
+        let source = source.masked(&secret::written_secrets(&table));
+        let notes = Notes::default();
+        let read = Self::read(&Section::root(&table, &catalogue::ROOT, &notes));
+        let problems = notes.into_problems();
+        if problems.is_empty() {
+            let folder = folder_of(path).map_err(|error| unreadable(path, &error))?;
+            Ok(Self { path: path.to_owned(), folder, source, written: Written(text.into()), ..read })
+        } else {
+            Err(Report::with_source(source, problems))
+        }
+    }
+
+    /// The same for what may not even be text.
+    pub fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Self, Report> {
+        let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to(), path))?;
+        Self::parse(text, path)
+    }
+
+    /// What `written`, a path of this file, means: below `home` where it begins with `~`, else
+    /// relative to the file's folder.
+    pub fn resolve(&self, written: &Path, home: &Path) -> PathBuf {
+        match written.strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => self.folder.join(written),
+        }
+    }
+
+    /// Whether this program starts processes.
+    pub fn has_children(&self) -> bool {
+        self.builtins.shell || self.has_commands()
+    }
+
+    /// Whether it declares processes: command tools, or MCP servers that are children.
+    pub fn has_commands(&self) -> bool {
+        let is_child = |server: &McpServer| matches!(server.transport, Transport::Stdio { .. });
+        !self.tools.is_empty() || self.mcp_servers.iter().any(|server| server.enabled && is_child(server))
+    }
+
+    /// Where the secrets of this program are kept, all of them.
+    pub fn secrets(&self) -> Vec<&SecretSource> {
+        let provider = self.provider.iter();
+        let servers = self.mcp_servers.iter().flat_map(|server| match &server.transport {
+            Transport::Stdio { env, .. } => env,
+            Transport::Http { headers, .. } => headers,
+        });
+        let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers);
+        let named = texts.filter_map(|(_, value)| match value {
+            TextOrSecret::Secret(source) => Some(source),
+            TextOrSecret::Text(_) => None,
+        });
+        let packages = self.packages.iter().flat_map(|package| &package.secrets);
+        let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).chain(packages);
+        let plugins = plugins.map(|secret| &secret.source);
+        provider.filter_map(|provider| provider.api_key.as_ref()).chain(plugins).chain(named).collect()
+    }
+
+    /// The files in which the secrets of this program are kept, as written.
+    pub fn secret_files(&self) -> Vec<&Path> {
+        self.secrets().into_iter().filter_map(SecretSource::file).collect()
+    }
+
+    /// A report of something that was found wrong later, with a value of this file as its place.
+    pub fn report(&self, problems: Vec<Problem>) -> Report {
+        Report::with_source(self.source.clone(), problems)
+    }
+
+    fn read(root: &Section<'_>) -> Self {
+        tool::note_missing_program(root);
+        Self {
+            path: PathBuf::new(),
+            folder: PathBuf::new(),
+            source: Source::default(),
+            written: Written::default(),
+            program: Program::read(root),
+            tools: CommandTool::read_all(root),
+            plugins: Plugin::read_all(root),
+            packages: Package::read_all(root),
+            build: Build::read(root),
+            host_requirements: HostRequirements::read(root),
+            required_tools: program::read_required_tools(root),
+            mcp_servers: McpServer::read_all(root),
+            provider: Provider::read(root),
+            agent: Agent::read(root),
+            serve: Serve::read(root),
+            sandbox: Sandbox::read(root),
+            backend: BackendTable::read(root),
+            builtins: Builtins::read(root),
+        }
+    }
+}
+
+/// The folder of the file at `path`, absolute. A link is not followed: its own folder is meant.
+pub fn folder_of(path: &Path) -> io::Result<PathBuf> {
+    // `program.toml` alone has a parent only once it is absolute.
+    let path = std::path::absolute(path)?;
+    Ok(path.parent().unwrap_or(&path).to_owned())
+}
+
+/// At most one byte more than allowed, so that a device or a pipe cannot fill the memory.
+pub fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Report {
+    let problem = Problem::new(format!("cannot read `{}`: {error}", path.display()));
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "`haft init` writes one; without one the built-in tools are there",
+        io::ErrorKind::IsADirectory => "name the file itself, such as `program.toml` in this folder",
+        _ => return problem.into(),
+    };
+    problem.hint(hint).into()
+}
+
+fn too_large(path: &Path) -> Report {
+    let most = units::format_size(MAX_FILE as u64);
+    Problem::new(format!("`{}` is too large: a program.toml has at most {most}", path.display())).into()
+}
+
+fn not_utf8(bytes: &[u8], valid: usize, path: &Path) -> Report {
+    if bytes.len() > MAX_FILE {
+        return too_large(path);
+    }
+    let text = String::from_utf8_lossy(bytes.get(..valid).unwrap_or_default());
+    let place = Source::new(path.display().to_string(), text.as_ref())
+        .place(Span { start: text.len(), end: text.len() });
+    Problem::new(format!("not valid UTF-8: {place}")).hint("save the file as UTF-8").into()
+}
+
+#[cfg(test)]
+mod tests;

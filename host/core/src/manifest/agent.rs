@@ -1,0 +1,89 @@
+//! `[agent]`: how the agent works. What the tools are called is not checked here, because
+//! plugins and servers bring their own.
+
+use super::catalogue::AGENT;
+use super::entry::{Entry, Located};
+use super::pattern::ToolPattern;
+use super::section::Section;
+
+/// Which model works on a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// The one for the work itself.
+    #[default]
+    Complex,
+    /// The one for small decisions.
+    Fast,
+    /// The fast one says which.
+    Auto,
+}
+
+/// The routes, as program.toml and `--model` call them.
+pub const ROUTES: &[(&str, Route)] =
+    &[("complex", Route::Complex), ("fast", Route::Fast), ("auto", Route::Auto)];
+
+/// `[agent]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agent {
+    /// What the model is told first; `None`: haft's own.
+    pub system_prompt: Option<String>,
+    /// Which model works on a task.
+    pub route: Route,
+    /// Questions to the model in one run; at least 1.
+    pub max_turns: u32,
+    /// Which tools it is offered, by exposed name; `None`: all, empty: none at all.
+    pub tools: Option<Located<Vec<ToolPattern>>>,
+    /// Rough tokens (bytes of JSON / 4) that the list of tools may take. What does not fit stays
+    /// reachable through a search tool; `None`: no limit.
+    pub tool_budget: Option<u32>,
+    /// Rough tokens (bytes / 4) of the conversation that the model is shown. Of a longer one the beginning is left
+    /// out.
+    pub history_budget: u32,
+    /// How often the same failing call is carried out again before it is refused.
+    pub max_repeats: u32,
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            system_prompt: None,
+            route: Route::Complex,
+            max_turns: 50,
+            tools: None,
+            tool_budget: None,
+            history_budget: 100_000,
+            max_repeats: 2,
+        }
+    }
+}
+
+impl Agent {
+    /// More turns than any run has money for.
+    pub const MAX_MAX_TURNS: u32 = 10_000;
+    /// Tokens; larger than any model's context.
+    pub const MAX_TOOL_BUDGET: u32 = 10_000_000;
+    /// Tokens; less has no room for a task and one answer.
+    pub const MIN_HISTORY_BUDGET: u32 = 1000;
+    /// Tokens; larger than any model's context.
+    pub const MAX_HISTORY_BUDGET: u32 = 10_000_000;
+    /// A call that failed so often fails again.
+    pub const MAX_MAX_REPEATS: u32 = 100;
+
+    pub(super) fn read(root: &Section<'_>) -> Self {
+        let default = Self::default();
+        let Some(section) = root.get("agent", |entry| entry.section(&AGENT)) else {
+            return default;
+        };
+        let count = |key, range| section.get(key, |entry| entry.count(range));
+        Self {
+            system_prompt: section.get("system_prompt", Entry::text),
+            route: section.get("route", |entry| entry.one_of(ROUTES)).unwrap_or_default(),
+            max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
+            tools: section.get("tools", |entry| entry.located(Entry::tool_patterns)),
+            tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
+            history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
+                .unwrap_or(default.history_budget),
+            max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! One callable thing, and the box of them. Plugins, command tools, MCP servers and native
+//! tools are four sources of the same [`Tool`]; [`Toolbox`] is the only door to any of them.
+
+mod approval;
+mod arguments;
+mod budget;
+mod client;
+mod clip;
+mod foreign;
+mod generic;
+pub mod inline;
+mod ledger;
+mod mistakes;
+mod name;
+mod notes;
+mod own;
+mod search;
+mod toolbox;
+mod watch;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+pub use self::approval::{Approval, Approvals, Approver, Decision, Question};
+pub use self::arguments::{ArgumentsError, Schema, SchemaError};
+pub use self::budget::{bytes, tokens};
+pub use self::client::Client;
+pub use self::foreign::foreign;
+pub use self::ledger::Ledger;
+pub use self::name::exposed_name;
+pub use self::notes::{Noted, Notes};
+pub use self::own::Own;
+pub use self::toolbox::{DuplicateTool, Entry, Session, Toolbox};
+use crate::call::{ToolCall, ToolDef, ToolResult};
+use crate::event::Events;
+use crate::grant::Grant;
+use crate::limit::Limits;
+
+pub use self::clip::{Clipper, Keep, clip};
+
+/// One callable thing.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What a model is told about it. The same on every call.
+    fn def(&self) -> &ToolDef;
+
+    /// Does it. The arguments have been checked against [`ToolDef::parameters`].
+    ///
+    /// `Ok` carries failures too, where the tool worked and what it ran did not (a command
+    /// that exits with 1). Dropping the future must stop whatever was started.
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
+
+    /// Why a call with these arguments is refused, whoever approves of it: asked before anybody is.
+    fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
+        None
+    }
+
+    /// Whether a call with the rights `grant` will be over in a moment, as far as can be told: its
+    /// future then computes and does no more. It opens no file and starts no thread or process.
+    fn is_brief(&self, _grant: &Grant) -> bool {
+        false
+    }
+
+    /// SHA-256 of what is run, in hexadecimal, where the tool is a component.
+    fn digest(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// What a call is handed.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What the call may do.
+    pub grant: &'a Grant,
+    /// What the call may use. [`Toolbox::dispatch`] enforces the time; the tool the rest.
+    pub limits: &'a Limits,
+    /// Where to tell what happens.
+    pub events: &'a Events,
+    /// Cancelled when the caller no longer wants the answer.
+    pub cancel: &'a CancellationToken,
+    /// Where to note what the journal should say of the call.
+    pub notes: &'a Notes,
+    /// Whose call it is.
+    pub client: Client,
+}
+
+/// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// The arguments make no sense to the tool; the model should call again with others.
+    #[error("invalid arguments: {0}")]
+    InvalidArguments(String),
+    /// The tool could not do what it was asked, in its own words.
+    #[error("Tool error: {0}")]
+    ExecutionFailed(String),
+    /// haft stopped the tool or could not run it, in haft's words. A tool cannot say this: whatever it
+    /// says of itself is one of the other two.
+    #[error("Tool error (haft): {0}")]
+    Host(String),
+}

@@ -1,0 +1,78 @@
+//! `haft build`: from the source of a plugin project to a component that says everything itself.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::Exit;
+use super::terminal::Terminal;
+use haft_author::{Built, Project, Talk, Workshop, pack};
+use haft_sandbox::confine::Confiner;
+
+#[derive(Debug, Args)]
+pub(super) struct Build {
+    /// The project's folder
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+}
+
+impl Build {
+    pub(super) async fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let project = Project::open(&self.folder)?;
+        let built = until_interrupted(terminal, async |workshop| workshop.build(&project).await).await?;
+        if terminal.json {
+            terminal.json(&json!({
+                "component": built.component,
+                "bytes": built.bytes,
+                "tools": built.tools,
+                "milliseconds": u64::try_from(built.time.as_millis()).unwrap_or(u64::MAX),
+            }))?;
+            return Ok(Exit::Success);
+        }
+        say(terminal, &project, &built);
+        let component = shown(&built.component);
+        let is_here = std::env::current_dir().is_ok_and(|here| here == project.folder);
+        let go = if is_here { String::new() } else { format!("`cd {}`, ", shown(&project.folder)) };
+        let plugin = &project.plugin;
+        terminal.say(format_args!(
+            "next: `haft check {component}`; {go}`haft tools`, `haft call {plugin}__TOOL`"
+        ));
+        Ok(Exit::Success)
+    }
+}
+
+/// One line about what was built.
+pub(super) fn say(terminal: Terminal, project: &Project, built: &Built) {
+    let (name, size) = (project.relative(&built.component).display(), pack::size(built.bytes));
+    let time = built.time.as_secs_f64();
+    let tools =
+        if built.tools.is_empty() { String::new() } else { format!(" with {}", built.tools.join(", ")) };
+    terminal.say(format_args!("built `{name}`: {size}, in {time:.1} s{tools}"));
+}
+
+/// A path as a person here would write it.
+pub(super) fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(here).unwrap_or(path);
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
+}
+
+/// Lets `work` use the author's tools, and ends them at Ctrl-C.
+pub(super) async fn until_interrupted<T>(
+    terminal: Terminal,
+    work: impl AsyncFnOnce(&Workshop) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let cancel = CancellationToken::new();
+    let talk = Talk { events: terminal.work(), cancel: cancel.clone() };
+    let workshop = Workshop { confiner: Confiner::open(), talk };
+    let mut work = std::pin::pin!(work(&workshop));
+    tokio::select! {
+        done = &mut work => done,
+        _ = tokio::signal::ctrl_c() => {
+            cancel.cancel();
+            work.await
+        }
+    }
+}

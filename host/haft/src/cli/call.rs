@@ -1,0 +1,118 @@
+//! `haft call`: one tool, once.
+
+use std::io::Read;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Map, Value};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::terminal::{Hinted, Terminal};
+use super::{Common, Exit};
+use haft_core::call::{ToolCall, ToolDef};
+use haft_core::tool::{Approvals, Session};
+
+/// The largest arguments read from standard input.
+const MAX_INPUT: u64 = 64 << 20;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft call time
+  haft call read '{\"file_path\": \"README.md\", \"limit\": 3}'
+  haft call bash --arg command='git status'
+  jq -n '{command: \"ls\"}' | haft call bash -")]
+pub(super) struct Call {
+    /// The tool's name
+    tool: String,
+    /// The arguments, a JSON object; `-` reads it from standard input
+    #[arg(value_name = "JSON")]
+    arguments: Option<String>,
+    /// One argument; the value is text or JSON, as the tool's schema says
+    #[arg(short, long = "arg", value_name = "NAME=VALUE", value_parser = pair)]
+    args: Vec<(String, String)>,
+}
+
+impl Call {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        // First, since it tells the terminal what to leave out of a complaint about the arguments.
+        let program = common.program_for(terminal, &self.tool).await?;
+        let mut arguments = self.object()?;
+        let def = program.toolbox.find(&self.tool).map(haft_core::tool::Entry::def);
+        for (name, text) in self.args {
+            let value = value(def, &name, text);
+            arguments.insert(name, value);
+        }
+        let call = ToolCall { id: "call".into(), tool: self.tool, arguments: Value::Object(arguments) };
+        let approvals = Approvals::by(terminal.person());
+        let session = Session { approvals, ..program.session(terminal.messages()) };
+        let cancel = session.cancel.clone();
+        // Before the call is on record: whoever sees it there may interrupt it.
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
+        let mut answer = std::pin::pin!(program.toolbox.dispatch(call, &session));
+        let (result, interrupted) = tokio::select! {
+            result = &mut answer => (result, false),
+            _ = interrupt.recv() => {
+                cancel.cancel();
+                (answer.await, true)
+            }
+        };
+        program.close().await;
+        match (terminal.json, result.is_error) {
+            (true, _) => terminal.json(&result)?,
+            (false, true) => terminal.tool_error(&result.content),
+            (false, false) => terminal.answer(&result.content)?,
+        }
+        Ok(match (interrupted, result.is_error) {
+            (true, _) => Exit::Interrupted,
+            (false, true) => Exit::Tool,
+            (false, false) => Exit::Success,
+        })
+    }
+
+    /// The arguments given as JSON.
+    fn object(&self) -> anyhow::Result<Map<String, Value>> {
+        let text = match self.arguments.as_deref() {
+            None => return Ok(Map::new()),
+            Some("-") => {
+                let mut text = String::new();
+                let read = std::io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text);
+                read.context("cannot read the arguments from standard input")?;
+                text
+            }
+            Some(text) => text.to_owned(),
+        };
+        serde_json::from_str(&text).map_err(|_| self.not_an_object(&text))
+    }
+
+    fn not_an_object(&self, text: &str) -> anyhow::Error {
+        let text = text.trim();
+        let problem = format!("the arguments are not a JSON object such as `{{\"path\": \"x\"}}`: `{text}`");
+        let is_name =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
+        match text.split_once('=') {
+            Some((name, _)) if is_name(name) => {
+                let pair = shell_words::quote(text);
+                let hint = format!("one argument by itself: `haft call {} --arg {pair}`", self.tool);
+                Hinted::new(problem, hint).into()
+            }
+            _ => anyhow::anyhow!(problem),
+        }
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((pair.0.to_owned(), pair.1.to_owned()))
+}
+
+/// Text where the schema wants text, or knows nothing; else JSON, if it is JSON.
+pub(super) fn value(def: Option<&ToolDef>, name: &str, text: String) -> Value {
+    let schema = def.and_then(|def| def.parameters.get("properties")?.get(name)?.get("type"));
+    let wants_text = match schema {
+        Some(Value::String(kind)) => kind == "string",
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "string"),
+        _ => true,
+    };
+    if wants_text { Value::String(text) } else { serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+}

@@ -1,0 +1,143 @@
+//! `haft chat`: a conversation at the terminal. Refuses to be a pipe: what is read from one is a task for `haft run`.
+
+mod command;
+mod editor;
+
+use clap::Args;
+
+use self::command::{Command, Next};
+use self::editor::{Editor, Entered};
+use super::run::Choice;
+use super::talk::{SessionName, Talk};
+use super::terminal::{DIM, HEAD, Hinted, Screen, Show, Terminal};
+use super::{Common, Exit};
+use haft_agent::{End, Outcome};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Enter sends, Alt-Enter or a `\\` at the end of the line begins another line, Tab completes, the arrows and Ctrl-R find what
+was entered before. Ctrl-C stops what the model does, twice leaves; Ctrl-D leaves. `/help` lists the commands.
+
+Examples:
+  haft chat
+  haft chat --resume             the newest session of this program in this folder
+  haft chat --resume 3f9ac801
+  haft chat --model llama3 --base-url http://localhost:11434/v1")]
+pub(super) struct Chat {
+    /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
+    resume: Option<SessionName>,
+    #[command(flatten)]
+    choice: Choice,
+}
+
+impl Chat {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if !terminal.has_person() || terminal.json {
+            let message = "`haft chat` needs a terminal to read from and to write to";
+            return Err(Hinted::new(message, "`haft run -` takes a task from standard input").into());
+        }
+        let screen = Screen::new(terminal, Show::All);
+        let mut talk = Talk::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
+        let mut editor = Editor::new(&talk, common.no_journal)?;
+        welcome(&talk, terminal);
+        let exit = converse(&mut talk, &mut editor, &screen, terminal).await;
+        if let Some(id) = talk.id() {
+            terminal.say(format_args!("{DIM}`haft chat --resume {id}` goes on with this session{DIM:#}"));
+        }
+        talk.close().await;
+        exit
+    }
+}
+
+/// Reads and does until somebody leaves.
+async fn converse(
+    talk: &mut Talk,
+    editor: &mut Editor,
+    screen: &Screen,
+    terminal: Terminal,
+) -> anyhow::Result<Exit> {
+    loop {
+        let text = match editor.read().await? {
+            Entered::End => return Ok(Exit::Success),
+            Entered::Nothing => continue,
+            Entered::Text(text) => text,
+        };
+        let next = match text.strip_prefix('/') {
+            Some(line) => Command::parse(line).map_or_else(
+                |error| {
+                    terminal.fail(&error);
+                    Next::Read
+                },
+                |command| command.execute(talk, terminal),
+            ),
+            None => Next::Do(Some(text)),
+        };
+        let is_left = match next {
+            Next::Read => false,
+            Next::Leave => return Ok(Exit::Success),
+            Next::Model(model) => {
+                use_model(talk, &model, terminal).await;
+                false
+            }
+            Next::Do(prompt) => answer(talk, prompt.as_deref(), screen, terminal).await?,
+        };
+        if is_left {
+            return Ok(Exit::Interrupted);
+        }
+    }
+}
+
+/// Does what was asked for; whether somebody wants to leave. An error is said, and the conversation goes on.
+async fn answer(
+    talk: &mut Talk,
+    prompt: Option<&str>,
+    screen: &Screen,
+    terminal: Terminal,
+) -> anyhow::Result<bool> {
+    match talk.task(prompt).await {
+        Ok(None) => return Ok(true),
+        Ok(Some(outcome)) => {
+            if !screen.has_shown() {
+                terminal.answer(&outcome.text)?;
+            }
+            sum_up(&outcome, terminal);
+        }
+        Err(error) => {
+            terminal.fail(&error);
+            terminal.hint("`/continue` tries again");
+        }
+    }
+    Ok(false)
+}
+
+async fn use_model(talk: &mut Talk, model: &str, terminal: Terminal) {
+    match talk.use_model(model).await {
+        Ok(()) => terminal.say(format_args!("{DIM}`{}` is asked from now on{DIM:#}", talk.model())),
+        Err(error) => terminal.fail(&error),
+    }
+}
+
+fn welcome(talk: &Talk, terminal: Terminal) {
+    let (model, tools) = (talk.model(), talk.toolbox.entries().len());
+    terminal.say(format_args!(
+        "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D leaves{DIM:#}"
+    ));
+    if talk.is_unfinished() {
+        terminal.hint("the last task was not finished; `/continue` goes on with it");
+    }
+}
+
+/// Why there is no whole answer, and what it took.
+fn sum_up(outcome: &Outcome, terminal: Terminal) {
+    if let Some(why) = outcome.shortfall() {
+        terminal.say(format_args!("[{why}]"));
+    }
+    if matches!(outcome.end, End::Cancelled | End::TurnCap) {
+        terminal.hint("`/continue` goes on with it");
+    }
+    let (input, output) = (outcome.usage.input, outcome.usage.output);
+    let cost = outcome.usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
+    let seconds = outcome.elapsed.as_secs_f64();
+    terminal.say(format_args!("{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{DIM:#}"));
+}

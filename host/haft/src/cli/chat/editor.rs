@@ -1,0 +1,231 @@
+//! Reading what a person types: lines with history and completion. Refuses to keep more of it than a bound, and anything
+//! where nothing is to be noted down.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use rustyline::completion::{Completer, FilenameCompleter, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Behavior, Cmd, CompletionType, Config, EventHandler, Helper, KeyCode, KeyEvent, Modifiers};
+
+use super::super::talk::Talk;
+use super::command::COMMANDS;
+use crate::program::Places;
+use haft_core::secret::Redactor;
+
+/// Entries that are kept: what somebody may look for again.
+const MAX_ENTRIES: usize = 1000;
+
+/// Bytes of the file that are read: many times what that many entries take.
+const MAX_FILE: u64 = 8 << 20;
+
+/// What stands before what is typed.
+const PROMPT: &str = "> ";
+
+/// What was entered.
+pub(super) enum Entered {
+    Text(String),
+    /// Nothing, or it was taken back.
+    Nothing,
+    /// Somebody wants to leave.
+    End,
+}
+
+type Lines = rustyline::Editor<Words, MemHistory>;
+
+/// A line editor. It reads on a thread of its own and is away while it does.
+pub(super) struct Editor {
+    lines: Option<Lines>,
+    /// Where entries are kept.
+    file: Option<PathBuf>,
+    redactor: Redactor,
+}
+
+impl Editor {
+    /// An editor that knows the tools of `talk`.
+    pub(super) fn new(talk: &Talk, keeps_nothing: bool) -> anyhow::Result<Self> {
+        let config = Config::builder()
+            .behavior(Behavior::PreferTerm)
+            .completion_type(CompletionType::List)
+            .history_ignore_space(true)
+            .max_history_size(MAX_ENTRIES)?
+            .auto_add_history(false)
+            .build();
+        let history = MemHistory::with_config(&config);
+        let mut lines = Lines::with_history(config, history).context("cannot read from the terminal")?;
+        let tools = talk.toolbox.entries().map(|entry| entry.def().name.clone()).collect();
+        lines.set_helper(Some(Words { tools, files: FilenameCompleter::new() }));
+        let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
+        lines.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
+        let keeps = !keeps_nothing && talk.program.sessions().is_some();
+        let file =
+            keeps.then(Places::of_this_machine).transpose()?.map(|places| places.state.join("history"));
+        for entry in file.as_deref().map(entries).unwrap_or_default() {
+            lines.add_history_entry(entry)?;
+        }
+        Ok(Self { lines: Some(lines), file, redactor: talk.program.redactor.clone() })
+    }
+
+    /// Reads an entry.
+    pub(super) async fn read(&mut self) -> anyhow::Result<Entered> {
+        let mut lines = self.lines.take().context("the terminal is being read already")?;
+        let read = tokio::task::spawn_blocking(move || {
+            let read = lines.readline(PROMPT);
+            (lines, read)
+        });
+        let (lines, read) = read.await.context("the terminal could not be read")?;
+        let lines = self.lines.insert(lines);
+        match read {
+            Ok(text) => {
+                let text = text.replace("\\\n", "\n");
+                if text.trim().is_empty() {
+                    return Ok(Entered::Nothing);
+                }
+                if lines.add_history_entry(text.as_str())? {
+                    let text = self.redactor.redact(&text);
+                    // An entry that cannot be kept is no reason to stop.
+                    if let Some(Err(error)) = self.file.as_deref().map(|file| keep(file, &text)) {
+                        tracing::info!("what was entered is not kept: {error}");
+                    }
+                }
+                Ok(Entered::Text(text.trim_end().to_owned()))
+            }
+            Err(ReadlineError::Interrupted) => Ok(Entered::Nothing),
+            Err(ReadlineError::Eof) => Ok(Entered::End),
+            Err(error) => Err(error).context("the terminal could not be read"),
+        }
+    }
+}
+
+/// The entries of earlier conversations, oldest first: a JSON string a line.
+fn entries(file: &Path) -> Vec<String> {
+    let Ok(file) = std::fs::File::open(file) else { return Vec::new() };
+    let lines = BufReader::new(file.take(MAX_FILE)).lines().map_while(Result::ok);
+    let all: Vec<String> = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    let more = all.len().saturating_sub(MAX_ENTRIES);
+    all.into_iter().skip(more).collect()
+}
+
+/// Keeps an entry; of a file that has grown large only the newest stay.
+fn keep(file: &Path, text: &str) -> std::io::Result<()> {
+    let entry = serde_json::Value::from(text).to_string() + "\n";
+    let options = || {
+        let mut options = OpenOptions::new();
+        options.create(true).mode(0o600);
+        options
+    };
+    if std::fs::metadata(file).is_ok_and(|metadata| metadata.len() > MAX_FILE / 2) {
+        let newest = entries(file).into_iter().map(|entry| serde_json::Value::from(entry).to_string() + "\n");
+        let next = file.with_extension("next");
+        options().write(true).truncate(true).open(&next)?.write_all(newest.collect::<String>().as_bytes())?;
+        std::fs::rename(next, file)?;
+    }
+    options().append(true).open(file)?.write_all(entry.as_bytes())
+}
+
+/// What completes commands and their arguments, and tells whether an entry is whole.
+struct Words {
+    tools: Vec<String>,
+    files: FilenameCompleter,
+}
+
+impl Helper for Words {}
+
+impl Highlighter for Words {}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Completer for Words {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        context: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let typed = line.get(..at).unwrap_or_default();
+        if typed.starts_with("/save ") {
+            return self.files.complete(line, at, context);
+        }
+        Ok(complete(typed, &self.tools))
+    }
+}
+
+/// Where the word begins that `typed` ends with, and what it can become.
+fn complete(typed: &str, tools: &[String]) -> (usize, Vec<Pair>) {
+    let pair = |text: String| Pair { display: text.clone(), replacement: text };
+    let Some(command) = typed.strip_prefix('/') else { return (0, Vec::new()) };
+    match command.split_once(' ') {
+        None => {
+            let names = COMMANDS.iter().map(|kind| kind.name).filter(|name| name.starts_with(command));
+            (1, names.map(|name| pair(format!("{name} "))).collect())
+        }
+        Some(("allow" | "deny", tool)) => {
+            let names = tools.iter().filter(|name| name.starts_with(tool));
+            (typed.len() - tool.len(), names.cloned().map(pair).collect())
+        }
+        Some(_) => (0, Vec::new()),
+    }
+}
+
+impl Validator for Words {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let is_whole = is_whole(context.input());
+        Ok(if is_whole { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+    }
+}
+
+/// Whether an entry is not to be gone on with: no `\` at its end, no block of code open.
+fn is_whole(text: &str) -> bool {
+    let fences = text.lines().filter(|line| line.trim_start().starts_with("```")).count();
+    !text.ends_with('\\') && fences % 2 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_tools_are_completed() {
+        let words = |typed: &str| {
+            let (at, found) = complete(typed, &["bash".into(), "read".into()]);
+            (at, found.into_iter().map(|pair| pair.replacement).collect::<Vec<_>>())
+        };
+        assert_eq!(words("/to"), (1, vec!["tools ".to_owned()]));
+        assert_eq!(words("/allow b"), (7, vec!["bash".to_owned()]));
+        assert_eq!(words("/c").1, ["continue ", "clear "]);
+        assert!(words("what /to").1.is_empty() && words("/model g").1.is_empty());
+    }
+
+    #[test]
+    fn an_entry_may_have_several_lines() {
+        assert!(is_whole("a\nb") && is_whole("```\nx\n```"));
+        assert!(!is_whole("a \\") && !is_whole("look:\n```rust\nfn"));
+    }
+
+    #[test]
+    fn entries_are_kept_with_their_line_breaks_and_within_bounds() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("history");
+        for text in ["one\ntwo", "three"] {
+            keep(&file, text).unwrap();
+        }
+        assert_eq!(entries(&file), ["one\ntwo", "three"]);
+        let long = "x".repeat(64 << 10);
+        for _ in 0..80 {
+            keep(&file, &long).unwrap();
+        }
+        assert!(std::fs::metadata(&file).unwrap().len() < MAX_FILE);
+        assert_eq!(entries(&file).last(), Some(&long));
+    }
+}

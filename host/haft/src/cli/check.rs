@@ -1,0 +1,182 @@
+//! `haft check`: everything that can be found out without calling a tool, of a program or of one
+//! component.
+
+pub(super) mod component;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use self::component::Checked;
+use super::terminal::Terminal;
+use super::{Common, Exit, offered_pane};
+use crate::program::{Bench, FILE_NAME, Options, Program};
+use haft_core::manifest::{CommandTool, McpServer, Transport};
+use haft_core::report::Problem;
+use haft_core::tool::{bytes, tokens};
+use haft_sandbox::lookup::{find_on_path, is_executable};
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// A component to check without installing it, or the folder of a program [default: the program]
+    #[arg(value_name = "COMPONENT|FOLDER")]
+    what: Option<PathBuf>,
+}
+
+impl Check {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let mut options = common.options(terminal, false)?;
+        match self.what {
+            Some(path) if path.is_dir() => options.program = Some(path.join(FILE_NAME)),
+            Some(path) => return component::execute(&path, common, terminal).await,
+            None => {}
+        }
+        program(&options, terminal).await
+    }
+}
+
+/// Checks a program; of a plugin project also the components, as whoever ships them should.
+async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> {
+    let mut program = Program::load(options).await?;
+    let missing = [missing(&program), missing_commands(&program), missing_servers(&program)].concat();
+    let crowded = crowded(&program);
+    let (misnamed, unknown) = program.misnamed_agent_tools(false);
+    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed));
+    let components = match program.manifest.build {
+        Some(_) => {
+            let bench = Bench::new(options, &program.manifest)?;
+            component::of_program(&program.manifest, bench.engine()?).await
+        }
+        None => Vec::new(),
+    };
+    program.close().await;
+    let (warnings, errors): (Vec<_>, Vec<_>) =
+        program.problems.iter().cloned().partition(Problem::is_warning);
+    let report = (!errors.is_empty()).then(|| program.manifest.report(errors));
+    let is_good = report.is_none() && components.iter().all(|one| one.findings.errors.is_empty());
+    if terminal.json {
+        let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
+        let components: Vec<_> = components.iter().map(Checked::json).collect();
+        let tools = program.toolbox.entries().len();
+        let uncallable = &program.uncallable;
+        terminal.json(&json!({
+            "tools": tools,
+            "problems": problems,
+            "uncallable": uncallable,
+            "unchecked": unknown,
+            "components": components,
+        }))?;
+        return Ok(if is_good { Exit::Success } else { Exit::Program });
+    }
+    match &report {
+        Some(report) => terminal.report(report),
+        None => terminal.data(&summary(&program, components.is_empty() && warnings.is_empty()))?,
+    }
+    terminal.warn(&program.manifest.report(warnings));
+    for line in &program.uncallable {
+        terminal.say(format!("not callable: {line}"));
+    }
+    for line in &unknown {
+        terminal.say(format!("not checked: {line}"));
+    }
+    for component in &components {
+        component.tell(terminal)?;
+    }
+    if is_good && !components.is_empty() {
+        terminal.say("next: `haft call TOOL`, `haft pack` where there is more to ship than the component");
+    }
+    Ok(if is_good { Exit::Success } else { Exit::Program })
+}
+
+/// `[host_requirements]` that are not on PATH. Looked up, never run.
+fn missing(program: &Program) -> Vec<Problem> {
+    let required = program.manifest.host_requirements.required.iter();
+    let missing = required.filter(|name| find_on_path(name).is_none());
+    let problem = |name: &haft_core::manifest::Located<String>| {
+        let problem = Problem::new(format!("`{}` is not installed, and this program needs it", name.value));
+        problem.at(name.span, "not found on PATH").hint("install it, or put the directory it is in on PATH")
+    };
+    missing.map(problem).collect()
+}
+
+/// Command tools whose program is not there. Looked up, never run.
+fn missing_commands(program: &Program) -> Vec<Problem> {
+    let folder = &program.manifest.folder;
+    let problem = |tool: &CommandTool| {
+        let word = tool.command.value.first()?;
+        let own = word.contains('/').then(|| folder.join(word.trim_start_matches("./")));
+        let (label, hint) = match &own {
+            Some(file) if is_executable(file) => return None,
+            Some(file) if file.is_file() => ("not executable", format!("`chmod +x {}`", file.display())),
+            Some(file) => ("no such file", format!("it is looked for at `{}`", file.display())),
+            None if find_on_path(word).is_some() => return None,
+            None => (
+                "not found on PATH",
+                "install it, or put the directory it is in on PATH; `./…` names a file beside program.toml"
+                    .into(),
+            ),
+        };
+        let text = format!("command tool `{}` cannot run `{word}`", tool.name.as_str());
+        Some(Problem::new(text).at(tool.command.span, label).hint(hint))
+    };
+    program.manifest.tools.iter().filter_map(problem).collect()
+}
+
+/// MCP servers whose program is not there, also where their tools are remembered. Looked up, never run.
+fn missing_servers(program: &Program) -> Vec<Problem> {
+    let declared = program.manifest.mcp_servers.iter().filter(|server| server.enabled);
+    let problem = |server: &McpServer| {
+        let Transport::Stdio { command, .. } = &server.transport else { return None };
+        let is_told = program.problems.iter().any(|problem| problem.span() == Some(server.name.span));
+        let mut running = program.servers.iter().filter(|_| !is_told);
+        let config = running.find(|running| running.config().name == server.name.as_str())?.config();
+        let error = config.program().err()?;
+        let problem = Problem::new(format!("MCP server `{}` {error}", server.name.as_str()));
+        let problem = problem.at(command.span, "this command");
+        Some(error.hint().into_iter().fold(problem, Problem::hint))
+    };
+    declared.filter_map(problem).collect()
+}
+
+/// A `tool_budget` that not even the two tools fit that stand for all others.
+fn crowded(program: &Program) -> Option<Problem> {
+    let budget = program.manifest.agent.tool_budget?;
+    let tools = program.agent_tools(&[]);
+    let cost = tokens(tools.defs().into_iter().map(bytes).sum());
+    let is_met = usize::try_from(budget).is_ok_and(|budget| cost <= budget);
+    let problem = || {
+        Problem::new(format!("`tool_budget = {budget}` in `[agent]` is too small for any tool"))
+            .hint(format!("the two tools that find and run the others take some {cost} tokens by themselves"))
+    };
+    (!is_met).then(problem)
+}
+
+fn described(program: &Program, problem: &Problem) -> serde_json::Value {
+    let place = problem.span().map(|span| program.manifest.source.place(span));
+    let is_warning = problem.is_warning();
+    json!({ "message": problem.message(), "place": place, "hints": problem.hints(), "warning": is_warning })
+}
+
+/// `is_all`: whether nothing else is told, which could be a problem.
+fn summary(program: &Program, is_all: bool) -> String {
+    let file = match program.manifest.source.name() {
+        "" => "no program.toml: the built-in tools only",
+        name => name,
+    };
+    let (tools, plugins) = (program.toolbox.entries().len(), program.manifest.plugins.len());
+    let mode = crate::program::mode_name(program.manifest.sandbox.mode);
+    let write: Vec<_> =
+        program.grant.writable().roots().iter().map(|root| root.path().display().to_string()).collect();
+    let commands = program
+        .backend
+        .as_ref()
+        .map(|backend| format!("\ncommands run on {}: {}", backend.summary(), backend.confinement()));
+    let verdict = if is_all { "\nno problems found" } else { "" };
+    format!(
+        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
+        write.join(", "),
+        commands.unwrap_or_default()
+            + &offered_pane(program.is_without_pane).map(|offer| format!("\n{offer}")).unwrap_or_default()
+    )
+}

@@ -1,0 +1,291 @@
+//! The page that somebody reads before code of a stranger's is installed: what it is, what it brings,
+//! what it asks for, and what changed. Everything on it that is not haft's is neutralised; it decides
+//! nothing.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::packages::Arrival;
+use super::shown::{Sheet, clean};
+use super::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
+use haft_core::grant::{Grant, Reach, Right, Root, normalise};
+use haft_core::limit::Limits;
+use haft_core::manifest::units::{format_duration, format_size};
+use haft_core::report::plain;
+use haft_package::disclosure::{Change, Item, ItemKind};
+use haft_package::signature::Signer;
+use haft_package::{Pin, Request};
+
+/// Characters of what a package says of itself in one place. What runs is shown whole.
+const MAX_TEXT: usize = 400;
+
+/// Files of a folder that are no part of the package and are named; the rest is counted.
+const MAX_NAMED: usize = 8;
+
+/// What there is to read.
+pub(super) struct Page<'a> {
+    pub(super) arrival: &'a Arrival,
+    /// What is going to be granted.
+    pub(super) granted: &'a [Request],
+    /// What was installed before, and what the new one asks for beyond it.
+    pub(super) before: Option<Before<'a>>,
+    /// What commands of the program may do.
+    pub(super) sandbox: &'a Grant,
+    /// What relative directories start from, and what `~` means.
+    pub(super) places: (&'a Path, &'a Path),
+}
+
+/// What was agreed to before.
+pub(super) struct Before<'a> {
+    pub(super) pin: &'a Pin,
+    /// What is asked for beyond it.
+    pub(super) more: Vec<&'a Request>,
+    /// What is not as it was; `None` where nothing was noted of what was shown, so that all is shown again.
+    pub(super) changes: Option<Vec<Change>>,
+}
+
+impl Page<'_> {
+    /// The page, with colours, which the terminal leaves out where there are none, for so many columns.
+    /// Long texts are cut where `rest` says what shows them whole.
+    pub(super) fn render(&self, columns: Option<usize>, rest: Option<String>) -> String {
+        let mut sheet = Sheet::new(columns, rest);
+        self.title(&mut sheet.text);
+        self.facts(&mut sheet);
+        match self.before.as_ref().and_then(|before| before.changes.as_ref()) {
+            Some(changes) => self.changes(changes, &mut sheet),
+            None => sheet.disclosure(&self.arrival.disclosure),
+        }
+        self.notes(&mut sheet);
+        self.requests(&mut sheet);
+        sheet.text.trim_end().to_owned()
+    }
+
+    fn title(&self, page: &mut String) {
+        let offered = &self.arrival.offered;
+        let version = |version: Option<&semver::Version>| version.map(|version| format!(" {version}"));
+        let new = version(offered.version.as_ref()).unwrap_or_default();
+        let old = self.before.as_ref().and_then(|before| version(before.pin.version.as_ref()));
+        let old = old.filter(|old| *old != new).map(|old| format!("{old} →")).unwrap_or_default();
+        let what = offered.description.as_deref().map(|text| format!(": {}", shortened(text)));
+        // Writing to a `String` cannot fail.
+        let _ =
+            writeln!(page, "{HEAD}{}{old}{new}{HEAD:#}{}", offered.name.as_str(), what.unwrap_or_default());
+    }
+
+    fn facts(&self, sheet: &mut Sheet) {
+        let Arrival { source, fetched, offered, .. } = self.arrival;
+        let mut fact = |name: &str, text: &str| sheet.line(name, Style::new(), text);
+        fact("from", &plain(&source.to_string()));
+        if let Some(resolved) = &fetched.resolved {
+            fact("", &format!("that is {}", plain(resolved)));
+        }
+        fact("digest", &format!("{} ({})", fetched.digest, rounded(fetched.size)));
+        fact("signature", &self.signer());
+        let mut about: Vec<String> = offered.authors.iter().map(|author| shortened(author)).collect();
+        about.extend(offered.license.as_deref().map(|license| format!("licence {}", shortened(license))));
+        if !about.is_empty() {
+            fact("by", &about.join(", "));
+        }
+    }
+
+    /// What is not as it was agreed to, and how much is.
+    fn changes(&self, changes: &[Change], sheet: &mut Sheet) {
+        sheet.changes(changes);
+        if changes.is_empty() {
+            sheet.line("changes", Style::new(), "none in what there is to read");
+        }
+        let is_of = |kind| move |change: &&Change| change.kind == kind;
+        let code = changes.iter().filter(is_of(ItemKind::Component)).count();
+        if code > 0 && !changes.iter().any(|change| change.kind == ItemKind::Tool) {
+            let text = "its code is another one; what its tools say of themselves is as it was";
+            sheet.line("", WARNING, text);
+        }
+        let items = &self.arrival.disclosure.items;
+        let is_changed =
+            |item: &Item| changes.iter().any(|change| change.kind == item.kind && change.name == item.name);
+        let same = items.iter().filter(|item| !is_changed(item)).count();
+        if same > 0 {
+            sheet.line("", DIM, &format!("as they were: {same} more of its tools and files"));
+        }
+    }
+
+    /// What is not used, and what nobody can be shown.
+    fn notes(&self, sheet: &mut Sheet) {
+        let left_out = &self.arrival.fetched.left_out;
+        if !left_out.is_empty() {
+            let named: Vec<String> = left_out.iter().take(MAX_NAMED).map(|path| clean(path)).collect();
+            let more = left_out.len().saturating_sub(named.len());
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let text = format!(
+                "{}{more}: no part of the package (`include` in its `[program]` adds files)",
+                named.join(", ")
+            );
+            sheet.line("left out", DIM, &text);
+        }
+        let Some(bundle) = &self.arrival.offered.bundle else { return };
+        if let Some(ignored) = bundle.ignored_servers() {
+            sheet.line("ignored", WARNING, &ignored);
+        }
+        if bundle.manifest.mcp_servers.iter().any(|server| server.enabled) {
+            let text = "tell of their tools when they run: what those say is not known now, and may change";
+            sheet.line("servers", WARNING, text);
+        }
+    }
+
+    fn signer(&self) -> String {
+        let verdict = &self.arrival.fetched.verdict;
+        let new = plain(&verdict.describe());
+        match &self.before {
+            Some(before) if before.pin.signer.as_ref() != verdict.signer() => {
+                let old = before.pin.signer.as_ref().map_or_else(|| "nobody".to_owned(), Signer::describe);
+                format!("{WARNING}{new}{WARNING:#}, and before by {old}")
+            }
+            _ => new,
+        }
+    }
+
+    fn requests(&self, sheet: &mut Sheet) {
+        let requests = &self.arrival.offered.requests;
+        if requests.is_empty() {
+            sheet.line("asks for", GOOD, "nothing: no files, no network, no environment");
+        }
+        for (index, request) in requests.iter().enumerate() {
+            let head = if index == 0 { "asks for" } else { "" };
+            let (style, mark) = self.mark(request);
+            sheet.line(head, style, &format!("{}{mark}", self.shown(request)));
+        }
+        let asked: Vec<String> = requests.iter().map(ToString::to_string).collect();
+        for gone in self.before.iter().flat_map(|before| &before.pin.asked).filter(|old| !asked.contains(old))
+        {
+            sheet.line("", DIM, &format!("no longer: {}", clean(gone)));
+        }
+        self.grants_of(sheet);
+        self.limits(sheet);
+        if requests.iter().any(|request| matches!(request, Request::Command(..))) {
+            let text =
+                format!("run as processes of yours, confined as `bash` is: {}", commands_may(self.sandbox));
+            sheet.line("commands", WARNING, &text);
+        }
+    }
+
+    /// What every call may use where nothing else is asked for.
+    fn limits(&self, sheet: &mut Sheet) {
+        let Limits { memory, time, result, disk } = Limits::default();
+        let (memory, time) = (format_size(memory), format_duration(time));
+        let (result, disk) = (format_size(result), format_size(disk));
+        if !self.arrival.offered.plugins.is_empty() {
+            let text = format!(
+                "{memory} of memory, {time}, {result} of answer and {disk} of files for each, unless said above"
+            );
+            sheet.line("calls get", Style::new(), &text);
+        }
+    }
+
+    fn shown(&self, request: &Request) -> String {
+        let whose = match (self.arrival.offered.plugins.len(), request) {
+            (_, Request::Command(name, _) | Request::Server(name, _)) => Some(name.as_str()),
+            (0 | 1, _) => None,
+            _ => request.whose(),
+        };
+        let whose = whose.map(|whose| format!(" ({})", plain(whose))).unwrap_or_default();
+        format!("{} {}{whose}", request.what(), clean(&request.detail()))
+    }
+
+    /// What it gets, directories by the paths that they have on this machine.
+    fn grants_of(&self, sheet: &mut Sheet) {
+        let requests = &self.arrival.offered.requests;
+        for (index, granted) in self.granted.iter().enumerate() {
+            let extra = if is_asked(requests, granted) { "" } else { " (without being asked for)" };
+            let text = match granted {
+                Request::Right(_, Right::Read(path) | Right::Write(path)) => {
+                    format!("{} {}", granted.what(), self.absolute(path))
+                }
+                _ => self.shown(granted),
+            };
+            sheet.line(if index == 0 { "granted" } else { "" }, Style::new(), &format!("{text}{extra}"));
+        }
+    }
+
+    /// The directory that is meant, and where it leads.
+    fn absolute(&self, written: &str) -> String {
+        let (folder, home) = self.places;
+        let path = match Path::new(written).strip_prefix("~") {
+            Ok(rest) => home.join(rest),
+            Err(_) => folder.join(written),
+        };
+        let path = normalise(&std::path::absolute(&path).unwrap_or(path));
+        let shown = clean(&path.display().to_string());
+        match path.canonicalize() {
+            Ok(real) if real != path => format!("{shown}, which is {}", clean(&real.display().to_string())),
+            Ok(_) => shown,
+            Err(_) => format!("{shown} (not there yet)"),
+        }
+    }
+
+    /// How a request looks, and what is to be said of it: whether it is new, and whether it is granted.
+    fn mark(&self, request: &Request) -> (Style, &'static str) {
+        let is_new = self.before.as_ref().is_some_and(|before| before.more.contains(&request));
+        match (is_grantable(request), self.grants(request), is_new) {
+            (true, false, _) => (DIM, "  [not granted]"),
+            (_, _, true) => (ERROR, "  [new]"),
+            (false, _, false) if matches!(request, Request::Unknown(_)) => {
+                (DIM, "  [haft does not give this]")
+            }
+            _ => (Style::new(), ""),
+        }
+    }
+
+    fn grants(&self, request: &Request) -> bool {
+        self.granted.iter().any(|granted| match (granted, request) {
+            (Request::Right(_, granted), Request::Right(_, asked)) => granted.covers(asked),
+            (Request::Limit(_, granted), Request::Limit(_, asked)) => granted == asked,
+            (Request::Secret(_, granted), Request::Secret(_, asked)) => granted.name == asked.name,
+            _ => false,
+        })
+    }
+}
+
+/// Whether something is given by a line of program.toml, and not by being installed at all.
+pub(super) fn is_grantable(request: &Request) -> bool {
+    matches!(request, Request::Right(..) | Request::Limit(..) | Request::Secret(..))
+}
+
+/// Whether what is granted is a part of what is asked for, or more of it.
+pub(super) fn is_asked(requests: &[Request], granted: &Request) -> bool {
+    requests.iter().any(|asked| match (granted, asked) {
+        (Request::Right(_, granted), Request::Right(_, asked)) => {
+            granted.covers(asked) || asked.covers(granted)
+        }
+        (Request::Limit(..), _) => true,
+        (Request::Secret(_, granted), Request::Secret(_, asked)) => granted.name == asked.name,
+        _ => false,
+    })
+}
+
+/// What the commands of a program may do, in a few words.
+fn commands_may(grant: &Grant) -> String {
+    let places = |reach: &Reach| match reach {
+        Reach::Anywhere => "everything".to_owned(),
+        Reach::Roots(roots) => {
+            let is_inner = |root: &Root| roots.iter().any(|other| other != root && other.contains(root));
+            let outer = roots.iter().filter(|root| !is_inner(root));
+            outer.map(|root| root.path().display().to_string()).collect::<Vec<_>>().join(", ")
+        }
+    };
+    let (read, write) = (places(&grant.readable()), places(grant.writable()));
+    let network = if grant.network() { "use the network" } else { "use no network" };
+    format!("read {read}; write {write}; {network}")
+}
+
+/// A stranger's text on one line, of bounded length.
+fn shortened(text: &str) -> String {
+    let text = clean(text.trim());
+    let more = text.chars().count().saturating_sub(MAX_TEXT);
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => {
+            let text = text.get(..end).unwrap_or_default().trim_end();
+            format!("{text}… [{more} more characters]")
+        }
+        None => text,
+    }
+}

@@ -1,0 +1,242 @@
+//! `haft dev`: builds a plugin project, calls its tools as one asks for it, and does it again whenever
+//! the source changes. A build that fails changes nothing: the last good component goes on serving.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
+
+use super::shown::Sheet;
+use super::terminal::{DIM, Terminal};
+use super::{Common, Exit, build, call};
+use crate::program::{FILE_NAME, Options, Program};
+use haft_author::watch::Watch;
+use haft_author::{Interrupted, Language, Project, Talk, Workshop};
+use haft_core::call::{ToolCall, ToolDef};
+use haft_package::disclosure::Disclosure;
+use haft_sandbox::confine::Confiner;
+
+mod input;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Lines on standard input are calls; a tool's name needs no `PLUGIN__` before it:
+  top-words {\"text\": \"a b a\"}
+  top-words text='a b a' limit=2")]
+pub(super) struct Dev {
+    /// The project's folder
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+}
+
+/// A development session.
+struct Session<'a> {
+    folder: &'a Path,
+    common: &'a Common,
+    terminal: Terminal,
+    workshop: Workshop,
+    /// The last one that could be built and loaded.
+    good: Option<Good>,
+    /// What its tools said of themselves when that was shown last.
+    shown: Disclosure,
+}
+
+struct Good {
+    program: Program,
+    plugin: String,
+}
+
+impl Dev {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let project = Project::open(&self.folder)?;
+        let mut watch = watch(&project);
+        let cancel = CancellationToken::new();
+        let talk = Talk { events: terminal.work(), cancel: cancel.clone() };
+        let workshop = Workshop { confiner: Confiner::open(), talk };
+        let mut session = Session {
+            folder: &self.folder,
+            common,
+            terminal,
+            workshop,
+            good: None,
+            shown: Disclosure::default(),
+        };
+        let mut lines = input::lines();
+        let leave = async {
+            // Where nobody can interrupt it, it goes on until it is ended.
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let mut work = std::pin::pin!(session.work(&mut watch, &mut lines));
+        tokio::select! {
+            done = &mut work => done?,
+            () = leave => {
+                cancel.cancel();
+                // A tool under way is ended with all that it started.
+                match work.await {
+                    Err(error) if !error.is::<Interrupted>() => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// Watches all of a project but what building it writes.
+fn watch(project: &Project) -> Watch {
+    let outputs = project.language().map(Language::outputs).unwrap_or_default();
+    let mut ignored: Vec<PathBuf> = outputs.iter().map(|path| project.folder.join(path)).collect();
+    ignored.push(project.component.clone());
+    Watch::new(&project.folder, ignored)
+}
+
+impl Session<'_> {
+    /// Builds, then waits for what comes first: a change, a line, the end.
+    async fn work(&mut self, watch: &mut Watch, lines: &mut Receiver<String>) -> anyhow::Result<()> {
+        let cancel = self.workshop.talk.cancel.clone();
+        self.rebuild().await?;
+        let mut listening = true;
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => return Ok(()),
+                changed = watch.changed() => {
+                    let shown: Vec<_> = changed.iter().take(3).map(|path| build::shown(path)).collect();
+                    self.terminal.say(format_args!("{DIM}changed: {}{DIM:#}", shown.join(", ")));
+                    self.rebuild().await?;
+                }
+                line = lines.recv(), if listening => match line {
+                    Some(line) => self.line(&line).await?,
+                    None => listening = false,
+                },
+            }
+        }
+    }
+
+    /// Builds and loads; what goes wrong is told, and only an interruption ends the session.
+    async fn rebuild(&mut self) -> anyhow::Result<()> {
+        match self.try_rebuild().await {
+            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(error) => {
+                self.terminal.fail(&error);
+                let rest =
+                    if self.good.is_some() { "; the last good build goes on answering calls" } else { "" };
+                self.terminal.say(format_args!("next: save a change, and it is built again{rest}"));
+            }
+            Ok(good) => {
+                self.tell(&good);
+                self.good = Some(good);
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_rebuild(&self) -> anyhow::Result<Good> {
+        let project = Project::open(self.folder)?;
+        let built = self.workshop.build(&project).await?;
+        build::say(self.terminal, &project, &built);
+        let options = self.common.options(self.terminal, false)?;
+        let options = Options { program: Some(project.folder.join(FILE_NAME)), ..options };
+        let program = Program::load(&options).await?;
+        let good = Good { program, plugin: project.plugin };
+        match good.program.report() {
+            // Nothing of the plugin could be loaded: what was there before is the better one.
+            Some(report) if good.tools().next().is_none() => Err(report.into()),
+            Some(report) => {
+                self.terminal.warn(&report);
+                Ok(good)
+            }
+            None => Ok(good),
+        }
+    }
+
+    /// Tells what a model will be told: all of it at first, then what changed.
+    fn tell(&mut self, good: &Good) {
+        let now = Disclosure::of_tools(good.tools().cloned());
+        let mut sheet = Sheet::new(self.terminal.talk_columns(), None);
+        if self.shown.items.is_empty() {
+            sheet.disclosure(&now);
+        } else {
+            sheet.changes(&now.changes(&self.shown.noted(), &self.shown));
+        }
+        if !sheet.text.is_empty() {
+            self.terminal.say(sheet.text.trim_end());
+        }
+        self.shown = now;
+        let example = good.tools().next().map(|def| format!("{} {}", good.short(&def.name), example(def)));
+        let call = example.map(|call| format!("type a call, such as `{call}`; ")).unwrap_or_default();
+        self.terminal.say(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));
+    }
+
+    /// Makes the call that a line asks for.
+    async fn line(&mut self, line: &str) -> anyhow::Result<()> {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        let Some(good) = &self.good else {
+            self.terminal.warning("nothing to call: the plugin has not been built yet");
+            return Ok(());
+        };
+        match good.read(line) {
+            Ok(call) => {
+                let mut session = good.program.session(self.terminal.messages());
+                session.cancel = self.workshop.talk.cancel.child_token();
+                let result = good.program.toolbox.dispatch(call, &session).await;
+                match (self.terminal.json, result.is_error) {
+                    (true, _) => self.terminal.json(&result)?,
+                    (false, true) => self.terminal.tool_error(&result.content),
+                    (false, false) => self.terminal.answer(&result.content)?,
+                }
+            }
+            Err(error) => self.terminal.fail(&error),
+        }
+        Ok(())
+    }
+}
+
+impl Good {
+    /// The tools of the plugin that is built here.
+    fn tools(&self) -> impl Iterator<Item = &ToolDef> {
+        let prefix = format!("{}__", self.plugin);
+        let defs = self.program.toolbox.entries().map(haft_core::tool::Entry::def);
+        defs.filter(move |def| def.name.starts_with(&prefix))
+    }
+
+    /// The name as it may be typed here.
+    fn short<'n>(&self, name: &'n str) -> &'n str {
+        name.strip_prefix(&self.plugin).and_then(|rest| rest.strip_prefix("__")).unwrap_or(name)
+    }
+
+    fn read(&self, line: &str) -> anyhow::Result<ToolCall> {
+        let (name, rest) = input::split(line);
+        let full = format!("{}__{name}", self.plugin);
+        let toolbox = &self.program.toolbox;
+        let tool = if toolbox.find(&full).is_some() { full } else { name.to_owned() };
+        let def = toolbox.find(&tool).map(haft_core::tool::Entry::def);
+        let mut arguments = Map::new();
+        for (name, text) in input::arguments(rest, &mut arguments)? {
+            let value = call::value(def, &name, text);
+            arguments.insert(name, value);
+        }
+        Ok(ToolCall { id: "dev".into(), tool, arguments: Value::Object(arguments) })
+    }
+}
+
+/// What it takes at least: `text=…`.
+fn example(def: &ToolDef) -> String {
+    let needed = properties(def).filter(|(_, required)| *required).map(|(name, _)| format!("{name}=…"));
+    needed.collect::<Vec<_>>().join(" ")
+}
+
+/// The names of the parameters, and whether each must be given.
+fn properties(def: &ToolDef) -> impl Iterator<Item = (&str, bool)> {
+    let required = def.parameters.get("required").and_then(Value::as_array);
+    let names = def.parameters.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    names.map(move |name| {
+        let is_required = required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
+        (name.as_str(), is_required)
+    })
+}

@@ -1,0 +1,42 @@
+//! What holds plugins besides the directories that they are given.
+
+use serde::Serialize;
+
+use super::page::{Line, Mark};
+use haft_plugin_host::{Engine, EngineOptions, WallState};
+
+/// What the kernel adds.
+#[derive(Serialize)]
+pub(super) struct Plugins {
+    second_wall: &'static str,
+    /// What is open, and why.
+    lacks: Option<String>,
+}
+
+const FULL: &str = "full";
+const PARTIAL: &str = "partial";
+const NONE: &str = "none";
+
+impl Plugins {
+    /// Finds out with an engine that runs nothing.
+    pub(super) fn look() -> Self {
+        let state = match Engine::new(&EngineOptions::default()) {
+            Ok(engine) => engine.second_wall(),
+            Err(error) => WallState::None { reason: error.to_string() },
+        };
+        let second_wall = match state {
+            WallState::Full => FULL,
+            WallState::Partial { .. } => PARTIAL,
+            WallState::None { .. } => NONE,
+        };
+        Self { second_wall, lacks: (second_wall != FULL).then(|| state.to_string()) }
+    }
+
+    pub(super) fn line(&self) -> Line {
+        let (mark, text) = match &self.lacks {
+            None => (Mark::Good, "full: the kernel too keeps them from writing elsewhere"),
+            Some(lacks) => (Mark::Warning, lacks.as_str()),
+        };
+        Line::new(mark, "second wall", text)
+    }
+}

@@ -1,0 +1,98 @@
+//! The program.toml in use. What exactly is wrong with one is for `haft check` to say.
+
+use serde::Serialize;
+
+use super::page::{Line, Mark};
+use crate::program::{Program, mode_name};
+use haft_core::grant::Reach;
+use haft_core::report::Report;
+
+/// A program as it was found.
+#[derive(Serialize)]
+pub(super) struct Found {
+    /// The file; `None` where there is none.
+    file: Option<String>,
+    tools: usize,
+    problems: usize,
+    /// What keeps it from being used at all.
+    error: Option<String>,
+    sandbox: Option<Rights>,
+}
+
+/// What its commands may do.
+#[derive(Serialize)]
+struct Rights {
+    mode: &'static str,
+    write: Vec<String>,
+    network: bool,
+    unix_sockets: bool,
+}
+
+impl Found {
+    pub(super) fn new(loaded: &anyhow::Result<Program>) -> Self {
+        let nothing = Self { file: None, tools: 0, problems: 0, error: None, sandbox: None };
+        match loaded {
+            Ok(program) => Self {
+                file: Some(program.manifest.source.name().to_owned()).filter(|name| !name.is_empty()),
+                tools: program.toolbox.entries().len(),
+                problems: program.problems.len(),
+                sandbox: Some(Rights::of(program)),
+                ..nothing
+            },
+            Err(error) => match error.downcast_ref::<Report>() {
+                Some(report) => Self { problems: report.problems().len(), error: first(report), ..nothing },
+                None => Self { problems: 1, error: Some(format!("{error:#}")), ..nothing },
+            },
+        }
+    }
+
+    pub(super) fn is_right(&self) -> bool {
+        self.problems == 0
+    }
+
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let file = self.file.as_deref().unwrap_or("none: the built-in tools only");
+        let line = match (&self.error, self.problems) {
+            (Some(error), _) => Line::new(Mark::Bad, "program.toml", format!("cannot be used: {error}")),
+            (None, 0) => Line::new(Mark::Good, "program.toml", format!("{file}, {} tools", self.tools)),
+            (None, count) => {
+                let what = if count == 1 { "problem" } else { "problems" };
+                Line::new(
+                    Mark::Warning,
+                    "program.toml",
+                    format!("{file}, {} tools, {count} {what}", self.tools),
+                )
+            }
+        };
+        let hint = (!self.is_right()).then_some("`haft check` says what is wrong, and where");
+        std::iter::once(line.hint(hint)).chain(self.sandbox.as_ref().map(Rights::line)).collect()
+    }
+}
+
+fn first(report: &Report) -> Option<String> {
+    report.problems().first().map(|problem| problem.message().to_owned())
+}
+
+impl Rights {
+    fn of(program: &Program) -> Self {
+        let grant = &program.grant;
+        let write = match grant.writable() {
+            Reach::Anywhere => vec!["/".to_owned()],
+            Reach::Roots(roots) => roots.iter().map(|root| root.path().display().to_string()).collect(),
+        };
+        Self {
+            mode: mode_name(program.manifest.sandbox.mode),
+            write,
+            network: grant.network(),
+            unix_sockets: grant.unix_sockets(),
+        }
+    }
+
+    fn line(&self) -> Line {
+        let on = |is_on| if is_on { "on" } else { "off" };
+        let (network, sockets) = (on(self.network), on(self.unix_sockets));
+        let text = format!("mode `{}`, network {network}, unix sockets {sockets}", self.mode);
+        let mark = if self.write.iter().any(|root| root == "/") { Mark::Warning } else { Mark::Good };
+        Line::new(mark, "commands", text).more([format!("write {}", self.write.join(", "))])
+    }
+}

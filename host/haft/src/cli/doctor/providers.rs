@@ -1,0 +1,175 @@
+//! Who could answer, and whether there is a key for them. It says where a key is, and refuses to say
+//! what it is.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::page::{Line, Mark};
+use crate::program::Program;
+use haft_agent::provider::{OLLAMA_HOST, PROVIDERS, ollama_host};
+use haft_core::manifest::{Provider, SecretSource};
+
+/// How long a server of this machine may take to accept a connection.
+const BOUND: Duration = Duration::from_secs(1);
+
+/// Every provider that haft knows, and the one that the program names.
+#[derive(Serialize)]
+pub(super) struct Providers {
+    known: Vec<Known>,
+    ollama: Local,
+    program: Option<Named>,
+}
+
+/// A row of the catalogue.
+#[derive(Serialize)]
+struct Known {
+    name: &'static str,
+    base_url: &'static str,
+    key_variable: &'static str,
+    has_key: bool,
+}
+
+/// A server on this machine.
+#[derive(Serialize)]
+struct Local {
+    address: String,
+    is_reachable: bool,
+}
+
+/// `[provider]` of program.toml.
+#[derive(Serialize)]
+struct Named {
+    name: &'static str,
+    model: Option<String>,
+    base_url: Option<String>,
+    key: Key,
+}
+
+/// The key of a provider.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Key {
+    /// It is there.
+    In(String),
+    /// It could be asked for, and might have to be unlocked.
+    NotAskedFor(String),
+    /// None is wanted.
+    NotNeeded,
+    /// It is not there, and why.
+    Missing(String),
+}
+
+impl Providers {
+    pub(super) async fn look(program: Option<&Program>) -> Self {
+        // Whether a server of this machine answers is found out by asking.
+        let known = PROVIDERS.iter().filter(|kind| kind.needs_key).map(|kind| Known {
+            name: kind.name,
+            base_url: kind.base_url,
+            key_variable: kind.key_variable,
+            has_key: is_set(kind.key_variable),
+        });
+        let named = program.and_then(|program| Some((program, program.manifest.provider.as_ref()?)));
+        let named = match named {
+            Some((program, provider)) => Some(Named::look(provider, program).await),
+            None => None,
+        };
+        Self {
+            known: known.collect(),
+            ollama: Local::look(std::env::var(OLLAMA_HOST).ok().as_deref()).await,
+            program: named,
+        }
+    }
+
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let program = self.program.iter().map(Named::line);
+        program.chain(self.known.iter().map(Known::line)).chain([self.ollama.line()]).collect()
+    }
+}
+
+/// Whether a variable holds something. What it holds is dropped unseen.
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+impl Known {
+    fn line(&self) -> Line {
+        let Self { name, base_url, key_variable, has_key } = self;
+        if *has_key {
+            Line::new(Mark::Good, *name, format!("{base_url}, key in `{key_variable}`"))
+        } else {
+            Line::new(Mark::Absent, *name, format!("{base_url}, no key: `{key_variable}` is not set"))
+        }
+    }
+}
+
+impl Local {
+    async fn look(told: Option<&str>) -> Self {
+        let (_, host, port) = ollama_host(told.unwrap_or_default());
+        let connected = timeout(BOUND, TcpStream::connect((host.as_str(), port))).await;
+        Self { address: format!("{host}:{port}"), is_reachable: matches!(connected, Ok(Ok(_))) }
+    }
+
+    fn line(&self) -> Line {
+        let address = &self.address;
+        if self.is_reachable {
+            return Line::new(Mark::Good, "ollama", format!("something listens on {address}")).more([
+                "`haft run --provider ollama --model NAME …` asks it; `ollama list` names its models"
+                    .to_owned(),
+            ]);
+        }
+        Line::new(Mark::Absent, "ollama", format!("nothing listens on {address}"))
+    }
+}
+
+impl Named {
+    async fn look(provider: &Provider, program: &Program) -> Self {
+        Self {
+            name: provider.name.value.as_str(),
+            model: provider.model_complex.clone().or_else(|| provider.model.clone()),
+            base_url: provider.base_url.as_ref().map(|url| url.value.clone()),
+            key: Key::look(provider, program).await,
+        }
+    }
+
+    fn line(&self) -> Line {
+        let model = self.model.as_deref().unwrap_or("no model named");
+        let url = self.base_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
+        let (mark, key) = match &self.key {
+            Key::In(place) => (Mark::Good, format!("key in {place}")),
+            Key::NotAskedFor(place) => (Mark::Good, format!("key in {place}, which was not asked")),
+            Key::NotNeeded => (Mark::Good, "which needs no key".to_owned()),
+            // A server of one's own may want none.
+            Key::Missing(why) if self.base_url.is_some() => (Mark::Good, format!("no key: {why}")),
+            Key::Missing(why) => (Mark::Warning, format!("no key: {why}")),
+        };
+        Line::new(mark, "in use", format!("`{}`, {model}{url}, {key}", self.name))
+    }
+}
+
+impl Key {
+    async fn look(provider: &Provider, program: &Program) -> Self {
+        let Some(source) = &provider.api_key else { return Self::usual(provider.name.value.as_str()) };
+        let place = match source {
+            SecretSource::Keyring(entry) => return Self::NotAskedFor(format!("the keyring as `{entry}`")),
+            SecretSource::Env(variable) => format!("`{variable}`"),
+            SecretSource::File(path) => format!("`{}`", path.display()),
+        };
+        match program.secrets().read(source).await {
+            Ok(_) => Self::In(place),
+            Err(error) => Self::Missing(error.to_string()),
+        }
+    }
+
+    /// Where the vendor's own tools look for it.
+    fn usual(provider: &str) -> Self {
+        match PROVIDERS.iter().find(|kind| kind.name == provider) {
+            Some(kind) if is_set(kind.key_variable) => Self::In(format!("`{}`", kind.key_variable)),
+            Some(kind) if !kind.needs_key => Self::NotNeeded,
+            Some(kind) => Self::Missing(format!("`{}` is not set", kind.key_variable)),
+            None => Self::Missing("this version does not know this provider".to_owned()),
+        }
+    }
+}

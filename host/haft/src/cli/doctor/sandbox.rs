@@ -1,0 +1,285 @@
+//! The layers of the kernel's sandbox, and what came of trying to get out of them.
+
+use std::fs;
+
+use serde::Serialize;
+
+use super::page::{Line, Mark};
+use crate::program::Places;
+use haft_core::grant::{Grant, Root};
+use haft_sandbox::confine::selftest::{self, Finding, Outcome, SelfTest};
+use haft_sandbox::confine::{ConfineError, Confiner, Layers, Verdict};
+
+/// The first versions of Landlock that have these, and what keeps them where it has not.
+const LATER: &[(u32, &str)] = &[(5, "requests to devices"), (6, "signals and abstract sockets")];
+
+/// The sandbox of this machine.
+#[derive(Serialize)]
+pub(super) struct Sandbox {
+    namespaces: bool,
+    landlock: Option<u32>,
+    seccomp: bool,
+    capabilities: bool,
+    /// Why there are no namespaces.
+    missing: Option<String>,
+    verdict: &'static str,
+    /// What is not kept.
+    gaps: Vec<&'static str>,
+    /// Why commands are refused.
+    refusal: Option<String>,
+    hints: Vec<String>,
+    self_test: Tested,
+}
+
+/// The self-test.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Tested {
+    Done { tried: usize, held: usize, milliseconds: u128, is_kept: bool, findings: Vec<Finding> },
+    NotRun { why: String, is_failure: bool },
+}
+
+impl Sandbox {
+    /// Tries all layers. `grant` is that of the program in use, which may ask for more than they keep.
+    pub(super) async fn test(
+        confiner: &Confiner,
+        grant: Option<&Grant>,
+        places: &Places,
+        container: Option<&str>,
+    ) -> Self {
+        let self_test = tested(confiner, places).await;
+        let (mut layers, mut missing) = (confiner.layers(), confiner.missing());
+        let verdict = layers.verdict();
+        if let Verdict::Refused(_) = verdict {
+            // Nothing was started, so that it is not yet known whether there are namespaces.
+            missing = namespaces(layers).await.err();
+            layers.namespaces = missing.is_none();
+        }
+        let refusal = match (&verdict, grant) {
+            (Verdict::Refused(why), _) => Some(why.clone()),
+            (_, Some(grant)) => confiner.refusal(grant).map(|error| match error {
+                ConfineError::Refused(why) => why,
+                error @ ConfineError::Failed(_) => error.to_string(),
+            }),
+            (_, None) => None,
+        };
+        let hints = missing.as_ref().map(|_| ways_to_namespaces(read, container)).unwrap_or_default();
+        Self {
+            namespaces: layers.namespaces,
+            landlock: layers.landlock,
+            seccomp: layers.seccomp,
+            capabilities: layers.capabilities,
+            missing,
+            verdict: name(&verdict, refusal.is_some()),
+            gaps: if let Verdict::Reduced(gaps) = verdict { gaps } else { Vec::new() },
+            refusal,
+            hints,
+            self_test,
+        }
+    }
+
+    /// Whether commands cannot be started.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// Whether commands can be started, and are held to what is promised.
+    pub(super) fn holds(&self) -> bool {
+        let is_tested = match &self.self_test {
+            Tested::Done { is_kept, .. } => *is_kept,
+            Tested::NotRun { is_failure, .. } => !is_failure,
+        };
+        is_tested && matches!(self.verdict, FULL | REDUCED)
+    }
+
+    pub(super) fn lines(&self) -> Vec<Line> {
+        vec![
+            self.namespaces_line(),
+            self.landlock_line(),
+            self.layer(
+                self.seccomp,
+                "seccomp",
+                "a filter of system calls",
+                "none for this kind of processor",
+            ),
+            self.layer(self.capabilities, "capabilities", "none, and no way to get any", ""),
+            Line::new(Mark::Good, "watcher", "ends what a call leaves behind, also when haft is killed"),
+            self.verdict_line(),
+            self.self_test.line(),
+        ]
+    }
+
+    fn namespaces_line(&self) -> Line {
+        let has = "files, processes and shared memory of its own";
+        let line = match &self.missing {
+            Some(why) => Line::new(Mark::Warning, "namespaces", why),
+            None => self.layer(self.namespaces, "namespaces", has, ""),
+        };
+        line.hint(&self.hints)
+    }
+
+    fn landlock_line(&self) -> Line {
+        let Some(version) = self.landlock else {
+            let line = self.layer(false, "landlock", "", "this kernel offers none");
+            return if self.verdict == OFF { line } else { line.marked(Mark::Bad) };
+        };
+        let without: Vec<_> = LATER.iter().filter(|(since, _)| version < *since).map(|row| row.1).collect();
+        let mut text = format!("version {version}");
+        if !without.is_empty() {
+            text = format!("{text}, without {}", without.join(", "));
+        }
+        let mark = if version < Layers::MIN_LANDLOCK { Mark::Bad } else { Mark::Good };
+        Line::new(mark, "landlock", text)
+    }
+
+    fn layer(&self, is_there: bool, name: &str, has: &str, lacks: &str) -> Line {
+        match is_there {
+            true => Line::new(Mark::Good, name, has),
+            false if self.verdict == OFF => Line::new(Mark::Warning, name, "not used"),
+            false => Line::new(Mark::Warning, name, lacks),
+        }
+    }
+
+    fn verdict_line(&self) -> Line {
+        let line = |mark, text: &str| Line::new(mark, "verdict", text);
+        match (&self.refusal, self.verdict) {
+            (Some(why), _) => {
+                line(Mark::Bad, "refused: `bash` and commands are not started").more([why.as_str()])
+            }
+            (None, FULL) => line(Mark::Good, "full: what is not granted is not reached"),
+            (None, REDUCED) => line(Mark::Warning, "reduced: `bash` and commands run, and this is not kept:")
+                .more(self.gaps.iter().map(|gap| format!("- {gap}"))),
+            (None, _) => line(Mark::Bad, "off (`--unsafe-no-sandbox`): commands may do whatever you may"),
+        }
+    }
+}
+
+const FULL: &str = "full";
+const REDUCED: &str = "reduced";
+const REFUSED: &str = "refused";
+const OFF: &str = "off";
+
+fn name(verdict: &Verdict, is_refused: bool) -> &'static str {
+    match verdict {
+        Verdict::Refused(_) => REFUSED,
+        _ if is_refused => REFUSED,
+        Verdict::Full => FULL,
+        Verdict::Reduced(_) => REDUCED,
+        Verdict::Open => OFF,
+    }
+}
+
+async fn tested(confiner: &Confiner, places: &Places) -> Tested {
+    let failed = |why: String| Tested::NotRun { why, is_failure: true };
+    if let Verdict::Refused(_) = confiner.layers().verdict() {
+        let why = "nothing is started under less than is needed".to_owned();
+        return Tested::NotRun { why, is_failure: false };
+    }
+    if let Err(error) = places.create().and_then(|()| places.own().map(drop)) {
+        return failed(error.to_string());
+    }
+    match selftest::run(confiner, &places.data, &places.state).await {
+        Ok(done) => Tested::done(done),
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+/// Whether there are namespaces, where that alone is asked; why not.
+async fn namespaces(layers: Layers) -> Result<(), String> {
+    let layers = Layers { namespaces: true, ..layers };
+    let grant = Grant::none().with_read_anywhere().with_workspace(Root::everything());
+    let probed = Confiner::exactly("/proc/self/exe", layers).probe(&grant).await;
+    probed.map(drop).map_err(|error| error.to_string())
+}
+
+impl Tested {
+    fn done(done: SelfTest) -> Self {
+        let (tried, held) = done.counts();
+        let (milliseconds, is_kept) = (done.took.as_millis(), done.is_kept());
+        Self::Done { tried, held, milliseconds, is_kept, findings: done.findings }
+    }
+
+    fn line(&self) -> Line {
+        let (tried, held, milliseconds, findings) = match self {
+            Self::NotRun { why, is_failure } => {
+                let mark = if *is_failure { Mark::Bad } else { Mark::Absent };
+                return Line::new(mark, "self-test", format!("not run: {why}"));
+            }
+            Self::Done { tried, held, milliseconds, findings, .. } => (tried, held, milliseconds, findings),
+        };
+        let is = |is: fn(&Outcome) -> bool| findings.iter().any(|finding| is(&finding.outcome));
+        let mark = match (is(|outcome| matches!(outcome, Outcome::Escaped(_))), held == tried) {
+            (true, _) => Mark::Bad,
+            (false, true) => Mark::Good,
+            (false, false) => Mark::Warning,
+        };
+        let text = format!("{held} of {tried} attempts to get out were held ({milliseconds} ms)");
+        Line::new(mark, "self-test", text).more(findings.iter().filter_map(told))
+    }
+}
+
+/// What is worth saying of an attempt.
+fn told(finding: &Finding) -> Option<String> {
+    let Finding { attempt, promise, outcome } = finding;
+    match outcome {
+        Outcome::Held(_) => None,
+        Outcome::Escaped(how) => Some(format!("GOT OUT: {attempt}: {how} (promised: {promise})")),
+        Outcome::Gap(how) => Some(format!("not held: {attempt}: {how}")),
+        Outcome::Untried(why) => Some(format!("not tried: {attempt}: {why}")),
+    }
+}
+
+fn read(setting: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/sys/{setting}")).ok()
+}
+
+/// What keeps namespaces from being made, as far as it shows, and what would let them.
+fn ways_to_namespaces(read: impl Fn(&str) -> Option<String>, container: Option<&str>) -> Vec<String> {
+    let is = |setting: &str, value: &str| read(setting).is_some_and(|text| text.trim() == value);
+    let mut ways = Vec::new();
+    if is("user/max_user_namespaces", "0") {
+        ways.push("`sysctl user.max_user_namespaces=15000` allows them".to_owned());
+    }
+    if is("kernel/unprivileged_userns_clone", "0") {
+        ways.push("`sysctl kernel.unprivileged_userns_clone=1` allows them to every user".to_owned());
+    }
+    if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
+        ways.push("an AppArmor profile for haft with `userns,` allows them".to_owned());
+    }
+    if let Some(kind) = container {
+        ways.push(format!(
+            "{kind} refuses them to what it contains; a seccomp profile that lets `unshare` and the \
+             calls for mounts pass allows them (`--security-opt seccomp=FILE`)"
+        ));
+    }
+    ways
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sb08_what_keeps_namespaces_away_is_named() {
+        let none = |_: &str| None;
+        assert!(ways_to_namespaces(none, None).is_empty());
+        assert!(ways_to_namespaces(none, Some("Docker"))[0].starts_with("Docker refuses"));
+        let debian = |name: &str| name.ends_with("userns_clone").then(|| "0\n".to_owned());
+        assert!(ways_to_namespaces(debian, None)[0].contains("userns_clone=1"));
+        let ubuntu = |name: &str| name.contains("apparmor").then(|| "1\n".to_owned());
+        assert!(ways_to_namespaces(ubuntu, None)[0].contains("AppArmor"));
+    }
+
+    #[test]
+    fn sb08_what_got_out_is_never_left_out() {
+        let finding = |outcome| Finding { attempt: "a", promise: "p", outcome };
+        let findings = [
+            finding(Outcome::Held("h".into())),
+            finding(Outcome::Gap("g".into())),
+            finding(Outcome::Escaped("e".into())),
+            finding(Outcome::Untried("u".into())),
+        ];
+        let told: Vec<_> = findings.iter().filter_map(told).collect();
+        assert_eq!(told, ["not held: a: g", "GOT OUT: a: e (promised: p)", "not tried: a: u"]);
+    }
+}

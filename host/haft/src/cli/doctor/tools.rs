@@ -1,0 +1,194 @@
+//! Programs of this machine that haft, or what runs in it, works with. Each is asked for its version
+//! in the sandbox, with no right to write. It refuses to wait for one that does not answer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::page::{Line, Mark};
+use crate::program::Places;
+use haft_core::grant::{Grant, Root};
+use haft_core::tool::Own;
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::lookup::find_on_path;
+use haft_sandbox::process::{self, End, Job, Output};
+
+/// How long one may take to say its version. An engine that is asleep may need some seconds.
+const BOUND: Duration = Duration::from_secs(4);
+/// Characters of an answer that are shown.
+const MAX_SHOWN: usize = 100;
+/// Characters of an answer that are kept; a version is one line.
+const MAX_ANSWER: usize = 4000;
+
+/// A program that is looked for.
+struct Wanted {
+    name: &'static str,
+    /// What makes it say its version.
+    version: &'static [&'static str],
+    /// What makes its engine answer, which is reached through a socket.
+    engine: Option<&'static [&'static str]>,
+    /// What does not work without it; `None` where only some programs would miss it.
+    needed: Option<&'static str>,
+}
+
+const fn wanted(name: &'static str, version: &'static [&'static str]) -> Wanted {
+    Wanted { name, version, engine: None, needed: None }
+}
+
+/// In the order in which they are shown.
+const WANTED: &[Wanted] = &[
+    Wanted { needed: Some("the tool `bash`"), ..wanted("bash", &["--version"]) },
+    wanted("git", &["--version"]),
+    wanted("ssh", &["-V"]),
+    wanted("tmux", &["-V"]),
+    Wanted {
+        engine: Some(&["version", "--format", "{{.Server.Version}}"]),
+        ..wanted("docker", &["--version"])
+    },
+    // It has no engine that runs all the time.
+    wanted("podman", &["--version"]),
+    wanted("node", &["--version"]),
+    wanted("python3", &["--version"]),
+    wanted("cargo", &["--version"]),
+];
+
+/// Variables that say where an engine is.
+const ENGINE_VARIABLES: &[&str] = &["DOCKER_HOST", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR"];
+
+/// A program as it was found.
+#[derive(Serialize)]
+pub(super) struct Tool {
+    name: &'static str,
+    path: Option<PathBuf>,
+    /// What it said, or why it did not.
+    version: Option<Result<String, String>>,
+    engine: Option<Result<String, String>>,
+    needed: Option<&'static str>,
+}
+
+/// Who asks, and under which rights.
+#[derive(Clone)]
+struct Asker {
+    confiner: Confiner,
+    plain: Arc<Grant>,
+    engine: Arc<Grant>,
+}
+
+/// Looks for all of them, and asks those that are there, at the same time. Where no process may be
+/// started (`is_refused`) none is asked.
+pub(super) async fn look(confiner: &Confiner, places: &Places, is_refused: bool) -> Vec<Tool> {
+    let plain = grant(places);
+    let connected = plain.clone().with_network(true).with_unix_sockets(true);
+    let connected = ENGINE_VARIABLES.iter().fold(connected, |grant, name| grant.with_env(*name));
+    let asker = Asker { confiner: confiner.clone(), plain: Arc::new(plain), engine: Arc::new(connected) };
+    let mut answers = JoinSet::new();
+    for (index, wanted) in WANTED.iter().enumerate() {
+        let asker = asker.clone();
+        answers.spawn(async move { (index, asker.tool(wanted, is_refused).await) });
+    }
+    let mut tools = answers.join_all().await;
+    tools.sort_by_key(|(index, _)| *index);
+    tools.into_iter().map(|(_, tool)| tool).collect()
+}
+
+/// Reading, and nothing else.
+fn grant(places: &Places) -> Grant {
+    let grant = Grant::none().with_read_anywhere().with_workspace(Root::everything());
+    let own = [&places.state, &places.cache, &places.config];
+    let hidden = own.into_iter().filter_map(|path| Root::resolve(&places.home, path).ok());
+    hidden.fold(grant, Grant::with_hidden)
+}
+
+impl Asker {
+    async fn tool(&self, wanted: &'static Wanted, is_refused: bool) -> Tool {
+        let Wanted { name, needed, .. } = *wanted;
+        let path = find_on_path(name);
+        let (mut version, mut engine) = (None, None);
+        if let Some(path) = path.as_ref().filter(|_| !is_refused) {
+            version = Some(self.ask(path, wanted.version, &self.plain).await);
+            if let Some(words) = wanted.engine {
+                engine = Some(self.ask(path, words, &self.engine).await);
+            }
+        }
+        Tool { name, path, version, engine, needed }
+    }
+
+    /// The first line of what it says to `words`, or the last of what it complains about.
+    async fn ask(&self, path: &std::path::Path, words: &[&str], grant: &Grant) -> Result<String, String> {
+        let job = Job {
+            program: path.to_owned(),
+            arguments: words.iter().map(Into::into).collect(),
+            environment: Vec::new(),
+            input: Vec::new(),
+            output: Output::Separate,
+            limit: MAX_ANSWER,
+            timeout: BOUND,
+        };
+        let finished = process::run(&self.confiner, &job, "doctor", &Own::default().context(grant)).await;
+        let mut finished = finished.map_err(|error| error.to_string())?;
+        let said = finished.stdout.render(MAX_ANSWER);
+        let complained = finished.stderr.map(|mut text| text.render(MAX_ANSWER)).unwrap_or_default();
+        match finished.end {
+            // Some say their version there (`ssh`).
+            End::Exited(status) if status.success() => {
+                line(&said).or_else(|| line(&complained)).ok_or_else(|| "it says nothing".to_owned())
+            }
+            End::Exited(status) => Err(last_line(&complained).unwrap_or_else(|| status.to_string())),
+            End::TimedOut | End::Cancelled => Err(format!("no answer within {BOUND:?}")),
+        }
+    }
+}
+
+fn line(text: &str) -> Option<String> {
+    text.lines().find(|line| !line.trim().is_empty()).map(shown)
+}
+
+fn last_line(text: &str) -> Option<String> {
+    text.lines().rfind(|line| !line.trim().is_empty()).map(shown)
+}
+
+/// A line as it may be shown: no longer than one, and nothing that steers a terminal.
+fn shown(line: &str) -> String {
+    line.trim().chars().filter(|character| !character.is_control()).take(MAX_SHOWN).collect()
+}
+
+impl Tool {
+    pub(super) fn line(&self) -> Line {
+        let line = |mark, text: &str| Line::new(mark, self.name, text);
+        let Some(path) = &self.path else {
+            return match self.needed {
+                Some(what) => line(Mark::Bad, &format!("not found on PATH; {what} needs it")),
+                None => line(Mark::Absent, "not found on PATH"),
+            };
+        };
+        let path = path.display();
+        let shown = match &self.version {
+            Some(Ok(version)) => line(Mark::Good, &format!("{version} ({path})")),
+            Some(Err(why)) => line(Mark::Warning, &format!("{path} does not say its version: {why}")),
+            None => line(Mark::Good, &path.to_string()),
+        };
+        match &self.engine {
+            Some(Ok(version)) => shown.more([format!("its engine answers: version {version}")]),
+            Some(Err(why)) => {
+                shown.marked(Mark::Warning).more([format!("its engine does not answer: {why}")])
+            }
+            None => shown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cl03_what_a_program_says_cannot_steer_the_terminal() {
+        assert_eq!(line("\n  tool 1.2\u{1b}[2J\r\nmore\n").as_deref(), Some("tool 1.2[2J"));
+        assert_eq!(last_line("first\nlast\n\n").as_deref(), Some("last"));
+        assert_eq!(line(&"x".repeat(1000)).map(|text| text.len()), Some(MAX_SHOWN));
+        assert_eq!(line(" \n"), None);
+    }
+}

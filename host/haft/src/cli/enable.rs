@@ -1,0 +1,89 @@
+//! `haft enable` and `haft disable`: switch an entry of program.toml on and off. Its pin and its grants
+//! stay.
+
+use clap::Args;
+use serde_json::json;
+
+use super::packages::{Work, told_project};
+use super::terminal::Terminal;
+use super::{Common, Exit};
+use haft_core::report::plain;
+use haft_package::{Change, Project, ProjectError, edit};
+
+#[derive(Debug, Args)]
+pub(super) struct Enable {
+    /// The packages or plugins to switch on
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Disable {
+    /// The packages or plugins to switch off
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
+impl Enable {
+    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        switch(&self.names, true, common, terminal)
+    }
+}
+
+impl Disable {
+    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        switch(&self.names, false, common, terminal)
+    }
+}
+
+fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+    let work = Work::open(common, terminal)?;
+    let state = if on { "enabled" } else { "disabled" };
+    let entries = names.iter().map(|name| Ok((work.entry(name)?, name.as_str())));
+    let entries: Vec<_> = entries.collect::<anyhow::Result<_>>()?;
+    let done = Project::change(&work.project.path, &work.bench.store, |project| {
+        let mut text = project.text.clone();
+        for (kind, name) in &entries {
+            if is_on(project, name) != on {
+                text = edit::set(&text, *kind, name, "enabled", on.into())
+                    .map_err(|error| ProjectError::Edit { path: project.path.clone(), error })?;
+            }
+        }
+        Ok(Change { text, lock: project.lock.clone() })
+    });
+    done.map_err(told_project)?;
+    if terminal.json {
+        terminal.json(&json!({ state: names }))?;
+    }
+    for name in names {
+        let already = if is_on(&work.project, name) == on { " already" } else { "" };
+        terminal.say(format_args!("`{name}` is {state}{already}"));
+        if on {
+            unknown(&work, name, terminal);
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Tells of an entry that goes to work now, and is not what somebody agreed to or may not be.
+fn unknown(work: &Work, name: &str, terminal: Terminal) {
+    let pins = work.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
+    for pin in pins {
+        let why = match work.check(pin) {
+            Err(why) => format!("is not what was agreed to: {}", plain(&why)),
+            Ok(()) if pin.shown.is_none() => {
+                "was pinned by an earlier haft, which did not note what it showed".to_owned()
+            }
+            Ok(()) => continue,
+        };
+        terminal.warning(&format!("`{name}` {why}"));
+        terminal.hint(&format!("`haft update {name}` shows what it is now and asks"));
+    }
+}
+
+pub(super) fn is_on(project: &Project, name: &str) -> bool {
+    let manifest = &project.manifest;
+    let package = manifest.packages.iter().find(|package| package.name.as_str() == name);
+    let plugin = manifest.plugins.iter().find(|plugin| plugin.name.as_str() == name);
+    package.map(|package| package.enabled).or(plugin.map(|plugin| plugin.enabled)).unwrap_or(true)
+}

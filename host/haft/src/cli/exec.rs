@@ -1,0 +1,75 @@
+//! `haft exec`: one command, confined as the program's `bash` is. Its streams and its exit code are
+//! the command's own.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use super::{Common, Exit};
+use crate::cli::terminal::Terminal;
+use crate::program::{Options, Program, Target};
+use haft_core::grant::Grant;
+use haft_sandbox::attached::{self, Rights};
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::lookup::find_on_path;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft exec -- make test
+  haft exec --terminal -- bash")]
+pub(super) struct Exec {
+    /// Leave it in the session of the terminal, whose keys then reach it: for shells
+    #[arg(long)]
+    terminal: bool,
+    /// Rights instead of the program's, as haft writes them for panes
+    #[arg(long, hide = true)]
+    rights: Option<String>,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// How a shell tells of a command that a signal ended.
+const SIGNALLED: i32 = 128;
+
+/// The file that `program` names as a shell understands it: in the caller's folder where it holds a
+/// `/`, else on PATH. The command itself runs in the workspace, which may hold another of that name.
+fn found(program: &OsStr) -> anyhow::Result<PathBuf> {
+    let name = program.to_string_lossy();
+    if name.contains('/') {
+        return std::path::absolute(program).with_context(|| format!("`{name}` cannot be found"));
+    }
+    find_on_path(&name).with_context(|| format!("`{name}` was not found in PATH"))
+}
+
+impl Exec {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let (grant, confiner) = self.rights(common, terminal).await?;
+        let [program, arguments @ ..] = self.command.as_slice() else { return Ok(Exit::Usage) };
+        let path = found(program)?;
+        let status = attached::run(&confiner, &grant, &path, arguments, self.terminal).await?;
+        let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
+        Ok(Exit::Child(u8::try_from(code).unwrap_or(u8::MAX)))
+    }
+
+    async fn rights(&self, common: &Common, terminal: Terminal) -> anyhow::Result<(Grant, Confiner)> {
+        if let Some(rights) = &self.rights {
+            let rights: Rights =
+                serde_json::from_str(rights).context("`--rights` is not what haft writes")?;
+            return Ok((
+                rights.grant().context("cannot find the directories of `--rights`")?,
+                rights.confiner(),
+            ));
+        }
+        let target = Target { here: true, ..Target::default() };
+        // The name of a tool that nothing has to be loaded for.
+        let only = Some(haft_sandbox::native::bash::NAME.to_owned());
+        let options = Options { only, target, ..common.options(terminal, false)? };
+        let program = Program::load(&options).await?;
+        Ok((program.grant.clone(), program.confiner.clone()))
+    }
+}

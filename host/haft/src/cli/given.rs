@@ -1,0 +1,217 @@
+//! What somebody says on the command line about what is to be installed: from where, with which rights,
+//! and whether they agree. Takes nothing for agreement that was not said.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use clap::Args;
+
+use super::consent::{Page, is_grantable};
+use super::terminal::{Hinted, Terminal};
+use haft_core::grant::{Right, RightError, normalise};
+use haft_core::report::plain;
+use haft_package::{Offered, PackageSource, Request};
+
+/// Which rights, and whether to ask.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Rights {
+    /// Agree to what is shown, without being asked
+    #[arg(short, long)]
+    pub(super) yes: bool,
+    /// Grant this instead of all that is asked for: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`,
+    /// `secret=NAME`
+    #[arg(long, value_name = "RIGHT", conflicts_with = "no_grant")]
+    pub(super) grant: Vec<Given>,
+    /// Grant nothing of what is asked for
+    #[arg(long)]
+    pub(super) no_grant: bool,
+    /// Show texts, scripts and changes whole, however long they are
+    #[arg(long)]
+    pub(super) full: bool,
+}
+
+/// Something that is granted by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Given {
+    /// A right.
+    Right(Right),
+    /// A secret that is asked for by this name.
+    Secret(String),
+}
+
+impl FromStr for Given {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("secret=") {
+            Some(name) if !name.is_empty() => Ok(Self::Secret(name.to_owned())),
+            _ => text.parse().map(Self::Right).map_err(|error: RightError| match error {
+                RightError::Form => {
+                    "expected `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME` or `secret=NAME`".to_owned()
+                }
+                RightError::Host(error) => error.to_string(),
+            }),
+        }
+    }
+}
+
+impl Rights {
+    /// What is to be granted of what is offered. Relative directories start from `here`, as on any command
+    /// line, and are written as seen from `folder`.
+    pub(super) fn chosen(
+        &self,
+        offered: &Offered,
+        here: &Path,
+        folder: &Path,
+    ) -> anyhow::Result<Vec<Request>> {
+        let grantable = || offered.requests.iter().filter(|request| is_grantable(request)).cloned();
+        if self.no_grant {
+            return Ok(Vec::new());
+        }
+        if self.grant.is_empty() {
+            return Ok(of_the_whole(grantable()));
+        }
+        let mut chosen = Vec::new();
+        for given in &self.grant {
+            chosen.push(match given {
+                Given::Right(right) => Request::Right(None, moved(right, here, folder)?),
+                Given::Secret(name) => secret(offered, name)?,
+            });
+        }
+        // More of a limit reaches nobody's files: whoever names rights has not spoken of it.
+        chosen.extend(grantable().filter(|request| matches!(request, Request::Limit(..))));
+        Ok(of_the_whole(chosen))
+    }
+
+    /// Whether somebody agrees, who is shown the page for it; `rest` is what shows all of it.
+    pub(super) async fn agree(
+        &self,
+        terminal: Terminal,
+        page: &Page<'_>,
+        (question, rest): (&str, &str),
+    ) -> anyhow::Result<bool> {
+        terminal.say(page.render(terminal.talk_columns(), (!self.full).then(|| rest.to_owned())));
+        if self.yes {
+            return Ok(true);
+        }
+        if !terminal.has_person() {
+            let message = "nothing was changed: nobody is here to be asked";
+            let hint = "`--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less";
+            terminal.fail(&Hinted::new(message, hint).into());
+            return Ok(false);
+        }
+        if self.grant.is_empty() && !self.no_grant && page.granted.iter().any(is_grantable) {
+            terminal.hint(
+                "to allow less, say no and add `--grant RIGHT` for each right it gets, or `--no-grant`",
+            );
+        }
+        let agreed = terminal.confirm(question).await?;
+        if !agreed {
+            terminal.say("nothing was changed");
+        }
+        Ok(agreed)
+    }
+}
+
+/// What program.toml can say: for all plugins of a package alike, each thing once.
+fn of_the_whole(requests: impl IntoIterator<Item = Request>) -> Vec<Request> {
+    let mut whole: Vec<Request> = Vec::new();
+    for request in requests {
+        let request = match request {
+            Request::Right(_, right) => Request::Right(None, right),
+            Request::Secret(_, secret) => Request::Secret(None, secret),
+            other => other,
+        };
+        if !whole.contains(&request) {
+            whole.push(request);
+        }
+    }
+    whole
+}
+
+fn secret(offered: &Offered, name: &str) -> anyhow::Result<Request> {
+    let is_meant =
+        |request: &&Request| matches!(request, Request::Secret(_, secret) if secret.name.value == name);
+    let found = offered.requests.iter().find(is_meant).cloned();
+    found.ok_or_else(|| anyhow::anyhow!("`--grant secret={name}`: no secret of this name is asked for"))
+}
+
+/// A right with its directory as seen from `folder`.
+fn moved(right: &Right, here: &Path, folder: &Path) -> anyhow::Result<Right> {
+    Ok(match right {
+        Right::Read(path) => Right::Read(seen_from(path, here, folder)?),
+        Right::Write(path) => Right::Write(seen_from(path, here, folder)?),
+        other => other.clone(),
+    })
+}
+
+/// What a person in `here` calls `path`, as it is called from `folder`.
+fn seen_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
+    if path.starts_with(['/', '~']) {
+        return Ok(path.to_owned());
+    }
+    let folder = std::path::absolute(folder)?;
+    let is_same =
+        folder.canonicalize().is_ok_and(|folder| here.canonicalize().is_ok_and(|here| folder == here));
+    if folder == here || is_same {
+        return Ok(path.to_owned());
+    }
+    let whole = normalise(&here.join(path));
+    let seen = match whole.strip_prefix(normalise(&folder)) {
+        Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
+        Ok(inside) => Path::new(".").join(inside),
+        Err(_) => whole,
+    };
+    Ok(seen.to_string_lossy().into_owned())
+}
+
+/// A source as it is written into the program.toml of `folder` by somebody in `here`.
+pub(super) fn source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<PackageSource> {
+    let source: PackageSource =
+        text.parse().map_err(|error| anyhow::anyhow!("invalid source `{}`: {error}", plain(text)))?;
+    match source {
+        PackageSource::Path(path) => {
+            let path =
+                path.to_str().ok_or_else(|| anyhow::anyhow!("invalid source: its path is not UTF-8"))?;
+            if names_a_registry(path) && !here.join(path).exists() {
+                let (problem, hint) =
+                    (format!("no file or folder `{path}`"), format!("of a registry: `oci://{path}`"));
+                return Err(Hinted::new(problem, hint).into());
+            }
+            Ok(PackageSource::Path(seen_from(path, here, folder)?.into()))
+        }
+        other => Ok(other),
+    }
+}
+
+/// Whether a path reads like a registry's reference: `ghcr.io/owner/name:1.0`.
+fn names_a_registry(path: &str) -> bool {
+    let host = path.split_once('/').map_or("", |(host, _)| host);
+    !host.starts_with(['.', '~']) && host.contains(['.', ':'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_written_as_seen_from_the_program() {
+        let seen = |path: &str, here: &str, folder: &str| {
+            seen_from(path, Path::new(here), Path::new(folder)).unwrap()
+        };
+        assert_eq!(seen("./docs", "/a", "/a"), "./docs");
+        assert_eq!(seen("docs", "/a/b", "/a"), "./b/docs");
+        assert_eq!(seen("..", "/a/b", "/a"), ".");
+        assert_eq!(seen("../x", "/a/b", "/a/c"), "/a/x");
+        assert_eq!(seen("/x", "/a/b", "/a/c"), "/x");
+        assert_eq!(seen("~/x", "/a/b", "/a/c"), "~/x");
+    }
+
+    #[test]
+    fn what_is_given_is_a_right_or_a_secret() {
+        assert_eq!("secret=token".parse(), Ok(Given::Secret("token".into())));
+        assert_eq!("read=.".parse(), Ok(Given::Right(Right::Read(".".into()))));
+        assert!("secret=".parse::<Given>().unwrap_err().contains("secret=NAME"));
+        assert!("host=a b".parse::<Given>().unwrap_err().contains("host name"));
+    }
+}

@@ -1,0 +1,59 @@
+//! `haft init`: a program.toml to start from, with the schema that it names for editors. Never overwrites one.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+
+use super::Exit;
+use super::terminal::Terminal;
+use crate::program::FILE_NAME;
+
+/// What the first line of the program.toml names.
+const SCHEMA: &str = "program.schema.json";
+
+#[derive(Debug, Args)]
+pub(super) struct Init {
+    /// The folder to write it to
+    #[arg(default_value = ".")]
+    folder: PathBuf,
+}
+
+impl Init {
+    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let path = self.folder.join(FILE_NAME);
+        let shown = path.display();
+        std::fs::create_dir_all(&self.folder)
+            .with_context(|| format!("cannot create folder `{}`", self.folder.display()))?;
+        let name = program_name(&self.folder);
+        match File::create_new(&path) {
+            Ok(mut file) => {
+                let text = include_str!("init/program.toml").replace("NAME", &name);
+                file.write_all(text.as_bytes()).with_context(|| format!("cannot write `{shown}`"))?;
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                anyhow::bail!("`{shown}` is there already; `haft check` tells whether it is right")
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot create `{shown}`")),
+        }
+        let schema = self.folder.join(SCHEMA);
+        // One that is there may be of another haft; it is as good.
+        if !schema.exists() {
+            let text = serde_json::to_string_pretty(&haft_core::manifest::json_schema())? + "\n";
+            std::fs::write(&schema, text).with_context(|| format!("cannot write `{}`", schema.display()))?;
+        }
+        terminal.say(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));
+        Ok(Exit::Success)
+    }
+}
+
+/// The folder's name as a program's: lower case, words joined by `-`.
+fn program_name(folder: &Path) -> String {
+    let folder = folder.canonicalize().unwrap_or_default();
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let clean: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name: String = clean.trim_matches('-').chars().take(haft_core::manifest::Name::MAX).collect();
+    if name.is_empty() { "my-program".into() } else { name }
+}

@@ -1,0 +1,331 @@
+//! `haft inspect`: everything that can be said of a package or a component before it is installed, or
+//! after, from wherever it is. Nothing is installed, and what is run has no rights.
+
+mod compact;
+mod component;
+mod imports;
+mod page;
+
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use self::component::{Bytes, Component, Subject};
+use super::packages::{Expected, Work, trust};
+use super::terminal::{Hinted, Terminal, rounded};
+use super::{Common, Exit};
+use crate::program::{builtin, builtin_names};
+use haft_core::limit::Limits;
+use haft_core::report::{nearest, plain};
+use haft_package::disclosure::{Disclosure, ItemKind};
+use haft_package::signature::Verdict;
+use haft_package::{Content, Digest, Fetched, Kind, Offered, PackageSource, Pin, Request};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft inspect words.wasm
+  haft inspect ./github                       a package's folder
+  haft inspect oci://ghcr.io/owner/words:1.0
+  haft inspect github                         what is installed under this name
+  haft inspect files                          what comes with haft")]
+pub(super) struct Inspect {
+    /// A file, a folder, an `https://`, `oci://` or `git+https://` address, or the name of something that
+    /// is installed or comes with haft
+    #[arg(value_name = "WHAT")]
+    what: String,
+    /// Run nothing, not even to list the tools
+    #[arg(long)]
+    only_look: bool,
+    /// Show texts and scripts whole, however long they are
+    #[arg(long)]
+    full: bool,
+    /// The public key that must have signed it: itself or its file (cosign or minisign)
+    #[arg(long, value_name = "FILE|KEY")]
+    key: Option<String>,
+}
+
+/// What was found out.
+struct Found {
+    name: String,
+    version: Option<String>,
+    description: Option<String>,
+    /// What was fetched or is pinned, which a component need not repeat.
+    digest: Option<Digest>,
+    /// Names and texts, for people.
+    facts: Vec<(&'static str, String)>,
+    /// What it asks for; `None` where nothing can be said.
+    asked: Option<Vec<String>>,
+    /// What it is granted; `None` where it is not installed.
+    granted: Option<Vec<String>>,
+    components: Vec<Component>,
+    /// Tools that are no component's, and the files of a package.
+    others: Disclosure,
+    /// What of it is not used.
+    ignored: Option<String>,
+    problems: Vec<String>,
+    /// What only programs read.
+    data: Value,
+}
+
+/// What is meant.
+enum Meant {
+    Entry(Kind, String),
+    Builtin(&'static str, &'static [u8]),
+    Source(PackageSource),
+}
+
+impl Inspect {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let work = Work::open(common, terminal)?;
+        let found = tokio::select! {
+            found = self.find(&work, terminal) => found?,
+            // Whatever was fetched goes with the future that is dropped.
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        if terminal.json {
+            terminal.json(&found.json())?;
+        } else {
+            let rest = format!("haft inspect --full {}", shell_words::quote(&plain(&self.what)));
+            terminal.data(&page::render(&found, terminal.data_columns(), (!self.full).then_some(rest)))?;
+        }
+        let is_sound = found.problems.is_empty() && found.components.iter().all(Component::is_sound);
+        Ok(if is_sound { Exit::Success } else { Exit::Program })
+    }
+
+    async fn find(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Found> {
+        match self.meant(work)? {
+            Meant::Entry(kind, name) => self.entry(work, kind, &name).await,
+            Meant::Builtin(name, bytes) => self.builtin(work, name, bytes).await,
+            Meant::Source(source) => self.source(work, source, terminal).await,
+        }
+    }
+
+    /// A bare word is a name first: `./word` is a file.
+    fn meant(&self, work: &Work) -> anyhow::Result<Meant> {
+        let what = self.what.as_str();
+        let is_word = !what.contains(['/', '.', ':']) && !what.is_empty();
+        if is_word && let Some(kind) = work.project.kind_of(what) {
+            return Ok(Meant::Entry(kind, what.to_owned()));
+        }
+        if is_word && let Some((name, bytes)) = builtin(what) {
+            return Ok(Meant::Builtin(name, bytes));
+        }
+        let here = std::env::current_dir()?;
+        let source = super::given::source(what, &here, work.project.folder())?;
+        if is_word && !Path::new(what).exists() {
+            let entries = work.entries();
+            let names = entries
+                .iter()
+                .map(|(_, name)| name.as_str())
+                .chain(builtin_names().map(|name| -> &str { name }));
+            let near = nearest(what, names).map(|near| format!("; did you mean `{near}`?"));
+            let message = format!(
+                "nothing called `{what}` is installed or comes with haft, and there is no such file{}",
+                near.unwrap_or_default()
+            );
+            return Err(Hinted::new(message, "`haft list` shows what is installed").into());
+        }
+        Ok(Meant::Source(source))
+    }
+
+    /// Something that comes with haft.
+    async fn builtin(&self, work: &Work, name: &str, bytes: &'static [u8]) -> anyhow::Result<Found> {
+        let subject = Subject {
+            name: None,
+            declared: None,
+            title: name.to_owned(),
+            bytes: Bytes::Embedded(bytes),
+            limits: Limits::default(),
+        };
+        let component = Component::of(subject, work.bench.engine()?, self.only_look).await?;
+        Ok(Found {
+            facts: vec![("from", "haft itself: it follows `[sandbox]` and `[builtins]`".to_owned())],
+            components: vec![component],
+            data: json!({ "kind": "builtin" }),
+            ..Found::called(name)
+        })
+    }
+
+    /// Something that program.toml names.
+    async fn entry(&self, work: &Work, kind: Kind, name: &str) -> anyhow::Result<Found> {
+        let pin = work.project.lock.find(kind, name);
+        let source = work.source(kind, name);
+        let mut found = Found::called(name);
+        found.facts.extend(source.iter().map(|source| ("from", source.to_string())));
+        let granted = work.granted(kind, name);
+        found.granted = Some(granted.iter().map(shown).collect());
+        found.data = json!({
+            "kind": kind,
+            "source": source.as_ref().map(ToString::to_string),
+            "installed": pin.is_some(),
+        });
+        let offered = match (pin, &source) {
+            (Some(pin), _) => {
+                found.pinned(work, pin);
+                work.installed(pin).map_err(|error| error.to_string())
+            }
+            (None, Some(PackageSource::Path(path))) if kind == Kind::Plugin => {
+                let file = work.project.manifest.resolve(path, &work.bench.places.home);
+                of_file(&file, name)
+            }
+            (None, _) => Err("it is not installed on this machine".to_owned()),
+        };
+        match offered {
+            Ok(offered) => self.offered(work, &mut found, offered).await?,
+            Err(why) => found.problems.push(why),
+        }
+        Ok(found)
+    }
+
+    /// Something from anywhere else.
+    async fn source(&self, work: &Work, source: PackageSource, terminal: Terminal) -> anyhow::Result<Found> {
+        let trust = trust(self.key.as_deref())?;
+        let installing = work.bench.store.install()?;
+        let (place, wanted) = ((&source, work.project.folder()), Expected { digest: None, trust: &trust });
+        let fetched = work.bring(terminal, installing.directory(), place, wanted).await?;
+        let stem = super::packages::stem(&source);
+        let mut found = Found::called(&stem);
+        found.arrived(&source, &fetched);
+        match Offered::new(&fetched.content, &fetched.kept, None, &stem) {
+            Ok(offered) => self.offered(work, &mut found, offered).await?,
+            Err(error) => {
+                if let Content::Component(file) = &fetched.content {
+                    let (title, bytes) = (stem, Bytes::File(file.clone()));
+                    let subject =
+                        Subject { name: None, declared: None, title, bytes, limits: Limits::default() };
+                    found
+                        .components
+                        .push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
+                }
+                // What is wrong with a component itself it says.
+                if found.components.iter().all(Component::is_sound) {
+                    found.problems.push(error.to_string());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn offered(&self, work: &Work, found: &mut Found, offered: Offered) -> anyhow::Result<()> {
+        found.name = offered.name.to_string();
+        found.version = offered.version.as_ref().map(ToString::to_string);
+        found.description.clone_from(&offered.description);
+        found.asked = Some(offered.requests.iter().map(shown).collect());
+        if !offered.authors.is_empty() {
+            found.facts.push(("by", offered.authors.join(", ")));
+        }
+        found.facts.extend(offered.license.clone().map(|license| ("licence", license)));
+        if let Some(bundle) = &offered.bundle {
+            let commands: Vec<_> = super::packages::commands(bundle).collect();
+            found.others = Disclosure::of(&offered, &commands)?;
+            found.ignored = bundle.ignored_servers();
+        }
+        let declared = |name: &str| {
+            let plugins = offered.bundle.iter().flat_map(|bundle| &bundle.manifest.plugins);
+            plugins.into_iter().find(|declared| declared.name.as_str() == name).cloned()
+        };
+        for plugin in offered.plugins {
+            let subject = Subject {
+                name: Some(plugin.name.clone()),
+                declared: declared(&plugin.name),
+                title: plugin.name,
+                bytes: Bytes::File(plugin.file),
+                limits: plugin.limits,
+            };
+            found.components.push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
+        }
+        Ok(())
+    }
+}
+
+impl Found {
+    fn called(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            version: None,
+            description: None,
+            digest: None,
+            facts: Vec::new(),
+            asked: None,
+            granted: None,
+            components: Vec::new(),
+            others: Disclosure::default(),
+            ignored: None,
+            problems: Vec::new(),
+            data: Value::Null,
+        }
+    }
+
+    /// What program.lock says.
+    fn pinned(&mut self, work: &Work, pin: &Pin) {
+        self.facts.extend(pin.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
+        let by = pin.signer.as_ref().map(|signer| format!("signed with {}", signer.describe()));
+        self.facts.push(("signature", by.unwrap_or_else(|| "none was checked".to_owned())));
+        self.facts.push(("pinned", pin.digest.to_string()));
+        self.digest = Some(pin.digest.clone());
+        if let Err(why) = work.check(pin) {
+            self.problems.push(why);
+        }
+    }
+
+    /// What came from somewhere.
+    fn arrived(&mut self, source: &PackageSource, fetched: &Fetched) {
+        self.facts.push(("from", source.to_string()));
+        self.facts.extend(fetched.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
+        self.facts.push(("fetched", format!("{} ({})", fetched.digest, rounded(fetched.size))));
+        self.facts.push(("signature", fetched.verdict.describe()));
+        self.digest = Some(fetched.digest.clone());
+        let (signer, claims) = match &fetched.verdict {
+            Verdict::Unsigned => (None, Vec::new()),
+            Verdict::Signed(signer) => (Some(signer.to_string()), Vec::new()),
+            Verdict::Unchecked(claims) => (None, claims.clone()),
+        };
+        self.data = json!({
+            "kind": if matches!(fetched.content, Content::Component(_)) { "component" } else { "package" },
+            "source": source.to_string(),
+            "resolved": fetched.resolved,
+            "digest": fetched.digest.to_string(),
+            "bytes": fetched.size,
+            "signer": signer,
+            "unchecked_signatures": claims,
+            "installed": false,
+        });
+    }
+
+    fn json(&self) -> Value {
+        let mut all = json!({
+            "name": self.name,
+            "version": self.version,
+            "description": self.description,
+            "asked": self.asked,
+            "granted": self.granted,
+            "components": self.components.iter().map(Component::json).collect::<Vec<_>>(),
+            "commands": self.others.items.iter().filter(|item| item.kind == ItemKind::Tool).map(|item| json!({
+                "name": item.name, "definition": item.text,
+            })).collect::<Vec<_>>(),
+            "files": self.others.items.iter().filter(|item| item.kind != ItemKind::Tool).map(|item| json!({
+                "path": item.name, "digest": item.digest.to_string(), "bytes": item.size,
+                "lines": item.text.as_ref().map(|_| item.lines()), "executable": item.executable,
+            })).collect::<Vec<_>>(),
+            "ignored": self.ignored,
+            "problems": self.problems,
+        });
+        if let (Some(all), Value::Object(data)) = (all.as_object_mut(), &self.data) {
+            all.extend(data.clone());
+        }
+        all
+    }
+}
+
+fn of_file(file: &Path, name: &str) -> Result<Offered, String> {
+    let digest = Digest::of_file(file, haft_package::MAX_SIZE);
+    let (digest, _) = digest.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+    let content = Content::Component(file.to_owned());
+    Offered::new(&content, &digest, name.parse().ok(), name).map_err(|error| error.to_string())
+}
+
+fn shown(request: &Request) -> String {
+    format!("{} {}", request.what(), request.detail())
+}

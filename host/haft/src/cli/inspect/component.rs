@@ -1,0 +1,185 @@
+//! Everything that can be said of one component: by looking into its file, and by asking it for its
+//! tools with no rights at all. What cannot be said is said to be so; nothing here fails.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{compact, imports};
+use crate::program::described;
+use haft_core::call::ToolDef;
+use haft_core::limit::Limits;
+use haft_core::manifest;
+use haft_core::tool::exposed_name;
+use haft_package::{Digest, MAX_SIZE};
+use haft_plugin_host::inspect::{Look, look};
+use haft_plugin_host::{Engine, Plugin, Source, Uncallable};
+
+/// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
+const MAX_LISTING_MEMORY: u64 = 1 << 30;
+
+/// A component to look at.
+pub(super) struct Subject {
+    /// What its tools' names begin with; nothing for one that comes with haft.
+    pub(super) name: Option<String>,
+    /// What its package says of it.
+    pub(super) declared: Option<manifest::Plugin>,
+    /// How it is called here.
+    pub(super) title: String,
+    pub(super) bytes: Bytes,
+    pub(super) limits: Limits,
+}
+
+/// Where its bytes are.
+pub(super) enum Bytes {
+    File(PathBuf),
+    Embedded(&'static [u8]),
+}
+
+/// What was found.
+pub(super) struct Component {
+    pub(super) title: String,
+    pub(super) size: u64,
+    pub(super) digest: Digest,
+    /// Its insides, or why they cannot be seen.
+    pub(super) look: Result<Look, String>,
+    /// Which contract it keeps, or why none.
+    pub(super) contract: Result<String, String>,
+    /// Its tools, or why there is no list; `None` where nobody was asked.
+    pub(super) tools: Option<Result<Tools, String>>,
+    /// Bytes of native code, where it has been compiled.
+    pub(super) compiled: Option<u64>,
+}
+
+/// What it listed.
+pub(super) struct Tools {
+    pub(super) all: Vec<(String, ToolDef)>,
+    pub(super) uncallable: Vec<Uncallable>,
+}
+
+impl Component {
+    /// Looks at `subject`; asks it for its tools unless `only_look`.
+    pub(super) async fn of(subject: Subject, engine: &Engine, only_look: bool) -> anyhow::Result<Self> {
+        let bytes = subject.read()?;
+        let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
+        let look = look(&bytes).map_err(|error| error.to_string());
+        drop(bytes);
+        let contract = match &look {
+            Ok(look) => look.contract().map(|one| one.to_string()).map_err(|error| error.to_string()),
+            Err(_) => Err("it cannot be looked into".to_owned()),
+        };
+        let source = subject.source();
+        let tools = match (&contract, only_look) {
+            (Ok(_), false) => Some(subject.tools(engine, source.clone()).await),
+            _ => None,
+        };
+        let compiled = engine.compiled(&source);
+        Ok(Self { title: subject.title, size, digest, look, contract, tools, compiled })
+    }
+
+    /// Whether nothing is wrong with it, as far as was asked.
+    pub(super) fn is_sound(&self) -> bool {
+        self.look.is_ok() && self.contract.is_ok() && !matches!(self.tools, Some(Err(_)))
+    }
+
+    /// All of it as data.
+    pub(super) fn json(&self) -> Value {
+        let look = self.look.as_ref().ok();
+        let names = |externs: &[haft_plugin_host::inspect::Extern]| {
+            externs.iter().map(|one| one.name.clone()).collect::<Vec<_>>()
+        };
+        json!({
+            "name": self.title,
+            "digest": self.digest.to_string(),
+            "contract": self.contract.as_ref().ok(),
+            "error": self.error(),
+            "tools": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::json),
+            "uncallable": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::uncallable),
+            "imports": look.map(|look| names(&look.imports)),
+            "exports": look.map(|look| names(&look.exports)),
+            "sizes": {
+                "component": self.size,
+                "code": look.map(|look| look.code),
+                "data": look.map(|look| look.data),
+                "core_modules": look.map(|look| look.modules),
+                "components": look.map(|look| look.components),
+                "compiled": self.compiled,
+            },
+            "producers": look.map(|look| look.producers.iter().map(|producer| json!({
+                "field": producer.field, "name": producer.name, "version": producer.version,
+            })).collect::<Vec<_>>()),
+            "labels": look.map(|look| look.labels.iter().cloned().collect::<std::collections::BTreeMap<_, _>>()),
+            "sections": look.map(|look| look.custom.iter().map(|section| json!({
+                "name": section.name, "bytes": section.size, "depth": section.depth,
+                "meaning": imports::section(&section.name),
+            })).collect::<Vec<_>>()),
+            "problems": look.map(|look| look.problems.clone()),
+        })
+    }
+
+    /// What is wrong with it.
+    pub(super) fn error(&self) -> Option<&str> {
+        let tools = self.tools.as_ref().and_then(|tools| tools.as_ref().err());
+        self.look.as_ref().err().or(self.contract.as_ref().err()).or(tools).map(String::as_str)
+    }
+}
+
+impl Subject {
+    fn read(&self) -> anyhow::Result<Vec<u8>> {
+        use std::io::Read;
+        let path = match &self.bytes {
+            Bytes::Embedded(bytes) => return Ok(bytes.to_vec()),
+            Bytes::File(path) => path,
+        };
+        let mut bytes = Vec::new();
+        let opened = std::fs::File::open(path);
+        let read = opened.and_then(|file| file.take(MAX_SIZE).read_to_end(&mut bytes));
+        read.map_err(|error| anyhow::anyhow!("cannot read `{}`: {error}", path.display()))?;
+        Ok(bytes)
+    }
+
+    fn source(&self) -> Source {
+        match &self.bytes {
+            Bytes::File(path) => Source::File(path.clone()),
+            Bytes::Embedded(bytes) => Source::Embedded(bytes),
+        }
+    }
+
+    async fn tools(&self, engine: &Engine, source: Source) -> Result<Tools, String> {
+        let usual = Limits::default();
+        let limits = Limits {
+            memory: self.limits.memory.min(MAX_LISTING_MEMORY),
+            time: self.limits.time.min(usual.time),
+            ..self.limits
+        };
+        let loaded = Plugin::load(engine, &self.title, source, &limits).await;
+        let plugin = loaded.map_err(|error| format!("its tools cannot be listed: {error}"))?;
+        let named = |def: &ToolDef| match &self.name {
+            Some(name) => exposed_name(&[name, &def.name]),
+            None => def.name.clone(),
+        };
+        let all =
+            plugin.tools().iter().map(|def| (named(def), described(self.declared.as_ref(), def))).collect();
+        Ok(Tools { all, uncallable: plugin.uncallable().to_vec() })
+    }
+}
+
+impl Tools {
+    fn json(&self) -> Vec<Value> {
+        let tool = |(name, def): &(String, ToolDef)| {
+            json!({
+                "name": name,
+                "signature": compact::signature(name, def),
+                "description": def.description,
+                "parameters": def.parameters,
+                "output": def.output,
+                "hints": def.hints,
+            })
+        };
+        self.all.iter().map(tool).collect()
+    }
+
+    fn uncallable(&self) -> Vec<Value> {
+        self.uncallable.iter().map(|one| json!({ "name": one.name, "reason": one.reason })).collect()
+    }
+}

@@ -1,0 +1,150 @@
+//! `haft list`: what is installed, from where, and what it may do. Runs no tool.
+
+use std::fmt::Write;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::packages::Work;
+use super::terminal::{Column, DIM, HEAD, Terminal, WARNING};
+use super::{Common, Exit};
+use haft_core::report::plain;
+use haft_package::{Kind, Offered};
+use haft_sandbox::lookup::find_on_path;
+
+#[derive(Debug, Args)]
+pub(super) struct List {}
+
+/// Something installed.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    kind: Kind,
+    version: Option<String>,
+    description: Option<String>,
+    enabled: bool,
+    source: String,
+    digest: Option<String>,
+    signer: Option<String>,
+    tools: Vec<String>,
+    requirements: Vec<Requirement>,
+    asked: Vec<String>,
+    granted: Vec<String>,
+    /// Why nothing more is known.
+    problem: Option<String>,
+}
+
+/// A program that a package needs, or makes use of.
+#[derive(Serialize)]
+struct Requirement {
+    name: String,
+    required: bool,
+    available: bool,
+}
+
+impl List {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let work = Work::open(common, terminal)?;
+        let mut rows = Vec::new();
+        for (kind, name) in work.entries() {
+            rows.push(row(&work, kind, &name).await);
+        }
+        if terminal.json {
+            terminal.json(&rows)?;
+        } else if rows.is_empty() {
+            terminal.say("nothing is installed; `haft add SOURCE` installs a package or a component");
+        } else {
+            terminal.data(&rows.iter().map(Row::text).collect::<Vec<_>>().join("\n"))?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+async fn row(work: &Work, kind: Kind, name: &str) -> Row {
+    let pin = work.project.lock.find(kind, name);
+    let mut row = Row {
+        name: name.to_owned(),
+        kind,
+        version: pin.and_then(|pin| pin.version.as_ref()).map(ToString::to_string),
+        description: None,
+        enabled: super::enable::is_on(&work.project, name),
+        source: work.source(kind, name).map(|source| source.to_string()).unwrap_or_default(),
+        digest: pin.map(|pin| pin.digest.to_string()),
+        signer: pin.and_then(|pin| pin.signer.as_ref()).map(ToString::to_string),
+        tools: Vec::new(),
+        requirements: Vec::new(),
+        asked: pin.map(|pin| pin.asked.clone()).unwrap_or_default(),
+        granted: work.granted(kind, name).iter().map(ToString::to_string).collect(),
+        problem: None,
+    };
+    let Some(pin) = pin else {
+        row.problem = Some("not pinned by program.lock".to_owned());
+        return row;
+    };
+    let offered = match work.check(pin) {
+        Ok(()) => work.installed(pin).map_err(|error| format!("{error:#}")),
+        Err(why) => Err(why),
+    };
+    match offered {
+        Ok(offered) => row.fill(work, &offered).await,
+        Err(why) => row.problem = Some(why),
+    }
+    row
+}
+
+impl Row {
+    async fn fill(&mut self, work: &Work, offered: &Offered) {
+        self.description.clone_from(&offered.description);
+        match work.tools(offered).await {
+            Ok(tools) => self.tools = tools.into_iter().map(|tool| tool.def.name).collect(),
+            Err(error) => self.problem = Some(format!("{error:#}")),
+        }
+        let Some(bundle) = &offered.bundle else { return };
+        let needs = &bundle.manifest.host_requirements;
+        let all = needs.required.iter().map(|name| (name, true));
+        let all = all.chain(needs.optional.iter().map(|name| (name, false)));
+        self.requirements = all
+            .map(|(name, required)| Requirement {
+                available: find_on_path(name).is_some(),
+                name: name.value.clone(),
+                required,
+            })
+            .collect();
+    }
+
+    fn text(&self) -> String {
+        let version = self.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+        let off = if self.enabled { "" } else { " (disabled)" };
+        let what = self.description.as_deref().map(|text| format!(": {}", plain(text))).unwrap_or_default();
+        let mut text = format!("{HEAD}{}{version}{HEAD:#}{off}{what}\n", self.name);
+        let mut line = |name: &str, value: &str| {
+            if !value.is_empty() {
+                // Writing to a `String` cannot fail.
+                let _ = writeln!(text, "  {DIM}{name:9}{DIM:#}{Column}{}", plain(value));
+            }
+        };
+        let digest = self.digest.as_deref().and_then(|digest| digest.get(..19)).unwrap_or_default();
+        line("from", format!("{} {digest}", self.source).trim_end());
+        line("signed", self.signer.as_deref().unwrap_or_default());
+        line("tools", &self.tools.join(", "));
+        line("needs", &self.needs());
+        line("granted", if self.granted.is_empty() { "nothing" } else { "" });
+        line("granted", &self.granted.join(", "));
+        if let Some(problem) = &self.problem {
+            let _ = writeln!(text, "  {WARNING}!{WARNING:#}        {Column}{}", plain(problem));
+        }
+        text
+    }
+
+    fn needs(&self) -> String {
+        let need = |need: &Requirement| {
+            let state = match (need.available, need.required) {
+                (true, _) => "",
+                (false, true) => " (missing)",
+                (false, false) => " (optional, missing)",
+            };
+            format!("{}{state}", need.name)
+        };
+        self.requirements.iter().map(need).collect::<Vec<_>>().join(", ")
+    }
+}

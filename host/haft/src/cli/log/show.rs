@@ -1,0 +1,148 @@
+//! How a call of the journal looks: a line among others, or all there is to say. What tools and
+//! models wrote is shown without anything that a terminal would obey.
+
+use std::fmt::Write;
+
+use jiff::tz::TimeZone;
+
+use super::outcome;
+use crate::cli::terminal::{Column, DIM, FAILED, Style};
+use haft_core::journal::{Granted, Outcome, Record};
+
+/// Digits of an id that tell a call from the others, nearly always.
+const SHORT_ID: usize = 8;
+
+/// Characters of the arguments in a line.
+const MAX_ARGUMENTS: usize = 100;
+
+/// Width of the names of tools: most built-in ones and many others.
+const NAME: usize = 12;
+
+/// A line: when, which, how it ended, how long it took, and with what.
+pub(super) fn row(record: &Record) -> String {
+    let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    let id: String = record.id.chars().take(SHORT_ID).collect();
+    let style = if record.outcome == Outcome::Ok { Style::new() } else { FAILED };
+    let (tool, outcome) = (plain(&record.tool), outcome(record));
+    let tool = tool.replace('\n', "\\n");
+    let duration = record.duration_ms.map(took).unwrap_or_default();
+    let arguments = shortened(&plain(&record.arguments.to_string()));
+    format!(
+        "{DIM}{time} {id}{DIM:#} {tool:NAME$} {style}{outcome:9}{style:#} {duration:>8} {DIM}{arguments}{DIM:#}"
+    )
+}
+
+/// Everything, a line each.
+pub(super) fn detail(record: &Record) -> String {
+    let mut text = String::new();
+    let mut say = |name: &str, value: &str| {
+        if !value.is_empty() {
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(text, "{name:10} {Column}{}", plain(value).replace('\n', "\n           "));
+        }
+    };
+    let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string();
+    say("call", &record.id);
+    say("time", &time);
+    say("tool", &named(&record.tool, record.origin.as_deref()));
+    say("outcome", outcome(record));
+    say("took", &record.duration_ms.map(took).unwrap_or_default());
+    say("memory", &record.peak_memory.map(memory).unwrap_or_default());
+    say("component", &record.digest.as_ref().map(|digest| format!("sha256:{digest}")).unwrap_or_default());
+    say("program", &program(record));
+    say("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));
+    record.grant.iter().for_each(|granted| say("granted", &grant(granted)));
+    say("decided", &record.decisions.join("\n"));
+    say("arguments", &serde_json::to_string_pretty(&record.arguments).unwrap_or_default());
+    say("error", record.error.as_deref().unwrap_or_default());
+    text
+}
+
+fn named(name: &str, more: Option<&str>) -> String {
+    more.map_or_else(|| name.to_owned(), |more| format!("{name} ({more})"))
+}
+
+fn program(record: &Record) -> String {
+    match (&record.program.name, &record.program.path) {
+        (Some(name), path) => named(name, path.as_deref()),
+        (None, path) => path.clone().unwrap_or_default(),
+    }
+}
+
+fn grant(granted: &Granted) -> String {
+    let list = |name: &str, entries: &[String]| {
+        let entries = entries.iter().map(|entry| if entry == "*" { "everything" } else { entry });
+        let entries: Vec<_> = entries.collect();
+        (!entries.is_empty()).then(|| format!("{name} {}", entries.join(", ")))
+    };
+    let flag = |name: &str, set: bool| set.then(|| name.to_owned());
+    let parts = [
+        list("read", &granted.read),
+        list("write", &granted.write),
+        list("reach", &granted.hosts),
+        list("see", &granted.env),
+        flag("network for processes", granted.network),
+        flag("unix sockets for processes", granted.unix_sockets),
+        granted.workspace.as_ref().map(|workspace| format!("workspace {workspace}")),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join("\n") }
+}
+
+fn took(milliseconds: f64) -> String {
+    match milliseconds {
+        short if short < 10.0 => format!("{short:.1} ms"),
+        short if short < 10_000.0 => format!("{short:.0} ms"),
+        long => format!("{:.0} s", long / 1000.0),
+    }
+}
+
+fn memory(bytes: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    format!("{mebibytes:.1} MiB")
+}
+
+/// A text without control characters but line breaks.
+fn plain(text: &str) -> String {
+    let shown = |c: char| {
+        let is_control = c.is_control() && c != '\n';
+        let (as_is, escaped) = (Some(c).filter(|_| !is_control), c.escape_default());
+        as_is.into_iter().chain(escaped.filter(move |_| is_control))
+    };
+    text.chars().flat_map(shown).collect()
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_ARGUMENTS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_shown_commands_the_terminal() {
+        let record = Record {
+            tool: "x\u{1b}[2J\n".into(),
+            error: Some("a\u{1b}]0;title\u{7}\nb".into()),
+            duration_ms: Some(12.3),
+            ..Record::default()
+        };
+        assert_eq!(row(&record).lines().count(), 1);
+        for shown in [row(&record), detail(&record)] {
+            let own: Vec<_> = vec![crate::cli::terminal::written(&shown, false)];
+            assert!(!own.concat().contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+            assert!(shown.contains("\\u{1b}"), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn durations_and_sizes_are_rounded_for_people() {
+        assert_eq!([0.04, 12.34, 61_234.5].map(took), ["0.0 ms", "12 ms", "61 s"]);
+        assert_eq!(memory(1_638_400), "1.6 MiB");
+    }
+}

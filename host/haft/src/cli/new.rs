@@ -1,0 +1,50 @@
+//! `haft new`: a plugin project to start from. Writes a whole one, or nothing.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Exit;
+use super::terminal::Terminal;
+use haft_author::language;
+use haft_author::template::{self, ProjectName};
+use haft_author::{Language, Style};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft new --lang rust my-tool
+  haft new --lang python tools/my-tool")]
+pub(super) struct New {
+    /// The language to write it in: `rust`, `python`, `js`, `go` or `c`
+    #[arg(short, long, value_name = "LANGUAGE", value_parser = known)]
+    lang: &'static dyn Language,
+    /// Use haft's own library for the language, in which a tool describes itself (Rust only)
+    #[arg(long)]
+    sdk: bool,
+    /// The folder to make; the last part of it is the plugin's name
+    #[arg(value_name = "NAME")]
+    folder: PathBuf,
+}
+
+impl New {
+    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = ProjectName::new(&name)?;
+        let style = if self.sdk { Style::Sdk } else { Style::Typed };
+        let paths = template::create(self.lang, style, &name, &self.folder)?;
+        let shown = self.folder.display();
+        if terminal.json {
+            terminal.json(&serde_json::json!({ "folder": self.folder, "files": paths }))?;
+            return Ok(Exit::Success);
+        }
+        let (begin, title) = (self.lang.begin(style), self.lang.title());
+        terminal.say(format_args!("made `{shown}`, a plugin in {title}: begin with {begin}"));
+        terminal.say(format_args!("next: `cd {shown} && haft build`, or `haft dev` there while you write"));
+        Ok(Exit::Success)
+    }
+}
+
+fn known(name: &str) -> Result<&'static dyn Language, String> {
+    language::find(name).ok_or_else(|| language::unknown(name))
+}

@@ -1,0 +1,163 @@
+//! `haft pack`: what haft adds to a component that was built without it, and packages of several
+//! parts as one file. Builds nothing.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+
+use super::Exit;
+use super::build::shown;
+use super::terminal::Terminal;
+use crate::program::FILE_NAME;
+use haft_author::archive::Package;
+use haft_author::component::{self, Kind};
+use haft_author::declaration;
+use haft_author::pack;
+use haft_author::wit::Wit;
+use haft_core::manifest::{Component, Manifest, Plugin};
+use haft_core::report::{Problem, Report};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft pack tool.wasm --wit wit    adds the documentation of the WIT, and what program.toml says that it asks for
+  haft pack .                      makes NAME-VERSION.tar.gz of the package in this folder")]
+pub(super) struct Pack {
+    /// A component, or a folder with a program.toml
+    #[arg(value_name = "COMPONENT|FOLDER", default_value = ".")]
+    what: PathBuf,
+    /// The WIT that the component was built from: a folder or a file
+    #[arg(long, value_name = "DIR")]
+    wit: Option<PathBuf>,
+    /// The world of the component, where the WIT has several
+    #[arg(long, requires = "wit")]
+    world: Option<String>,
+    /// Where to write the result [default: the component itself; NAME-VERSION.tar.gz in the folder]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Pack {
+    pub(super) fn execute(self, terminal: Terminal, program: Option<&Path>) -> anyhow::Result<Exit> {
+        if self.what.is_dir() { self.folder(terminal) } else { self.component(terminal, program) }
+    }
+
+    fn component(self, terminal: Terminal, named: Option<&Path>) -> anyhow::Result<Exit> {
+        let made =
+            std::fs::read(&self.what).with_context(|| format!("cannot read `{}`", self.what.display()))?;
+        let wit = self.wit.as_ref().map(|path| Wit::read(path, self.world.as_deref())).transpose()?;
+        let component = match (Kind::of(&made), &wit) {
+            (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
+                component::from_plain_module(made, wit)?
+            }
+            (Kind::Module, _) => component::from_module(&made)?,
+            _ => made,
+        };
+        let program = match named {
+            Some(path) => Some(self.declared(path)?.ok_or_else(|| undeclared(&self.what, path))?),
+            None => self.declared_beside()?,
+        };
+        let docs = wit.as_ref().map(Wit::encode).transpose()?;
+        if docs.is_none() && program.is_none() {
+            let problem = Problem::new(format!("nothing to add to `{}`", self.what.display()));
+            let problem = problem.hint("`--wit DIR` adds the documentation of its tools");
+            let hint = "`--program FILE` adds what it asks for, where `[[plugins]]` there names this file";
+            return Err(Report::from(problem.hint(hint)).into());
+        }
+        let packed = pack::finish(&component, docs.as_deref(), program.as_deref())?;
+        let output = self.output.as_deref().unwrap_or(&self.what);
+        pack::write(output, &packed)?;
+        let added: Vec<_> =
+            [(docs.is_some(), "documentation"), (program.is_some(), "list of what it asks for")]
+                .into_iter()
+                .filter_map(|(is_there, what)| is_there.then_some(what))
+                .collect();
+        let (path, bytes) = (shown(output), packed.len() as u64);
+        if terminal.json {
+            terminal.json(&json!({ "component": output, "bytes": bytes, "added": added }))?;
+            return Ok(Exit::Success);
+        }
+        terminal.say(format_args!(
+            "packed `{path}`: {}, with its {}",
+            pack::size(bytes),
+            added.join(" and ")
+        ));
+        terminal
+            .say(format_args!("next: `haft check {path}`, then `haft add {path}` where it is to be used"));
+        Ok(Exit::Success)
+    }
+
+    fn folder(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        if self.wit.is_some() {
+            anyhow::bail!("`--wit` belongs to a component; `haft build` adds it to those of a folder");
+        }
+        let manifest = Manifest::load(&self.what.join(FILE_NAME))?;
+        let package = Package::of(&self.what, &manifest)?;
+        let archive = package.pack()?;
+        let output =
+            self.output.clone().unwrap_or_else(|| self.what.join(format!("{}.tar.gz", package.name)));
+        pack::write(&output, &archive)?;
+        let (path, bytes) = (shown(&output), archive.len() as u64);
+        if terminal.json {
+            let files: Vec<_> = package
+                .entries
+                .iter()
+                .map(|entry| json!({ "path": entry.path, "bytes": entry.size, "executable": entry.executable }))
+                .collect();
+            terminal.json(&json!({ "archive": output, "bytes": bytes, "files": files }))?;
+            return Ok(Exit::Success);
+        }
+        for entry in &package.entries {
+            let note = if entry.executable { "  executable" } else { "" };
+            terminal.say(format_args!("  {:>10}  {}{note}", pack::size(entry.size), entry.path));
+        }
+        for table in &package.left_out {
+            terminal
+                .say(format_args!("  left out of program.toml: `{table}`, which is no part of a package"));
+        }
+        let (count, whole) = (package.entries.len(), pack::size(package.size()));
+        let files = if count == 1 { "file" } else { "files" };
+        terminal
+            .say(format_args!("packed `{path}`: {count} {files}, {whole}, compressed {}", pack::size(bytes)));
+        terminal.say(format_args!("next: `haft add {path}` where it is to be used"));
+        Ok(Exit::Success)
+    }
+}
+
+impl Pack {
+    /// What the program.toml in the component's folder says of it, if it does.
+    fn declared_beside(&self) -> anyhow::Result<Option<String>> {
+        let file = self.what.parent().unwrap_or(Path::new("")).join(FILE_NAME);
+        if file.is_file() { self.declared(&file) } else { Ok(None) }
+    }
+
+    /// What a program.toml says of the component, if that is one of its plugins. Where another program merely
+    /// uses it, what that one is called says nothing of the component.
+    fn declared(&self, file: &Path) -> anyhow::Result<Option<String>> {
+        let manifest = Manifest::load(file)?;
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let component = self.what.canonicalize()?;
+        let is_it = |plugin: &&Plugin| match &plugin.component.value {
+            Component::File(path) => folder.join(path).canonicalize().is_ok_and(|path| path == component),
+            _ => false,
+        };
+        let Some(plugin) = manifest.plugins.iter().find(is_it) else { return Ok(None) };
+        let is_its_own =
+            manifest.program.as_ref().is_some_and(|program| program.name.value == plugin.name.value);
+        let name = self.what.file_name().unwrap_or_default().to_string_lossy();
+        declaration::of_component(manifest.written.text(), plugin, &name, is_its_own).map(Some)
+    }
+}
+
+/// Why nothing of `program` goes into a component that it does not name.
+fn undeclared(component: &Path, program: &Path) -> Report {
+    let problem =
+        Problem::new(format!("`{}` has no plugin that is `{}`", program.display(), component.display()));
+    let hint = format!(
+        "add it there: `[[plugins]]` with a `name` and `component = {:?}`",
+        component.display().to_string()
+    );
+    problem.hint(hint).into()
+}

@@ -1,0 +1,202 @@
+//! `haft publish`: pushes a component or a package to a registry, once it was found to be right. What
+//! is not right is not published, and what is there already is not replaced unasked.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+
+use super::check::component::{self, Checked};
+use super::packages::{access, told};
+use super::terminal::{Hinted, Terminal, rounded};
+use super::{Common, Exit};
+use crate::program::{Bench, FILE_NAME, Places};
+use haft_author::archive::Package;
+use haft_author::pack;
+use haft_core::manifest::{self, Manifest};
+use haft_core::report::Report;
+use haft_package::oci::{Content, OciError, Publication, Pushed, Reference, push};
+use haft_plugin_host::inspect::Look;
+
+/// What the annotations of registries begin with.
+const ANNOTATION: &str = "org.opencontainers.image.";
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A component is pushed as other clients of registries push one; a folder with a program.toml as a package
+(what `haft pack` makes of it). Credentials are those that `docker login` or `podman login` stored.
+
+Examples:
+  haft publish oci://ghcr.io/owner/words:1.0.0 words.wasm
+  haft publish oci://ghcr.io/owner/github:2.1.0 ./github")]
+pub(super) struct Publish {
+    /// Where to: `oci://REGISTRY/REPOSITORY:TAG`
+    #[arg(value_name = "REFERENCE")]
+    reference: String,
+    /// A component, or a folder with a program.toml
+    #[arg(value_name = "COMPONENT|FOLDER", default_value = ".")]
+    what: PathBuf,
+    /// Replace what the tag stands for
+    #[arg(long)]
+    force: bool,
+    /// Check everything and push nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What is to be pushed, and where it is until then.
+struct Ready {
+    publication: Publication,
+    /// Holds an archive that was made for this.
+    _directory: tempfile::TempDir,
+}
+
+impl Publish {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let reference = self.reference()?;
+        let bench = Bench::new(&common.options(terminal, false)?, &Manifest::default())?;
+        let engine = bench.engine()?;
+        let ready = if self.what.is_dir() {
+            self.package(engine, terminal).await?
+        } else {
+            self.component(engine, terminal).await?
+        };
+        let Some(ready) = ready else { return Ok(Exit::Program) };
+        let size = std::fs::metadata(&ready.publication.file).map_or(0, |metadata| metadata.len());
+        if self.dry_run {
+            terminal.say(format_args!("would publish `{reference}` ({}); nothing was sent", rounded(size)));
+            return Ok(Exit::Success);
+        }
+        let access = access(&Places::of_this_machine()?.home, terminal);
+        let progress = terminal.progress();
+        let pushing = push(&reference, &ready.publication, self.force, &access, &progress);
+        let pushed = tokio::select! {
+            pushed = pushing => pushed.map_err(|error: OciError| told(error.hint().as_deref(), error))?,
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        tell(&reference, &pushed, terminal)?;
+        Ok(Exit::Success)
+    }
+
+    fn reference(&self) -> anyhow::Result<Reference> {
+        let parsed = self.reference.parse::<Reference>();
+        let reference = parsed.map_err(|error| told(Some(&error.hint()), error))?;
+        if reference.digest().is_some() {
+            let message = format!("`{reference}` names a digest, and that is what publishing finds out");
+            return Err(Hinted::new(message, "name a tag: `oci://REGISTRY/REPOSITORY:TAG`").into());
+        }
+        Ok(reference)
+    }
+
+    async fn component(
+        &self,
+        engine: &haft_plugin_host::Engine,
+        terminal: Terminal,
+    ) -> anyhow::Result<Option<Ready>> {
+        let checked = component::check(&self.what, None, engine).await?;
+        if !is_right(&checked, terminal) {
+            return Ok(None);
+        }
+        let look = checked.look();
+        let inner = look.program.as_deref().map(|text| Manifest::parse(text, Path::new(FILE_NAME)));
+        let beside = self.what.with_file_name(FILE_NAME);
+        let manifest = match inner.transpose()? {
+            None if beside.is_file() => Manifest::load(&beside)?,
+            inner => inner.unwrap_or_default(),
+        };
+        let names = |externs: &[haft_plugin_host::inspect::Extern]| {
+            externs.iter().map(|one| one.name.clone()).collect::<Vec<_>>()
+        };
+        let publication = Publication {
+            content: Content::Component,
+            file: self.what.clone(),
+            annotations: annotations(manifest.program.as_ref(), Some(look)),
+            imports: names(&look.imports),
+            exports: names(&look.exports),
+        };
+        Ok(Some(Ready { publication, _directory: tempfile::tempdir()? }))
+    }
+
+    async fn package(
+        &self,
+        engine: &haft_plugin_host::Engine,
+        terminal: Terminal,
+    ) -> anyhow::Result<Option<Ready>> {
+        let manifest = Manifest::load(&self.what.join(FILE_NAME))?;
+        for checked in component::of_program(&manifest, engine).await {
+            if !is_right(&checked, terminal) {
+                return Ok(None);
+            }
+        }
+        let package = Package::of(&self.what, &manifest)?;
+        let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
+        let file = directory.path().join(format!("{}.tar.gz", package.name));
+        pack::write(&file, &package.pack()?)?;
+        let publication = Publication {
+            content: Content::Archive,
+            file,
+            annotations: annotations(manifest.program.as_ref(), None),
+            imports: Vec::new(),
+            exports: Vec::new(),
+        };
+        Ok(Some(Ready { publication, _directory: directory }))
+    }
+}
+
+/// Tells what is wrong; warnings keep nobody from publishing.
+fn is_right(checked: &Checked, terminal: Terminal) -> bool {
+    let findings = &checked.findings;
+    terminal.warn(&Report::new(findings.warnings.clone()));
+    if findings.errors.is_empty() {
+        return true;
+    }
+    terminal.report(&Report::new(findings.errors.clone()));
+    terminal.hint("nothing was published; `haft check` says the same");
+    false
+}
+
+/// What registries show: what program.toml says, else what the component says of itself.
+fn annotations(program: Option<&manifest::Program>, look: Option<&Look>) -> BTreeMap<String, String> {
+    let label = |name: &str| {
+        let labels = look.into_iter().flat_map(|look| &look.labels);
+        labels.into_iter().find(|(own, _)| own == name).map(|(_, text)| text.clone())
+    };
+    let of_program = |text: fn(&manifest::Program) -> Option<String>| program.and_then(text);
+    let named = [
+        ("title", of_program(|program| Some(program.name.to_string()))),
+        ("version", of_program(|program| Some(program.version.to_string())).or_else(|| label("version"))),
+        ("description", of_program(|program| program.description.clone()).or_else(|| label("description"))),
+        (
+            "authors",
+            of_program(|program| (!program.authors.is_empty()).then(|| program.authors.join(", ")))
+                .or_else(|| label("authors")),
+        ),
+        ("licenses", of_program(|program| program.license.clone()).or_else(|| label("licenses"))),
+        ("source", label("source")),
+        ("url", label("homepage")),
+        ("revision", label("revision")),
+    ];
+    let some = named.into_iter().filter_map(|(name, text)| Some((format!("{ANNOTATION}{name}"), text?)));
+    some.collect()
+}
+
+fn tell(reference: &Reference, pushed: &Pushed, terminal: Terminal) -> anyhow::Result<()> {
+    let pinned = reference.with_digest(pushed.digest.clone());
+    if terminal.json {
+        return terminal.json(&json!({
+            "reference": reference.to_string(),
+            "digest": pushed.digest.to_string(),
+            "layer": pushed.layer.to_string(),
+            "bytes": pushed.size,
+            "was_there": pushed.was_there,
+            "pinned": pinned.to_string(),
+        }));
+    }
+    let verb = if pushed.was_there { "is there already" } else { "published" };
+    terminal.say(format_args!("`{reference}` {verb} ({})", rounded(pushed.size)));
+    terminal.data(&pushed.digest.to_string())?;
+    terminal.say(format_args!("next: `haft add {reference}`, or `haft add {pinned}` for exactly this"));
+    Ok(())
+}

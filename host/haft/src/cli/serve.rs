@@ -1,0 +1,224 @@
+//! `haft serve`: the program's tools for MCP clients, on standard input and output or over HTTP.
+//! Standard output carries the protocol and nothing else.
+
+mod snippet;
+
+use std::fs::File;
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use secrecy::ExposeSecret;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use self::snippet::Client;
+use super::terminal::Terminal;
+use super::{Common, Exit, offer_pane, person};
+use crate::program::{Choice, Live, News, Places};
+use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
+use haft_core::secret::Secrets;
+use haft_mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
+use haft_mcp::server::{Offers, stdio};
+
+/// How long MCP servers may take to end once the client has hung up; what still runs then is killed.
+/// With the last words of calls it is less than the tenth of a second in which haft is to end.
+const HUNG_UP: Duration = Duration::from_millis(20);
+
+/// The same where haft was asked to end: as long as they may take anywhere.
+const CLOSING: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The list of tools is answered from what is known of the plugins and MCP servers; what was never seen before is \
+looked at meanwhile, and waited for 8 s at most. Changes to program.toml, program.lock and plugin files take effect \
+at once. When standard input ends, what was asked right before it is answered, for 10 s at most; older calls are \
+stopped.
+
+Examples:
+  haft serve --print-config claude > .mcp.json
+  haft serve --plugin wordcount
+  haft serve --http 127.0.0.1:8080
+  HAFT_TOKEN=… haft serve --http 0.0.0.0:8080 --token-env HAFT_TOKEN --allow-host tools.example.org")]
+pub(super) struct Serve {
+    /// Serve over HTTP at this address, port 0 for any; the path is /mcp
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    http: Option<SocketAddr>,
+    /// The environment variable with the token that clients have to show [default: one is made up]
+    #[arg(long, value_name = "NAME", requires = "http", group = "token")]
+    token_env: Option<Variable>,
+    /// The file with the token
+    #[arg(long, value_name = "FILE", requires = "http", group = "token")]
+    token_file: Option<PathBuf>,
+    /// The keyring's entry with the token
+    #[arg(long, value_name = "SERVICE/USER", requires = "http", group = "token")]
+    token_keyring: Option<KeyringEntry>,
+    /// Let in whoever reaches the address; only with an address of this machine alone
+    #[arg(long, requires = "http", group = "token")]
+    no_token: bool,
+    /// Another name that clients call this machine by
+    #[arg(long, value_name = "NAME", requires = "http")]
+    allow_host: Vec<String>,
+    /// Serve only tools with these names; `*` stands for any characters
+    #[arg(long, value_name = "PATTERN")]
+    tools: Vec<ToolPattern>,
+    /// Serve only the tools of this plugin, by the names that it gives them itself
+    #[arg(long, value_name = "NAME")]
+    plugin: Option<String>,
+    /// Print what to add to a client's configuration, and end
+    #[arg(long, value_name = "CLIENT", value_enum)]
+    print_config: Option<Client>,
+}
+
+impl Serve {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if let Some(client) = self.print_config {
+            return self.print(client, common, terminal);
+        }
+        let token = self.token(terminal).await?;
+        let is_made_up = token.is_some() && self.source().is_none();
+        if common.unsafe_no_sandbox {
+            terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
+        }
+        let options = common.options(terminal, true)?;
+        let choice = Choice { patterns: self.tools, plugin: self.plugin };
+        let (live, offers) = Live::start(options, choice, move |news| tell(terminal, &news)).await?;
+        // A client that starts haft may leave it the terminal for what it says, and draws there itself.
+        if std::io::stdin().is_terminal() && person::present().is_some() {
+            offer_pane(live.is_without_pane(), terminal);
+        }
+        let stop = CancellationToken::new();
+        let ending = tokio::spawn(signals(stop.clone()));
+        let (running, room) = (live.running(), room(live.serve()));
+        let kept = tokio::spawn(live.keep());
+        let stopped = stop.clone();
+        let serving = async {
+            match self.http {
+                None => {
+                    let (input, output) = streams().context("cannot use the standard streams")?;
+                    Ok(stdio::serve(offers, input, output, stop).await?)
+                }
+                Some(address) => {
+                    let (hosts, patience) = (self.allow_host, Patience::default());
+                    let settings = Settings { address, token, hosts, room, patience };
+                    serve_http(offers, settings, is_made_up, stop, terminal).await
+                }
+            }
+        };
+        let exit = tokio::select! {
+            served = serving => served.map(|()| Exit::Success),
+            exit = ending => Ok(exit?),
+        };
+        kept.abort();
+        // A client that has hung up waits for haft to end, and whoever sent a signal for all of it.
+        let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
+        let _ = tokio::time::timeout(patience, running.close()).await;
+        exit
+    }
+
+    /// The token of program.toml's kinds of places, or one that is made up and told.
+    async fn token(&self, terminal: Terminal) -> anyhow::Result<Option<Token>> {
+        let Some(address) = self.http else { return Ok(None) };
+        let is_loopback = haft_core::net::is_loopback_address(address.ip());
+        if let Some(source) = self.source() {
+            return Ok(Some(read(&source, terminal).await?));
+        }
+        if !is_loopback {
+            anyhow::bail!(
+                "`{address}` can be reached from other machines: name the token that clients have to show, with \
+                 `--token-env`, `--token-file` or `--token-keyring`"
+            );
+        }
+        if self.no_token {
+            terminal.warning("no token: every program and every user of this machine may call these tools");
+            return Ok(None);
+        }
+        Ok(Some(Token::generate()?))
+    }
+
+    fn source(&self) -> Option<SecretSource> {
+        let env = self.token_env.clone().map(SecretSource::Env);
+        let file = || self.token_file.clone().map(SecretSource::File);
+        env.or_else(file).or_else(|| self.token_keyring.clone().map(SecretSource::Keyring))
+    }
+
+    fn print(self, client: Client, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let own = std::env::current_exe().context("cannot find out where haft is")?;
+        let variable = self.token_env.as_ref().map_or("HAFT_TOKEN", Variable::as_str);
+        let server = snippet::Server::new(&own, common.program.as_deref(), self.http, variable)?;
+        terminal.say(client.place());
+        terminal.verbatim(&client.snippet(&server)?)?;
+        Ok(Exit::Success)
+    }
+}
+
+fn room(serve: manifest::Serve) -> Room {
+    let [sessions, connections] =
+        [serve.max_sessions, serve.max_connections].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    Room { sessions, connections }
+}
+
+/// The standard streams without the buffers that are for text.
+fn streams() -> std::io::Result<(File, File)> {
+    let input = std::io::stdin().as_fd().try_clone_to_owned()?;
+    Ok((input.into(), std::io::stdout().as_fd().try_clone_to_owned()?.into()))
+}
+
+/// A token is kept where any secret may be.
+async fn read(source: &SecretSource, terminal: Terminal) -> anyhow::Result<Token> {
+    let (places, manifest, redactor) = (Places::of_this_machine()?, Manifest::default(), terminal.redactor());
+    let secret = Secrets::new(&manifest, &places.home, &redactor).read(source).await?;
+    Ok(Token::new(secret)?)
+}
+
+async fn serve_http(
+    offers: Offers,
+    settings: Settings,
+    is_made_up: bool,
+    stop: CancellationToken,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    let made_up = settings.token.as_ref().filter(|_| is_made_up).map(|token| token.secret().clone());
+    let server = Server::bind(offers, settings).await?;
+    terminal.say(format_args!("serving MCP at http://{}{PATH}", server.address()));
+    if let Some(token) = made_up {
+        // Told once, before it counts as a secret that nothing may print.
+        terminal.say(format_args!("clients have to send: Authorization: Bearer {}", token.expose_secret()));
+        terminal.redactor().add([&token]);
+    }
+    Ok(server.run(stop).await?)
+}
+
+/// Ends haft: gracefully at the first signal, at once at the second.
+async fn signals(stop: CancellationToken) -> Exit {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+    stop.cancel();
+    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
+    Exit::Interrupted
+}
+
+fn tell(terminal: Terminal, news: &News<'_>) {
+    match news {
+        News::Problems(report) => terminal.warn(report),
+        News::Broken(error) => {
+            terminal.fail(error);
+            terminal.hint("what was served before still is; it is loaded again when the file changes");
+        }
+        News::Reloaded(is_other) => {
+            let tools = if *is_other { ", with other tools" } else { "" };
+            terminal.say(format_args!("program loaded again{tools}"));
+        }
+        News::Unwatched(error) => {
+            terminal.warning(&format!("changes to the program are not noticed: {error:#}"));
+        }
+    }
+}

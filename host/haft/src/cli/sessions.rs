@@ -1,0 +1,148 @@
+//! `haft sessions`: what can be gone on with. Changes nothing but what it is told to remove.
+
+use std::str::FromStr;
+
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::talk::{SessionName, hinted};
+use super::terminal::Terminal;
+use super::{Common, Exit};
+use crate::program::Places;
+use haft_agent::provider::Message;
+use haft_agent::{End, Restored, Saved, Sessions};
+use haft_core::report::plain;
+
+/// Sessions that are shown where nothing is said: a screen.
+const DEFAULT_LINES: usize = 20;
+
+/// Characters of what a session is about.
+const MAX_TITLE: usize = 60;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The newest session stands last. `haft run --resume ID 'PROMPT'` and `haft chat --resume ID` go on with one,
+`haft replay ID` shows it.
+
+Examples:
+  haft sessions
+  haft sessions --here -n all
+  haft sessions --remove 3f9ac801 --remove 77b0
+  haft sessions --json | jq -r 'select(.state == \"interrupted\") | .id'")]
+pub(super) struct List {
+    /// Show the last N sessions, or `all` [default: 20]
+    #[arg(short = 'n', long = "lines", value_name = "N")]
+    lines: Option<Limit>,
+    /// Show only sessions of this program that were begun in this folder
+    #[arg(long)]
+    here: bool,
+    /// Remove a session; may be given several times
+    #[arg(long, value_name = "ID")]
+    remove: Vec<SessionName>,
+}
+
+/// How many sessions to show.
+#[derive(Clone, Copy, Debug)]
+struct Limit(usize);
+
+impl FromStr for Limit {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = (text == "all").then_some(usize::MAX);
+        all.or_else(|| text.parse().ok()).map(Self).ok_or("expected a number or `all`")
+    }
+}
+
+impl List {
+    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        if !self.remove.is_empty() {
+            return self.remove(common, terminal);
+        }
+        let folder = Places::of_this_machine()?.sessions();
+        let all = Sessions::new(&folder).all().map_err(hinted)?;
+        let begun = common.begun();
+        let is_meant = |saved: &Saved| !self.here || saved.begun().is_some_and(|own| own.is_like(&begun));
+        let meant: Vec<_> = all.into_iter().filter(is_meant).collect();
+        let left_out = meant.len().saturating_sub(self.lines.map_or(DEFAULT_LINES, |limit| limit.0));
+        let mut text = String::new();
+        for saved in meant.iter().skip(left_out) {
+            match saved.restored() {
+                Ok(restored) if terminal.json => text += &(value(saved, &restored).to_string() + "\n"),
+                Ok(restored) => text += &row(saved, &restored),
+                Err(error) => terminal.warning(&error.to_string()),
+            }
+        }
+        terminal.data(&text)?;
+        if meant.is_empty() && !terminal.json {
+            terminal.say(format_args!("no sessions in `{}`", folder.display()));
+        } else if left_out > 0 && self.lines.is_none() && !terminal.json {
+            terminal.say(format_args!("{left_out} earlier sessions; `-n all` shows them"));
+        }
+        Ok(Exit::Success)
+    }
+
+    fn remove(&self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let found: Vec<_> = self.remove.iter().map(|name| name.find(common)).collect::<Result<_, _>>()?;
+        for saved in found {
+            saved.remove().map_err(hinted)?;
+            terminal.say(format_args!("removed {}", saved.id));
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// What a session is at, in a word.
+fn state(saved: &Saved, restored: &Restored) -> &'static str {
+    match &restored.ended {
+        _ if saved.is_in_use() => "in use",
+        None => "interrupted",
+        Some(ended) => ended.end.map_or("failed", End::name),
+    }
+}
+
+fn row(saved: &Saved, restored: &Restored) -> String {
+    let (time, state) = (local(restored.changed), state(saved, restored));
+    let turns = if restored.turns == 1 { "turn" } else { "turns" };
+    let program = restored.begun.program.as_deref().unwrap_or("-");
+    format!(
+        "{}  {time}  {state:<11}  {:>3} {turns:<5}  {:<12}  {}\n",
+        saved.id,
+        restored.turns,
+        plain(program),
+        title(restored)
+    )
+}
+
+fn value(saved: &Saved, restored: &Restored) -> Value {
+    json!({
+        "id": saved.id,
+        "state": state(saved, restored),
+        "changed": restored.changed,
+        "turns": restored.turns,
+        "model": restored.model,
+        "usage": restored.usage,
+        "program": restored.begun.program,
+        "path": restored.begun.path,
+        "folder": restored.begun.folder,
+        "title": title(restored),
+        "file": saved.path(),
+    })
+}
+
+/// What a session is about: its first words.
+fn title(restored: &Restored) -> String {
+    let Some(Message::User(text)) = restored.messages.first() else { return String::new() };
+    let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    match words.char_indices().nth(MAX_TITLE) {
+        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
+        None => words,
+    }
+}
+
+/// A time as clocks here show it.
+pub(super) fn local(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+}

@@ -1,0 +1,278 @@
+//! The only home of printing. Data goes to standard output: into a file or a pipe as it is, to a terminal laid out
+//! for it. Talk goes to standard error. A reader that hangs up is no error. Refuses to print a secret, whatever it
+//! is asked to print, and to send a terminal anything that steers it but the styles of haft's own.
+
+mod ask;
+mod layout;
+mod markdown;
+mod person;
+mod progress;
+mod screen;
+mod stream;
+mod style;
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use indicatif::HumanBytes;
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+pub(super) use self::markdown::rendered;
+pub(super) use self::progress::rounded;
+pub(super) use self::screen::{Screen, Show};
+use self::stream::{Kind, Output};
+#[cfg(test)]
+pub(super) use self::style::written;
+pub(super) use self::style::{Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
+use haft_agent::provider::ProviderError;
+use haft_core::event::{Event, Events};
+use haft_core::report::{Problem, Report};
+use haft_core::secret::{Redactor, SecretError, Stream};
+use haft_plugin_host::TOLD;
+
+/// Where a person or a program reads what haft has to say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terminal {
+    /// Whether data is to be JSON.
+    pub(super) json: bool,
+}
+
+/// An error with the way out.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Hinted {
+    message: String,
+    hint: String,
+}
+
+impl Hinted {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+}
+
+/// What this process leaves out of all it prints: one for both streams and the log, as they are.
+static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
+
+impl Terminal {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// What is left out of all that is printed. Whoever reads a secret tells it.
+    pub(super) fn redactor(self) -> Redactor {
+        REDACTOR.clone()
+    }
+
+    /// Prints what haft lays out, or lines of JSON where that is wanted, ending in a newline.
+    pub(super) fn data(self, text: &str) -> io::Result<()> {
+        Output::Data.line(text, if self.json { Kind::Json } else { Kind::Page })
+    }
+
+    /// Prints what somebody else wrote, ending in a newline.
+    pub(super) fn answer(self, text: &str) -> io::Result<()> {
+        Output::Data.line(text, Kind::Answer)
+    }
+
+    /// Prints what is to be copied as it is, ending in a newline.
+    pub(super) fn verbatim(self, text: &str) -> io::Result<()> {
+        Output::Data.line(text, Kind::Whole)
+    }
+
+    /// Prints data as JSON on one line; indented where a person looks.
+    pub(super) fn json(self, value: &impl Serialize) -> anyhow::Result<()> {
+        let person = io::stdout().is_terminal();
+        let text = if person { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+        Ok(self.json_text(&text?)?)
+    }
+
+    /// Prints JSON that is written already.
+    pub(super) fn json_text(self, text: &str) -> io::Result<()> {
+        Output::Data.line(text, Kind::Json)
+    }
+
+    /// Prints data as it arrives.
+    pub(super) fn piece(self, text: &str) -> io::Result<()> {
+        Output::Data.piece(text)
+    }
+
+    /// Prints data as JSON on one line, whoever looks.
+    pub(super) fn json_line(self, value: &serde_json::Value) -> io::Result<()> {
+        self.json_text(&value.to_string())
+    }
+
+    /// Says something.
+    pub(super) fn say(self, text: impl Display) {
+        // Where standard error is gone there is nobody to tell.
+        let _ = Output::Talk.line(&format!("{text}\n"), Kind::Page);
+    }
+
+    /// Asks for what is entered after `prompt`, on the same line.
+    pub(super) fn ask(self, prompt: &str) {
+        // Where standard error is gone there is nobody to ask.
+        let _ = Output::Talk.ask(prompt);
+    }
+
+    /// Columns of the terminal that talk goes to; `None` where it is none.
+    pub(super) fn talk_columns(self) -> Option<usize> {
+        Output::Talk.width()
+    }
+
+    /// The same of data.
+    pub(super) fn data_columns(self) -> Option<usize> {
+        Output::Data.width()
+    }
+
+    /// Says what is wrong, where.
+    pub(super) fn report(self, report: &Report) {
+        self.say(style::of_codes(&report.styled(Output::Talk.width())));
+    }
+
+    /// Says why haft ends.
+    pub(super) fn fail(self, error: &anyhow::Error) {
+        match error.downcast_ref::<Report>() {
+            Some(report) => self.report(report),
+            None => self.say(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
+        }
+        let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
+        let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
+        let own = error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
+        if let Some(hint) = own.or(provider).or(secret) {
+            self.hint(&hint);
+        }
+    }
+
+    /// Says what is wrong and does not keep haft from going on; the same hint once.
+    pub(super) fn warn(self, report: &Report) {
+        let mut groups: Vec<Vec<&Problem>> = Vec::new();
+        for problem in report.problems() {
+            match groups.iter_mut().find(|group| group.iter().all(|other| other.hints() == problem.hints())) {
+                Some(group) if !problem.hints().is_empty() => group.push(problem),
+                _ => groups.push(vec![problem]),
+            }
+        }
+        for group in groups {
+            for problem in &group {
+                let place = report.place(problem).map(|place| format!(" ({place})")).unwrap_or_default();
+                self.say(format_args!("{WARNING}warning:{WARNING:#} {}{place}", problem.message()));
+            }
+            group.first().into_iter().flat_map(|first| first.hints()).for_each(|hint| self.hint(hint));
+        }
+    }
+
+    /// Says what somebody should know before haft goes on.
+    pub(super) fn warning(self, text: &str) {
+        self.say(format_args!("{WARNING}warning:{WARNING:#} {text}"));
+    }
+
+    /// Says what to do about what was said before.
+    pub(super) fn hint(self, hint: &str) {
+        self.say(format_args!("{HINT}hint:{HINT:#} {hint}"));
+    }
+
+    /// An error's text with its `hint:` lines set off.
+    pub(super) fn tool_error(self, text: &str) {
+        for line in text.lines() {
+            match line.strip_prefix("hint: ") {
+                Some(hint) => self.hint(hint),
+                None => self.say(line),
+            }
+        }
+    }
+
+    /// What keeps a person waiting before anything else happens. A script is told nothing.
+    pub(super) fn loading(self) -> Events {
+        if !io::stderr().is_terminal() {
+            return Events::none();
+        }
+        Events::to(move |event| match event {
+            Event::Compiling { plugin, bytes } => {
+                let size = HumanBytes(*bytes);
+                self.say(format_args!("{DIM}compiling `{plugin}` ({size}), once …{DIM:#}"));
+            }
+            Event::Compiled { plugin, duration } => {
+                let seconds = duration.as_secs_f64();
+                self.say(format_args!("{DIM}compiled `{plugin}` in {seconds:.1} s{DIM:#}"));
+            }
+            _ => {}
+        })
+    }
+
+    /// What tools tell a person while they work.
+    pub(super) fn messages(self) -> Events {
+        Events::to(move |event| self.message(event))
+    }
+
+    /// What is being done, and what programs that run for it write.
+    pub(super) fn work(self) -> Events {
+        let written = Mutex::new(Stream::new(REDACTOR.clone()));
+        Events::to(move |event| match event {
+            Event::Stderr { chunk, .. } => {
+                let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+                // Where standard error is gone there is nobody to tell.
+                let _ = Output::Talk.piece(&text);
+            }
+            event => self.message(event),
+        })
+    }
+
+    fn message(self, event: &Event) {
+        match event {
+            Event::Info { message, .. } => self.say(format_args!("{DIM}{message}{DIM:#}")),
+            Event::Progress { done, total, message, .. } => {
+                let total = total.map(|total| format!("/{total}")).unwrap_or_default();
+                self.say(format_args!("{DIM}{done}{total} {message}{DIM:#}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).
+/// What plugins say is left out where the verb `tells` it anyway.
+pub(super) fn log(verbose: u8, tells: bool) {
+    let level = match verbose {
+        // What the MCP library complains of, haft tells in its own words.
+        0 => "warn,rmcp=off",
+        1 => "haft=info,warn,rmcp=off",
+        2 => "haft=debug,info,rmcp=warn",
+        _ => "trace",
+    };
+    let written = std::env::var("HAFT_LOG").unwrap_or_default();
+    let parsed = EnvFilter::builder().parse(&written);
+    let wrong = parsed.as_ref().err().map(ToString::to_string);
+    let filter = parsed.ok().filter(|_| !written.is_empty()).unwrap_or_else(|| EnvFilter::new(level));
+    let filter = match format!("{TOLD}=off").parse() {
+        Ok(off) if tells => filter.add_directive(off),
+        _ => filter,
+    };
+    let logger = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| Log)
+        // Colours of its own could not be told from those of what it writes about.
+        .with_ansi(false)
+        .without_time()
+        .with_target(false);
+    // A library user may have set a logger already; theirs is the better one.
+    let _ = logger.try_init();
+    if let Some(error) = wrong {
+        tracing::warn!("`HAFT_LOG` is not followed: {error}; expected levels such as `haft=debug,warn`");
+    }
+}
+
+/// Where the log goes. It is written message by message, so none is split.
+struct Log;
+
+impl io::Write for Log {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(message);
+        Output::Talk.line(&text, Kind::Page)?;
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

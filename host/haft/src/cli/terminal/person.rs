@@ -1,0 +1,208 @@
+//! Asking the person at the terminal whether a call may run. The question goes to standard error, the answer comes from
+//! the terminal itself, never from standard input: what is piped into haft answers nothing, and neither does what was
+//! typed before the question stood there.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::{Screen, Terminal};
+use haft_core::tool::{Approver, Decision, Question};
+
+/// The terminal that this process belongs to, wherever its streams go.
+const TTY: &str = "/dev/tty";
+
+/// Bytes of an answer that are looked at.
+const MAX_ANSWER: usize = 1 << 10;
+
+/// How often it is looked whether the question is still asked: soon enough for whoever typed Ctrl-C.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// The person at the terminal, who is asked one question at a time.
+pub(in crate::cli) struct Person {
+    terminal: Terminal,
+    turn: Mutex<()>,
+    /// What else is being shown there, where a session goes on in which one can say `always`.
+    screen: Option<Arc<Screen>>,
+}
+
+impl Terminal {
+    /// The person who reads what is said here.
+    pub(in crate::cli) fn person(self) -> Person {
+        Person { terminal: self, turn: Mutex::default(), screen: None }
+    }
+}
+
+impl Screen {
+    /// The person who looks at it, and can allow a tool for the whole session.
+    pub(in crate::cli) fn person(self: &Arc<Self>) -> Person {
+        Person { screen: Some(self.clone()), ..self.terminal.person() }
+    }
+}
+
+#[async_trait]
+impl Approver for Person {
+    async fn ask(&self, question: &Question) -> Decision {
+        let _turn = self.turn.lock().await;
+        let tty = match tty() {
+            Ok(tty) => tty,
+            Err(why) => return Decision::Unasked(why),
+        };
+        let mut shown = self.screen.as_ref().map(Shown::new);
+        if let Err(error) = discard(&tty) {
+            return Decision::Unasked(format!("`{TTY}` cannot be read: {error}"));
+        }
+        self.terminal.ask(&prompt(question, self.screen.is_some()));
+        let gone = CancellationToken::new();
+        let (asked, _until_dropped) = (gone.clone(), gone.drop_guard());
+        let answered = tokio::task::spawn_blocking(move || line(&tty, &asked));
+        let answered = answered.await;
+        if let Some(shown) = &mut shown {
+            shown.is_answered = true;
+        }
+        match answered {
+            Ok(Ok(answer)) => decision(&answer, self.screen.is_some()),
+            Ok(Err(error)) => {
+                Decision::Unasked(format!("the answer could not be read from `{TTY}`: {error}"))
+            }
+            Err(_) => Decision::Unasked("the answer could not be read".into()),
+        }
+    }
+}
+
+/// A question that stands on the screen.
+struct Shown {
+    screen: Arc<Screen>,
+    /// Whether whoever answered ended the line.
+    is_answered: bool,
+}
+
+impl Shown {
+    fn new(screen: &Arc<Screen>) -> Self {
+        screen.asking();
+        Self { screen: screen.clone(), is_answered: false }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.screen.terminal.say("");
+        }
+        self.screen.answered();
+    }
+}
+
+/// The terminal, if a person sees what is asked there.
+fn tty() -> Result<File, String> {
+    if !io::stderr().is_terminal() {
+        return Err("standard error, where it would be asked for, is no terminal".into());
+    }
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(TTY)
+        .map_err(|error| format!("there is no terminal to answer from: `{TTY}`: {error}"))
+}
+
+fn prompt(question: &Question, always: bool) -> String {
+    let what = question.what.replace('\n', "\n       ");
+    let choices = if always { "[y/N/always]" } else { "[y/N]" };
+    format!("  {}: {what} {choices} ", question.verb)
+}
+
+/// Reads away what was typed before.
+fn discard(mut tty: &File) -> io::Result<()> {
+    let mut typed = [0; MAX_ANSWER];
+    loop {
+        match tty.read(&mut typed) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The next line that is entered; nothing at the end of input, and once nobody asks any more.
+fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; MAX_ANSWER];
+    while !asked.is_cancelled() && !bytes.contains(&b'\n') && bytes.len() < MAX_ANSWER {
+        let mut waiting = [PollFd::new(tty, PollFlags::IN)];
+        match poll(&mut waiting, Some(&LOOK)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        // Whoever asked may have gone in between: what is typed now is for somebody else.
+        if asked.is_cancelled() {
+            break;
+        }
+        match tty.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(piece.get(..count).unwrap_or_default()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Only a clear yes is one.
+fn decision(answer: &str, always: bool) -> Decision {
+    match answer.trim() {
+        "y" | "Y" | "yes" | "Yes" | "YES" => Decision::Approved,
+        "a" | "A" | "always" | "Always" | "ALWAYS" if always => Decision::Always,
+        _ => Decision::Denied,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rs06_only_a_yes_is_one() {
+        for yes in ["y\n", "Y\n", " yes \r\n"] {
+            assert_eq!(decision(yes, false), Decision::Approved, "{yes:?}");
+        }
+        for no in ["", "\n", "n\n", "yy\n", "yesterday\n", "да\n", "\u{1b}y\n"] {
+            assert_eq!(decision(no, true), Decision::Denied, "{no:?}");
+        }
+        assert_eq!(decision("a\n", true), Decision::Always);
+        assert_eq!(decision("always\n", false), Decision::Denied);
+    }
+
+    #[test]
+    fn rs06_a_script_is_shown_line_by_line() {
+        let question = Question { tool: "bash".into(), verb: "Run", what: "cd x\nrm y".into() };
+        assert_eq!(prompt(&question, false), "  Run: cd x\n       rm y [y/N] ");
+        assert_eq!(prompt(&question, true), "  Run: cd x\n       rm y [y/N/always] ");
+    }
+
+    /// Ctrl-C takes a question back, and nobody goes on reading what is typed.
+    #[test]
+    fn rs06_a_question_that_is_taken_back_reads_nothing() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        let reader = File::from(std::os::fd::OwnedFd::from(reader));
+        let asked = CancellationToken::new();
+        asked.cancel();
+        io::Write::write_all(&mut writer, b"y\n").unwrap();
+        assert_eq!(line(&reader, &asked).unwrap(), "");
+        assert_eq!(line(&reader, &CancellationToken::new()).unwrap(), "y\n");
+        io::Write::write_all(&mut writer, b"y\nyes\n").unwrap();
+        discard(&reader).unwrap();
+        drop(writer);
+        assert_eq!(line(&reader, &CancellationToken::new()).unwrap(), "");
+    }
+}

@@ -1,0 +1,313 @@
+//! What is seen of an agent's work: its words as they arrive, a line for every call, and something that turns while there
+//! is nothing to read. Refuses to draw over a question, or where nobody looks.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::markdown::Markdown;
+use super::{DIM, ERROR, Style, Terminal};
+use haft_core::call::{ToolCall, ToolResult};
+use haft_core::event::{Event, Events};
+use haft_core::report::plain;
+
+/// Characters of a call's arguments in its line.
+const MAX_ARGUMENTS: usize = 100;
+
+/// Characters of them beside something that turns, so that it stays on one line.
+const MAX_WAITING: usize = 50;
+
+/// How often something shows that it goes on.
+const TICK: Duration = Duration::from_millis(120);
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Show {
+    /// Everything, for a person: words as they arrive where standard output is a terminal.
+    All,
+    /// Only what was asked for.
+    Quiet,
+    /// Every event, for a program.
+    Json,
+}
+
+/// What is seen of an agent's work.
+#[derive(Debug)]
+pub(in crate::cli) struct Screen {
+    pub(super) terminal: Terminal,
+    show: Show,
+    /// Whether words are shown as they arrive.
+    streams: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    markdown: Markdown,
+    /// Whether the last word that was shown did not end its line.
+    is_midline: bool,
+    /// What turns, while something does.
+    spinner: Option<ProgressBar>,
+    /// Calls by their ids, and whether their tools run.
+    calls: HashMap<String, (String, bool)>,
+    /// What is to be said once the question is answered that stands on the screen now.
+    held: Option<Vec<String>>,
+}
+
+impl Screen {
+    pub(in crate::cli) fn new(terminal: Terminal, show: Show) -> Arc<Self> {
+        let streams = show == Show::All && io::stdout().is_terminal();
+        Arc::new(Self { terminal, show, streams, state: Mutex::default() })
+    }
+
+    /// Whether the words were shown when they came, and are not to be shown again.
+    pub(in crate::cli) fn has_shown(&self) -> bool {
+        self.streams
+    }
+
+    /// How much is shown.
+    pub(in crate::cli) fn show(&self) -> Show {
+        self.show
+    }
+
+    /// Where an agent tells what happens.
+    pub(in crate::cli) fn events(self: &Arc<Self>) -> Events {
+        let screen = self.clone();
+        Events::to(move |event| screen.event(event))
+    }
+
+    /// Ends what was being shown.
+    pub(in crate::cli) fn rest(&self) {
+        let mut state = self.state();
+        self.end_text(&mut state);
+        state.still();
+        state.calls.clear();
+    }
+
+    /// Clears the place for a question, until [`Self::answered`].
+    pub(super) fn asking(&self) {
+        let mut state = self.state();
+        self.end_text(&mut state);
+        state.still();
+        state.held.get_or_insert_default();
+    }
+
+    /// The question is gone.
+    pub(super) fn answered(&self) {
+        let mut state = self.state();
+        for line in state.held.take().unwrap_or_default() {
+            self.terminal.say(line);
+        }
+        self.turn_for_calls(&mut state);
+    }
+
+    fn event(&self, event: &Event) {
+        match self.show {
+            // A program that follows a run and has gone away is noticed when the run ends.
+            Show::Json => drop(self.terminal.json_line(&event.json())),
+            Show::Quiet => {}
+            Show::All => self.shown(event, &mut self.state()),
+        }
+    }
+
+    fn shown(&self, event: &Event, state: &mut State) {
+        match event {
+            Event::Said(piece) if self.streams => self.said(piece, state),
+            Event::Retrying { reason, delay } => {
+                self.end_text(state);
+                let seconds = delay.as_secs_f64();
+                self.say(state, format!("{DIM}{}; asking again in {seconds:.1} s{DIM:#}", plain(reason)));
+            }
+            Event::Trimmed { left_out } => {
+                let text = "the conversation is longer than `[agent] history_budget`: its first";
+                self.say(state, format!("{DIM}{text} {left_out} messages are not sent any more{DIM:#}"));
+            }
+            Event::Asked { model } => {
+                self.end_text(state);
+                state.turn(format!("asking {}", plain(model)));
+            }
+            Event::Started(call) => {
+                self.end_text(state);
+                state.still();
+                state.calls.insert(call.id.clone(), (label(call, MAX_WAITING), false));
+            }
+            Event::Running { call } => {
+                if let Some((_, runs)) = state.calls.get_mut(call) {
+                    *runs = true;
+                }
+                self.turn_for_calls(state);
+            }
+            Event::Completed { call, result, duration } => {
+                state.calls.remove(&call.id);
+                self.say(state, completed(call, result, *duration));
+                self.turn_for_calls(state);
+            }
+            Event::Info { message, .. } => self.say(state, format!("{DIM}{}{DIM:#}", plain(message))),
+            Event::Progress { message, .. } => state.note(message),
+            // Among it words that cannot be streamed: they are printed at the end.
+            _ => {}
+        }
+    }
+
+    fn said(&self, piece: &str, state: &mut State) {
+        state.still();
+        let text = state.markdown.push(piece);
+        if let Some(last) = text.chars().next_back() {
+            state.is_midline = last != '\n';
+            // A reader that has gone away is noticed when the run ends.
+            drop(self.terminal.piece(&text));
+        }
+    }
+
+    /// Ends the model's words, so that what follows begins its own line.
+    fn end_text(&self, state: &mut State) {
+        let mut rest = state.markdown.finish();
+        if state.is_midline || rest.chars().any(|c| !c.is_control()) {
+            rest.push('\n');
+        }
+        state.is_midline = false;
+        if !rest.is_empty() {
+            drop(self.terminal.piece(&rest));
+        }
+    }
+
+    fn say(&self, state: &mut State, line: String) {
+        self.end_text(state);
+        if let Some(held) = &mut state.held {
+            held.push(line);
+        } else if let Some(spinner) = &state.spinner {
+            spinner.suspend(|| self.terminal.say(line));
+        } else {
+            self.terminal.say(line);
+        }
+    }
+
+    /// Turns for the calls that run, unless somebody is being asked or none does.
+    fn turn_for_calls(&self, state: &mut State) {
+        let running: Vec<_> =
+            state.calls.values().filter(|(_, runs)| *runs).map(|(label, _)| label).collect();
+        let text = match running.as_slice() {
+            [] => return state.still(),
+            [one] => (*one).clone(),
+            several => format!("{} calls", several.len()),
+        };
+        state.turn(text);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Shows that `what` goes on.
+    fn turn(&mut self, what: String) {
+        if self.held.is_some() || !io::stderr().is_terminal() {
+            return;
+        }
+        let spinner = self.spinner.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            // A template that were wrong would be so for everybody; the plain one serves then.
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:.dim}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        spinner.set_message(what);
+    }
+
+    /// Says what is being done beside what turns.
+    fn note(&self, message: &str) {
+        if let Some(spinner) = &self.spinner
+            && !message.is_empty()
+        {
+            spinner.set_message(shortened(&plain(message), MAX_WAITING));
+        }
+    }
+
+    /// Shows nothing that turns any more.
+    fn still(&mut self) {
+        if let Some(spinner) = self.spinner.take() {
+            spinner.finish_and_clear();
+        }
+    }
+}
+
+/// The line of a call.
+fn completed(call: &ToolCall, result: &ToolResult, duration: Duration) -> String {
+    let (mark, style) = if result.is_error { ("✗", ERROR) } else { ("✓", Style::new()) };
+    let arguments = shortened(&call.arguments.to_string(), MAX_ARGUMENTS);
+    let why = match result.content.lines().next() {
+        Some(line) if result.is_error => format!(" {}", shortened(&plain(line), MAX_ARGUMENTS)),
+        _ => String::new(),
+    };
+    let (tool, time) = (plain(&call.tool), time(duration));
+    format!("{style}{mark} {tool}{style:#} {DIM}{} ({time}){why}{DIM:#}", plain(&arguments))
+}
+
+/// A duration as people say it.
+fn time(duration: Duration) -> String {
+    match duration.as_millis() {
+        ms @ 0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{:.1} s", duration.as_secs_f64()),
+        _ => format!("{} min {} s", duration.as_secs() / 60, duration.as_secs() % 60),
+    }
+}
+
+fn label(call: &ToolCall, characters: usize) -> String {
+    plain(&shortened(&format!("{} {}", call.tool, call.arguments), characters))
+}
+
+fn shortened(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_one_line_whatever_a_model_writes() {
+        let call = ToolCall {
+            id: "1".into(),
+            tool: "x\u{1b}[2J\n".into(),
+            arguments: json!({ "a": "é".repeat(200) }),
+        };
+        let line = completed(&call, &ToolResult::error("no\u{7}\nmore"), Duration::from_millis(1500));
+        let plain = super::super::style::written(&line, false);
+        assert!(plain.starts_with("✗ x") && plain.ends_with("(1.5 s) no") || plain.contains("no"), "{plain}");
+        assert!(!plain.contains(['\n', '\u{1b}', '\u{7}']), "{plain:?}");
+        assert!(plain.chars().count() < 220);
+    }
+
+    #[test]
+    fn durations_are_short() {
+        let all = [12, 1500, 61_000].map(|ms| time(Duration::from_millis(ms)));
+        assert_eq!(all, ["12 ms", "1.5 s", "1 min 1 s"]);
+    }
+
+    /// RS09: nothing turns while a question stands there, and what is said waits for the answer.
+    #[test]
+    fn rs09_nothing_turns_before_a_question_is_answered() {
+        let screen = Screen::new(Terminal::new(false), Show::All);
+        let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({}) };
+        let mut state = State::default();
+        screen.shown(&Event::Started(call.clone()), &mut state);
+        assert!(state.spinner.is_none(), "it was not approved yet");
+        state.held = Some(Vec::new());
+        screen.shown(&Event::Running { call: "1".into() }, &mut state);
+        let (result, duration) = (ToolResult::success(""), Duration::ZERO);
+        screen.shown(&Event::Completed { call, result, duration }, &mut state);
+        assert!(state.spinner.is_none());
+        assert_eq!(state.held.map(|lines| lines.len()), Some(1));
+    }
+}

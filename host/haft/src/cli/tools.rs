@@ -1,0 +1,101 @@
+//! `haft tools`: what a model would be offered, and what that costs it.
+
+use clap::Args;
+use serde_json::json;
+
+use super::terminal::{Column, Terminal};
+use super::{Common, Exit};
+use crate::program::Ask;
+use haft_core::call::ToolDef;
+use haft_core::tool::{Entry, Toolbox, bytes, tokens};
+
+/// Characters of a description in the table.
+const MAX_DESCRIPTION: usize = 60;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft tools
+  haft tools --agent
+  haft tools --json | jq -r '.[].name'")]
+pub(super) struct Tools {
+    /// List what the agent's model is told of, by `[agent] tools` and `tool_budget`
+    #[arg(long)]
+    agent: bool,
+    /// Ask all MCP servers anew, instead of showing what they had when they were last asked
+    #[arg(long)]
+    refresh: bool,
+}
+
+impl Tools {
+    pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
+        let program = common.program_asking(terminal, false, ask).await?;
+        let uncallable = program.uncallable.clone();
+        let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox.clone() };
+        let tools = toolbox.offered();
+        if terminal.json {
+            let asks = |def: &ToolDef| toolbox.find(&def.name).is_some_and(Entry::asks);
+            let described = tools.iter().map(|(def, origin)| described(def, origin, asks(def)));
+            terminal.json(&described.collect::<Vec<_>>())?;
+        } else {
+            terminal.data(&table(&tools))?;
+            if let Some(line) = unlisted(&toolbox) {
+                terminal.data(&line)?;
+            }
+            for line in &uncallable {
+                terminal.say(format!("not callable: {line}"));
+            }
+        }
+        program.close().await;
+        Ok(Exit::Success)
+    }
+}
+
+fn described(def: &ToolDef, origin: &str, asks: bool) -> serde_json::Value {
+    let bytes = bytes(def);
+    json!({
+        "name": def.name,
+        "description": def.description,
+        "parameters": def.parameters,
+        "output": def.output,
+        "hints": def.hints,
+        "origin": origin,
+        "asks": asks,
+        "bytes": bytes,
+        "tokens": tokens(bytes),
+    })
+}
+
+fn table(tools: &[(&ToolDef, &str)]) -> String {
+    use std::fmt::Write;
+    let names = tools.iter().map(|(def, _)| def.name.len());
+    let width = names.max().unwrap_or(0).max("total".len());
+    let mut table = format!("{:width$}  {:>6}  {:>7}  what it does\n", "tool", "bytes", "~tokens");
+    let mut total = 0;
+    for (def, _) in tools {
+        let (bytes, what) = (bytes(def), first_line(&def.description));
+        total += bytes;
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(table, "{:width$}  {bytes:>6}  {:>7}  {Column}{what}", def.name, tokens(bytes));
+    }
+    let _ = writeln!(table, "{:width$}  {total:>6}  {:>7}", "total", tokens(total));
+    table
+}
+
+/// What models are not told of, where something is left out.
+fn unlisted(toolbox: &Toolbox) -> Option<String> {
+    match toolbox.unlisted() {
+        0 => None,
+        1 => Some("1 more tool is found by `find_tools` and run by `program`".into()),
+        more => Some(format!("{more} more tools are found by `find_tools` and run by `program`")),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(MAX_DESCRIPTION) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
+        None => line.to_owned(),
+    }
+}

@@ -1,0 +1,110 @@
+//! What was said, called and answered, as Markdown for people. Refuses to be read back: a session's file is for that.
+
+use std::fmt::Write;
+
+use haft_agent::provider::{Message, Reply};
+use haft_agent::{Ended, Entry, Line};
+use haft_core::call::{ToolCall, ToolResult};
+use haft_core::tool::{Keep, clip};
+
+/// Characters of an answer that are shown; the session has all of it.
+const MAX_ANSWER: usize = 4000;
+
+/// A conversation.
+pub(super) fn of_messages(messages: &[Message]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        match message {
+            Message::User(said) => person(&mut text, said),
+            Message::Turn(exchange) => {
+                model(&mut text, exchange.reply());
+                for (wanted, result) in exchange.answered() {
+                    call(&mut text, &wanted.call, result, "");
+                }
+            }
+        }
+    }
+    text
+}
+
+/// A session, with how long its calls took and how its tasks ended.
+pub(super) fn of_lines(lines: &[Line]) -> String {
+    let mut text = String::new();
+    let mut calls: Vec<ToolCall> = Vec::new();
+    for line in lines {
+        match &line.entry {
+            Entry::Said { text: said } => person(&mut text, said),
+            Entry::Turn(turned) => {
+                model(&mut text, &turned.reply);
+                calls = turned.reply.calls.iter().map(|wanted| wanted.call.clone()).collect();
+            }
+            Entry::Answered { call: id, result, duration_ms, .. } => {
+                if let Some(at) = calls.iter().position(|call| call.id == *id) {
+                    call(&mut text, &calls.swap_remove(at), result, &format!(" ({duration_ms} ms)"));
+                }
+            }
+            Entry::Ended(ended) => end(&mut text, ended),
+            Entry::Resumed { .. } => text.push_str("*gone on with by another process*\n\n"),
+            Entry::Begun(_) | Entry::Running { .. } | Entry::Other => {}
+        }
+    }
+    text
+}
+
+fn person(text: &mut String, said: &str) {
+    // Writing to a `String` cannot fail.
+    let _ = write!(text, "## You\n\n{}\n\n", said.trim_end());
+}
+
+fn model(text: &mut String, reply: &Reply) {
+    if !reply.text.trim().is_empty() {
+        let _ = write!(text, "## Model\n\n{}\n\n", reply.text.trim_end());
+    }
+}
+
+fn call(text: &mut String, call: &ToolCall, result: &ToolResult, time: &str) {
+    let mark = if result.is_error { "✗" } else { "✓" };
+    let _ = write!(text, "{mark} **{}** `{}`{time}\n\n", call.tool, call.arguments);
+    let answer = clip(result.content.trim_end(), MAX_ANSWER, Keep::Ends);
+    let fence = fence(&answer);
+    let _ = write!(text, "{fence}\n{answer}\n{fence}\n\n");
+}
+
+fn end(text: &mut String, ended: &Ended) {
+    let why = match (ended.end, &ended.error) {
+        (Some(haft_agent::End::Final), _) => return,
+        (Some(end), _) => end.name().to_owned(),
+        (None, error) => format!("failed: {}", error.as_deref().unwrap_or("the model could not be asked")),
+    };
+    let _ = write!(text, "*{why}*\n\n");
+}
+
+/// A fence longer than every one inside.
+fn fence(text: &str) -> String {
+    let longest =
+        text.lines().map(str::trim_start).map(|line| line.len() - line.trim_start_matches('`').len());
+    "`".repeat(longest.max().unwrap_or_default().max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use haft_agent::provider::{Exchange, Wanted};
+
+    #[test]
+    fn a_transcript_shows_what_was_said_called_and_answered() {
+        let call = ToolCall { id: "a".into(), tool: "bash".into(), arguments: json!({ "command": "ls" }) };
+        let reply = Reply {
+            text: "Let me see.".into(),
+            calls: vec![Wanted { call, problem: None }],
+            ..Reply::default()
+        };
+        let turn = Exchange::new(reply, [ToolResult::error("```\nno\n")]);
+        let text = of_messages(&[Message::User("What is here?".into()), Message::Turn(turn)]);
+        let expected = "## You\n\nWhat is here?\n\n## Model\n\nLet me see.\n\n\
+                        ✗ **bash** `{\"command\":\"ls\"}`\n\n````\n```\nno\n````\n\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,107 @@
+//! `haft verify`: compares what is installed, byte by byte, with what was agreed to. Fetches nothing and
+//! mends nothing.
+
+use clap::Args;
+use serde::Serialize;
+
+use super::packages::Work;
+use super::terminal::{ERROR, GOOD, Terminal, WARNING};
+use super::{Common, Exit};
+use haft_package::{Kind, PackageSource, Pin};
+
+#[derive(Debug, Args)]
+pub(super) struct Verify {
+    /// What to look at; everything without one
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// How an entry or a pin was found.
+#[derive(Serialize)]
+struct Found {
+    name: String,
+    kind: Kind,
+    state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// Exactly what was agreed to.
+    Good,
+    /// Not held to anything, as it is by choice.
+    Unpinned,
+    /// Something else, or not there.
+    Bad,
+}
+
+impl Verify {
+    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let mut work = Work::open(common, terminal)?;
+        let _held = work.hold()?;
+        for name in &self.names {
+            work.entry(name)?;
+        }
+        let is_meant = |name: &str| self.names.is_empty() || self.names.iter().any(|meant| meant == name);
+        let mut all: Vec<_> = work
+            .entries()
+            .iter()
+            .filter(|(_, name)| is_meant(name))
+            .map(|(kind, name)| entry(&work, *kind, name))
+            .collect();
+        let left = work.project.lock.pins.iter().filter(|pin| is_meant(pin.name.as_str()));
+        all.extend(left.filter(|pin| work.source(pin.kind, pin.name.as_str()).is_none()).map(left_over));
+        if terminal.json {
+            terminal.json(&all)?;
+        } else {
+            terminal.data(&all.iter().map(line).collect::<String>())?;
+        }
+        let bad = all.iter().filter(|found| found.state == State::Bad).count();
+        if bad > 0 && !terminal.json {
+            terminal
+                .hint("`haft add` fetches what is pinned, `haft update NAME` takes what is there and asks");
+        }
+        Ok(if bad > 0 { Exit::Changed } else { Exit::Success })
+    }
+}
+
+fn entry(work: &Work, kind: Kind, name: &str) -> Found {
+    let found = |state, why: Option<String>| Found { name: name.to_owned(), kind, state, why };
+    let source = work.source(kind, name);
+    let Some(pin) = work.project.lock.find(kind, name) else {
+        return match (kind, source) {
+            // Somebody wrote it by hand, and uses whatever the file is.
+            (Kind::Plugin, Some(PackageSource::Path(_))) => {
+                found(State::Unpinned, Some("a file that nothing pins".to_owned()))
+            }
+            _ => found(State::Bad, Some("it is not installed: program.lock does not know it".to_owned())),
+        };
+    };
+    if source.is_some_and(|source| source != pin.source) {
+        let why = format!("program.toml names another source than program.lock: `{}`", pin.source);
+        return found(State::Bad, Some(why));
+    }
+    match work.check(pin) {
+        Ok(()) => found(State::Good, None),
+        Err(why) => found(State::Bad, Some(why)),
+    }
+}
+
+/// A pin without an entry: of a program.toml that was changed by hand.
+fn left_over(pin: &Pin) -> Found {
+    let why = Some("program.lock pins it, and program.toml does not have it".to_owned());
+    Found { name: pin.name.to_string(), kind: pin.kind, state: State::Bad, why }
+}
+
+fn line(found: &Found) -> String {
+    let (mark, style) = match found.state {
+        State::Good => ("✓", GOOD),
+        State::Unpinned => ("!", WARNING),
+        State::Bad => ("✗", ERROR),
+    };
+    let why =
+        found.why.as_deref().map(|why| format!(": {}", haft_core::report::plain(why))).unwrap_or_default();
+    format!("{style}{mark}{style:#} {}{why}\n", found.name)
+}

@@ -1,0 +1,193 @@
+//! From what program.toml and the command line say to the backend that commands run on. Where one was
+//! chosen and cannot be had nothing runs: on another machine it would be somebody else's files.
+
+use std::sync::Arc;
+
+use super::{Assembly, Options, Places};
+use haft_core::grant::Grant;
+use haft_core::manifest::{BackendTable, ContainerEngine, Manifest};
+use haft_core::report::{Problem, Report};
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::native::is_of_target;
+use haft_sandbox::{self, Backend, BackendError, Choice, Engine, Ground, Place};
+
+/// The target that somebody names on the command line, in the place of `[backend]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// A running container.
+    pub container: Option<String>,
+    /// A host, as ssh is told it.
+    pub ssh: Option<String>,
+    /// Whether in a pane of tmux.
+    pub tmux: Option<bool>,
+    /// The session of tmux.
+    pub session: Option<String>,
+    /// Whether commands run on this machine whatever `[backend]` says.
+    pub here: bool,
+}
+
+impl Assembly<'_> {
+    /// Makes the backend and puts in the native tools for it, or those of this machine.
+    pub(super) async fn backend(
+        &mut self,
+        options: &Options,
+        places: &Places,
+        confiner: &Confiner,
+        grant: &Grant,
+    ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
+        let backend = connected(self.manifest, options, places, confiner, grant).await?;
+        self.is_target = choice(self.manifest, &options.target, places).is_some();
+        self.native(confiner, grant, (backend.clone(), options.only.is_some()))?;
+        Ok(backend)
+    }
+}
+
+/// The backend of a program; `None` where commands run on this machine as `bash` does it.
+async fn connected(
+    manifest: &Manifest,
+    options: &Options,
+    places: &Places,
+    confiner: &Confiner,
+    grant: &Grant,
+) -> anyhow::Result<Option<Arc<dyn Backend>>> {
+    let Some(choice) = choice(manifest, &options.target, places) else { return Ok(None) };
+    if let Some(problem) = two_places(manifest, &options.target) {
+        return Err(manifest.report(vec![problem]).into());
+    }
+    let is_wanted = options.only.as_deref().is_none_or(is_of_target);
+    if !is_wanted || options.known_only {
+        return Ok(None);
+    }
+    places.own()?;
+    let ground = Ground {
+        confiner: confiner.clone(),
+        messengers: confiner.without_layers(),
+        haft: std::env::current_exe()?,
+        state: places.state.clone(),
+        grant: grant.clone(),
+    };
+    match haft_sandbox::connect(&choice, &ground).await {
+        Ok(backend) => Ok(Some(backend)),
+        Err(error) => Err(report(&error).into()),
+    }
+}
+
+/// Commands run in one place.
+fn two_places(manifest: &Manifest, target: &Target) -> Option<Problem> {
+    let BackendTable { container, ssh, .. } = &manifest.backend;
+    let is_settled = target.container.is_some() || target.ssh.is_some();
+    let ssh = ssh.as_ref().filter(|_| container.is_some() && !is_settled)?;
+    let problem = Problem::new("`[backend]` names a container and a host, and commands run in one place");
+    Some(
+        problem
+            .at(ssh.span, "the host")
+            .hint("leave one of the two away, or choose with `--container` or `--ssh`"),
+    )
+}
+
+/// What was chosen, if anything was.
+fn choice(manifest: &Manifest, target: &Target, places: &Places) -> Option<Choice> {
+    let written = &manifest.backend;
+    if target.here {
+        return None;
+    }
+    let named = match (&target.container, &target.ssh) {
+        (Some(name), _) => Some(Place::Container { name: name.clone(), engine: None }),
+        (None, Some(host)) => Some(Place::Ssh { target: host.clone(), config: None }),
+        (None, None) => None,
+    };
+    let choice = match named {
+        // What `[backend]` says of another place is not meant for this one.
+        Some(place) => Choice { place, ..Choice::default() },
+        None => of_table(manifest, written, places),
+    };
+    let choice = Choice {
+        tmux: target.tmux.or(choice.tmux),
+        session: target.session.clone().or(choice.session),
+        ..choice
+    };
+    let is_chosen = choice.place != Place::Local || choice.tmux == Some(true) || written.target_tools;
+    is_chosen.then_some(choice)
+}
+
+/// Whether commands run in no pane, and nobody said whether they are to. On a host they run in one wherever it has tmux.
+pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
+    let table = &manifest.backend;
+    let is_settled = target.container.is_some() || table.container.is_some();
+    let is_host = target.ssh.is_some() || !is_settled && table.ssh.is_some();
+    !is_host && target.tmux.or(table.tmux).is_none()
+}
+
+fn of_table(manifest: &Manifest, table: &BackendTable, places: &Places) -> Choice {
+    let engine = table.engine.map(|engine| match engine {
+        ContainerEngine::Docker => Engine::Docker,
+        ContainerEngine::Podman => Engine::Podman,
+    });
+    let config = table.ssh_config.as_ref().map(|path| manifest.resolve(&path.value, &places.home));
+    let place = match (&table.container, &table.ssh) {
+        (Some(name), _) => Place::Container { name: name.clone(), engine },
+        (None, Some(target)) => Place::Ssh { target: target.value.clone(), config },
+        (None, None) => Place::Local,
+    };
+    Choice {
+        place,
+        tmux: table.tmux,
+        session: table.session.clone(),
+        shell: table.shell.clone(),
+        directory: table.directory.clone(),
+        files: table.files.clone(),
+    }
+}
+
+fn report(error: &BackendError) -> Report {
+    let text = error.to_string();
+    let mut parts = text.split("\nhint: ");
+    let problem = Problem::new(parts.next().unwrap_or_default());
+    Report::from(parts.fold(problem, Problem::hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn chosen(text: &str, target: &Target) -> Option<Choice> {
+        let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
+        choice(&manifest, target, &Places::of_this_machine().unwrap())
+    }
+
+    #[test]
+    fn be01_two_places_are_one_too_many() {
+        let text = "[backend]\ncontainer = \"web\"\nssh = \"host\"\n";
+        let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
+        let problem = two_places(&manifest, &Target::default()).unwrap();
+        let said = manifest.report(vec![problem]).to_string();
+        assert!(
+            said.contains("program.toml:3:7") && said.contains("hint: leave one of the two away"),
+            "{said}"
+        );
+        let named = Target { container: Some("other".into()), ..Target::default() };
+        assert_eq!(two_places(&manifest, &named), None);
+    }
+
+    /// BE01, CL02: the command line and program.toml choose; nothing said is this machine.
+    #[test]
+    fn be01_cl02_the_backend_is_the_one_that_was_chosen() {
+        let none = Target::default();
+        assert_eq!(chosen("", &none), None);
+        let tmux = Target { tmux: Some(true), session: Some("work".into()), ..Target::default() };
+        let choice = chosen("", &tmux).unwrap();
+        assert_eq!((choice.place, choice.session.as_deref()), (Place::Local, Some("work")));
+        let text = "[backend]\nssh = \"me@host\"\ndirectory = \"/srv\"\nfiles = [\"/srv\"]\n";
+        let choice = chosen(text, &none).unwrap();
+        assert!(matches!(&choice.place, Place::Ssh { target, .. } if target == "me@host"));
+        assert_eq!(choice.directory.as_deref(), Some("/srv"));
+        let container = Target { container: Some("web".into()), ..Target::default() };
+        let choice = chosen(text, &container).unwrap();
+        assert!(matches!(&choice.place, Place::Container { name, engine: None } if name == "web"));
+        assert_eq!((choice.directory, choice.files), (None, None));
+        assert_eq!(chosen(text, &Target { here: true, ..Target::default() }), None);
+        assert!(chosen("[backend]\ntarget_tools = true\n", &none).is_some());
+    }
+}

@@ -1,0 +1,106 @@
+//! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
+//! what `[sandbox]` and `[builtins]` say and not a thing more.
+
+use super::Assembly;
+use super::plugins::Wanted;
+use haft_core::grant::{Grant, HostPattern};
+use haft_core::limit::Limits;
+use haft_core::manifest::Builtins;
+use haft_plugin_host::{GrantPlace, Source};
+
+/// A component that comes with haft. The list of them is `plugins/builtins.rs`.
+struct Builtin {
+    name: &'static str,
+    component: &'static [u8],
+}
+
+const BUILTINS: &[Builtin] = include!("../../../../plugins/builtins.rs");
+
+/// The digests of what was built, as `sha256sum` writes them.
+const SUMS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/built/SHA256SUMS"));
+
+impl Builtin {
+    fn source(&self) -> Source {
+        let is_own = |file: &str| {
+            file.strip_suffix(".wasm").and_then(|file| file.strip_prefix("plugins/built/")) == Some(self.name)
+        };
+        let own = SUMS.lines().filter_map(|line| line.split_once("  ")).find(|(_, file)| is_own(file));
+        own.map_or(Source::Embedded(self.component), |(sum, _)| Source::Known(self.component, sum))
+    }
+}
+
+/// The component of this name that comes with haft, and the name.
+pub fn builtin(name: &str) -> Option<(&'static str, &'static [u8])> {
+    let found = BUILTINS.iter().find(|builtin| builtin.name == name);
+    found.map(|builtin| (builtin.name, builtin.component))
+}
+
+/// The names of all components that come with haft.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    BUILTINS.iter().map(|builtin| builtin.name)
+}
+
+/// The variable that tells `search` where to ask.
+const SEARCH_URL: &str = "SEARCH_URL";
+
+impl Assembly<'_> {
+    /// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
+    pub(super) fn builtins(&mut self, sandbox: &Grant) -> Vec<Wanted<'static>> {
+        let own = &self.manifest.builtins;
+        // A target has tools of its own for its files.
+        let switches = Builtins { files: own.files && !self.is_target, ..own.clone() };
+        BUILTINS.iter().filter_map(|builtin| wanted(builtin, &switches, sandbox)).collect()
+    }
+}
+
+/// A built-in plugin with what it may do, if it is switched on.
+fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wanted<'static>> {
+    let (grant, place) = match builtin.name {
+        "files" => (switches.files.then(|| sandbox.clone()), GrantPlace::Sandbox),
+        "fetch" => (switches.fetch.then(|| fetch(switches, sandbox)), GrantPlace::FetchAllow),
+        "search" => (switches.search.then(|| search(switches)), GrantPlace::SearchUrl),
+        "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox),
+        _ => (Some(Grant::none()), GrantPlace::Sandbox),
+    };
+    Some(Wanted {
+        name: builtin.name.to_owned(),
+        source: builtin.source(),
+        grant: grant?,
+        place,
+        limits: Limits::default(),
+        declared: None,
+        package: None,
+        agreed: None,
+    })
+}
+
+/// Every public host, the hosts that are allowed besides, and none that is blocked.
+fn fetch(switches: &Builtins, sandbox: &Grant) -> Grant {
+    let grant = Grant::none().with_host(HostPattern::any());
+    let allowed = switches.fetch_allow.iter().chain(sandbox.hosts());
+    let grant = allowed.cloned().fold(grant, Grant::with_host);
+    switches.fetch_block.iter().cloned().fold(grant, Grant::with_blocked_host)
+}
+
+/// The one host that is asked, and the page there.
+fn search(switches: &Builtins) -> Grant {
+    let grant = switches.search_host().into_iter().fold(Grant::none(), Grant::with_host);
+    grant.with_value(SEARCH_URL, &switches.search_url)
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    /// Compiled code is looked up by them.
+    #[test]
+    fn the_digests_are_those_of_what_haft_carries() {
+        for builtin in BUILTINS {
+            let Source::Known(bytes, sum) = builtin.source() else { panic!("{} has none", builtin.name) };
+            let own: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(own, sum, "{}", builtin.name);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Tools that start processes: `bash` and the commands of program.toml. Where program.toml asks for
+//! a person's approval, none of them runs without.
+
+use std::sync::Arc;
+
+use super::{Assembly, approvals};
+use haft_core::grant::Grant;
+use haft_core::manifest::{CommandTool as Declared, Located, Manifest};
+use haft_core::report::Problem;
+use haft_sandbox::Backend;
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::native::command::{self, CommandSpec, CommandTool};
+use haft_sandbox::native::deny::{self, Denied};
+use haft_sandbox::native::{Family, NATIVE, Native, Settings};
+
+impl Assembly<'_> {
+    /// The native tools of one family: those of this machine, or those of the target where there is
+    /// one, whether it could be asked for or not.
+    pub(super) fn native(
+        &mut self,
+        confiner: &Confiner,
+        grant: &Grant,
+        (backend, one_call): (Option<Arc<dyn Backend>>, bool),
+    ) -> anyhow::Result<()> {
+        let builtins = &self.manifest.builtins;
+        let denied = builtins.shell_deny.clone().map(Denied::new);
+        let denied = denied.unwrap_or_else(|| Denied::new(deny::DEFAULT.iter().copied()));
+        let bash_timeout = builtins.shell_timeout;
+        let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend, one_call };
+        let is_target = self.is_target;
+        let is_on = |native: &&Native| match native.family {
+            Family::Workspace => builtins.shell && !is_target,
+            Family::Shell => builtins.shell,
+            Family::Files => builtins.files,
+            Family::Screen => builtins.tmux,
+        };
+        for native in NATIVE.iter().filter(is_on) {
+            let Some(tool) = (native.build)(&settings) else { continue };
+            let limits = (native.limits)(&settings);
+            let is_shell = matches!(native.family, Family::Workspace | Family::Shell);
+            let approval = (is_shell && builtins.shell_confirm).then(approvals::of_bash);
+            self.insert(tool, grant.clone(), limits, "built in".into(), approval)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn commands(&mut self, confiner: &Confiner, grant: &Grant) -> anyhow::Result<()> {
+        let Some(program) = &self.manifest.program else { return Ok(()) };
+        for tool in &self.manifest.tools {
+            self.command(program.name.as_str(), tool, confiner, grant)?;
+        }
+        Ok(())
+    }
+
+    fn command(
+        &mut self,
+        program: &str,
+        tool: &Declared,
+        confiner: &Confiner,
+        grant: &Grant,
+    ) -> anyhow::Result<()> {
+        let spec = command_spec(self.manifest, program, tool);
+        let (exposed, alias) = (
+            command::exposed_name(&spec.program, &spec.tool),
+            format!("program:{}:{}", spec.program, spec.tool),
+        );
+        let origin = format!("`[[tools]]` at {}", self.manifest.source.place(tool.name.span));
+        let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
+        match CommandTool::new(confiner.clone(), spec) {
+            Ok(command) => {
+                let limits = command.limits();
+                let command = Arc::new(command);
+                let approval = tool.confirm.then(|| approvals::of_command(command.clone()));
+                self.insert(command, grant, limits, origin, approval)?;
+                self.toolbox.alias(alias, &exposed);
+            }
+            Err(error) => {
+                let problem =
+                    Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
+                self.problems.push(problem.at(tool.command.span, "this command"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a command tool of program.toml runs.
+pub(crate) fn command_spec(manifest: &Manifest, program: &str, tool: &Declared) -> CommandSpec {
+    let names = |names: &[Located<String>]| names.iter().map(|name| name.value.clone()).collect();
+    CommandSpec {
+        program: program.to_owned(),
+        tool: tool.name.as_str().to_owned(),
+        description: tool.description.clone(),
+        command: tool.command.value.clone(),
+        folder: manifest.folder.clone(),
+        arguments: tool.arguments.clone(),
+        extra_args: tool.extra_args,
+        required: names(&manifest.host_requirements.required),
+        optional: names(&manifest.host_requirements.optional),
+        timeout: tool.timeout,
+    }
+}

@@ -1,0 +1,311 @@
+//! From what program.toml and the command line say to grants. Nothing is granted here that is
+//! not written in one of the two; what a path means is settled now, once.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use super::Places;
+use haft_core::grant::{Grant, Right, RightError, Root, SandboxMode};
+use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin};
+use haft_core::report::{Problem, nearest};
+use haft_package::{Bundle, lock_path};
+
+/// A right for one run: `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`. Without a
+/// plugin it is for the built-in tools, `bash` and commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allow {
+    plugin: Option<String>,
+    right: Right,
+}
+
+/// Why a text is not an [`Allow`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AllowError {
+    /// Not of the form at all.
+    #[error("expected `[PLUGIN:]read=DIR`, `write=DIR`, `host=HOST` or `env=NAME`")]
+    Form,
+    /// The host is none.
+    #[error("{0}")]
+    Host(#[from] haft_core::grant::HostPatternError),
+}
+
+impl FromStr for Allow {
+    type Err = AllowError;
+
+    fn from_str(text: &str) -> Result<Self, AllowError> {
+        let (what, _) = text.split_once('=').ok_or(AllowError::Form)?;
+        let (plugin, right) = match what.split_once(':') {
+            Some((plugin, _)) => (Some(plugin.to_owned()), text.get(plugin.len() + 1..).unwrap_or_default()),
+            None => (None, text),
+        };
+        match right.parse() {
+            Ok(right) => Ok(Self { plugin, right }),
+            Err(RightError::Form) => Err(AllowError::Form),
+            Err(RightError::Host(error)) => Err(AllowError::Host(error)),
+        }
+    }
+}
+
+/// Adds a right; relative paths start from the current directory, as on any command line.
+fn with_right(right: &Right, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
+    let root = |path: &str| -> anyhow::Result<Root> {
+        let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
+        let root = root(&std::env::current_dir()?, &path)?;
+        match refusal(&root, places)? {
+            Some(refusal) => anyhow::bail!("{refusal}"),
+            None => Ok(root),
+        }
+    };
+    Ok(match right {
+        Right::Read(path) => grant.with_read(root(path)?),
+        Right::Write(path) => grant.with_write(root(path)?),
+        Right::Host(host) => grant.with_host(host.clone()),
+        Right::Env(name) => grant.with_env(name),
+    })
+}
+
+/// What the built-in tools, `bash` and commands may do.
+pub(super) fn sandbox(
+    manifest: &Manifest,
+    places: &Places,
+    allow: &[Allow],
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Grant> {
+    let sandbox = &manifest.sandbox;
+    let workspace = if let Some(written) = &sandbox.workspace {
+        written_root(manifest, places, written, problems)?
+    } else {
+        places.create()?;
+        root(Path::new("/"), &places.workspace)?
+    };
+    let own = [root(Path::new("/"), &places.data)?, root(Path::new("/"), &places.temporary)?];
+    let mut grant = Grant::sandbox(sandbox.mode, workspace, own);
+    if let Some(read) = &sandbox.read {
+        grant = narrowed(&grant, &written_roots(manifest, places, read, problems)?);
+    }
+    for written in &sandbox.write {
+        grant = grant.with_write(written_root(manifest, places, written, problems)?);
+    }
+    grant = grant.with_network(sandbox.network);
+    if sandbox.unix_sockets {
+        grant = grant.with_unix_sockets(true);
+    }
+    Ok(allowed(grant, allow, None, places)?.with_seals_of(&seals(manifest, places)?))
+}
+
+/// What is closed to every tool of a program: haft's own directories, the keys that program.toml names
+/// and, for writing, program.toml itself: a tool that could write it would grant itself what it
+/// likes for the next run. Allows nothing.
+fn seals(manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
+    let base = std::env::current_dir()?;
+    let mut grant = places.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
+    for key in manifest.secret_files() {
+        grant = grant.with_hidden(root(&base, &manifest.resolve(key, &places.home))?);
+    }
+    if let Some(kept) = places.kept()? {
+        grant = grant.with_fixed(root(&base, kept)?);
+    }
+    if !manifest.path.as_os_str().is_empty() {
+        grant = grant.with_fixed(root(&base, &manifest.path)?);
+        grant = grant.with_fixed(root(&base, &lock_path(&manifest.path))?);
+    }
+    Ok(grant)
+}
+
+/// What `git` may do while a package is fetched, besides writing where it is fetched to.
+pub(super) fn errand(places: &Places) -> anyhow::Result<Grant> {
+    let grant = Grant::none().with_read_anywhere().with_network(true);
+    Ok(grant.with_seals_of(&seals(&Manifest::default(), places)?))
+}
+
+/// What each enabled plugin of the package `declared` may do: what it asks for and the program allows.
+/// Paths start from the program's folder, whoever wrote them.
+pub(super) fn package(
+    manifest: &Manifest,
+    places: &Places,
+    (sandbox, allow): (&Grant, &[Allow]),
+    package: (&Package, &Bundle),
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Grant>> {
+    let (declared, bundle) = package;
+    let given = table(manifest, places, &declared.grant, problems)?;
+    let seals = seals(manifest, places)?;
+    let grant = |(plugin, _, _): (&Plugin, _, _)| {
+        let mut grant = asked(manifest, places, &plugin.grant.rights())?.meet(&given);
+        if let Some(workspace) = sandbox.workspace() {
+            grant = grant.with_workspace(workspace.clone());
+        }
+        let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
+        Ok(grant.with_seals_of(&seals))
+    };
+    bundle.components().map(grant).collect()
+}
+
+/// Rights that somebody else's program.toml asks for. What no program can grant is left out.
+fn asked(manifest: &Manifest, places: &Places, rights: &[Right]) -> anyhow::Result<Grant> {
+    let base = std::env::current_dir()?;
+    let mut grant = Grant::none();
+    for right in rights {
+        grant = match right {
+            Right::Read(path) | Right::Write(path) => {
+                let root = root(&base, &manifest.resolve(Path::new(path), &places.home))?;
+                match (refusal(&root, places)?, right) {
+                    (Some(_), _) => grant,
+                    (None, Right::Write(_)) => grant.with_write(root),
+                    (None, _) => grant.with_read(root),
+                }
+            }
+            Right::Host(host) => grant.with_host(host.clone()),
+            Right::Env(name) => grant.with_env(name),
+        };
+    }
+    Ok(grant)
+}
+
+/// The rights that the program gives to a package and no part of it asks for.
+pub(super) fn unasked(
+    manifest: &Manifest,
+    places: &Places,
+    declared: &Package,
+    bundle: &Bundle,
+) -> anyhow::Result<Vec<Right>> {
+    let plugins = bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
+    let mut all = Vec::new();
+    for plugin in plugins {
+        all.push(asked(manifest, places, &plugin.grant.rights())?);
+    }
+    let commands = bundle.manifest.tools.iter().flat_map(|tool| &tool.env);
+    all.push(commands.fold(Grant::none(), Grant::with_env));
+    let mut unasked = Vec::new();
+    for right in declared.grant.rights() {
+        let alone = asked(manifest, places, std::slice::from_ref(&right))?;
+        if !all.iter().any(|asked| asked.meet(&alone) != Grant::none()) {
+            unasked.push(right);
+        }
+    }
+    Ok(unasked)
+}
+
+/// The same rights, but reading only `read` and what may be written.
+fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
+    let readable = read.iter().cloned().fold(Grant::none(), Grant::with_read);
+    let all = grant.writable().roots().into_iter().fold(readable, Grant::with_write);
+    grant.meet(&all)
+}
+
+/// What each declared plugin may do, in the order of the file.
+pub(super) fn plugins(
+    manifest: &Manifest,
+    places: &Places,
+    allow: &[Allow],
+    sandbox: &Grant,
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Grant>> {
+    let seals = seals(manifest, places)?;
+    let grant = |plugin: &Plugin| {
+        let mut grant = table(manifest, places, &plugin.grant, problems)?;
+        if let Some(workspace) = sandbox.workspace() {
+            grant = grant.with_workspace(workspace.clone());
+        }
+        let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
+        Ok(grant.with_seals_of(&seals))
+    };
+    manifest.plugins.iter().map(grant).collect()
+}
+
+/// Fails where `allow` names a plugin that is none of the program's nor `of_packages`.
+pub(super) fn unknown_plugins(
+    manifest: &Manifest,
+    allow: &[Allow],
+    of_packages: &[&str],
+) -> anyhow::Result<()> {
+    let own = |name: &str| manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
+    let known = |name: &str| own(name) || of_packages.contains(&name);
+    match allow.iter().filter_map(|allow| allow.plugin.as_deref()).find(|name| !known(name)) {
+        Some(name) => {
+            let declared = manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+            let near = nearest(name, declared.chain(of_packages.iter().copied()));
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            anyhow::bail!("`--allow` names the plugin `{name}`, which this program does not have{near}")
+        }
+        None => Ok(()),
+    }
+}
+
+fn table(
+    manifest: &Manifest,
+    places: &Places,
+    table: &GrantTable,
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Grant> {
+    let read = written_roots(manifest, places, &table.read, problems)?;
+    let write = written_roots(manifest, places, &table.write, problems)?;
+    let grant = read.into_iter().fold(Grant::none(), Grant::with_read);
+    let grant = write.into_iter().fold(grant, Grant::with_write);
+    let grant = table.hosts.iter().cloned().fold(grant, Grant::with_host);
+    Ok(table.env.iter().fold(grant, Grant::with_env))
+}
+
+fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, places: &Places) -> anyhow::Result<Grant> {
+    let own = allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
+    own.map(|allow| &allow.right).try_fold(grant, |grant, right| with_right(right, grant, places))
+}
+
+fn written_roots(
+    manifest: &Manifest,
+    places: &Places,
+    written: &[Located<std::path::PathBuf>],
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Root>> {
+    written.iter().map(|path| written_root(manifest, places, path, problems)).collect()
+}
+
+/// A directory that program.toml names. One that cannot be opened is a problem, not the end:
+/// it may be made before the first call.
+fn written_root(
+    manifest: &Manifest,
+    places: &Places,
+    written: &Located<std::path::PathBuf>,
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Root> {
+    let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &places.home))?;
+    if let Some(refusal) = refusal(&root, places)? {
+        let problem = Problem::new(refusal).at(written.span, "granted here");
+        return Err(manifest.report(vec![problem.hint("name a directory outside of it")]).into());
+    }
+    if let Err(error) = root.open() {
+        let path = root.path().display();
+        let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
+        let problem = problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it"));
+        // Whoever is to write there may make it first: it is opened for every use.
+        let is_absent = error.kind() == std::io::ErrorKind::NotFound;
+        problems.push(if is_absent { problem.warning() } else { problem });
+    }
+    Ok(root)
+}
+
+/// Why a directory cannot be granted, whoever grants it: it is haft's own, or part of one that is.
+/// One that haft's own lies in can be; tools get all of it but that.
+fn refusal(root: &Root, places: &Places) -> anyhow::Result<Option<String>> {
+    for own in places.own()? {
+        if own.contains(root) {
+            let (path, own) = (root.path().display(), own.path().display());
+            return Ok(Some(format!("`{path}` cannot be granted: `{own}` belongs to haft itself")));
+        }
+    }
+    Ok(None)
+}
+
+fn root(base: &Path, path: &Path) -> anyhow::Result<Root> {
+    Root::resolve(base, path)
+        .map_err(|error| anyhow::anyhow!("cannot resolve directory `{}`: {error}", path.display()))
+}
+
+/// How a mode is called in messages.
+pub fn mode_name(mode: SandboxMode) -> &'static str {
+    match mode {
+        SandboxMode::Sandbox => "sandbox",
+        SandboxMode::Rx => "rx",
+        SandboxMode::Rwx => "rwx",
+    }
+}

@@ -1,0 +1,313 @@
+//! A program that is served: what is known of it at once, the rest when it has been looked at, and
+//! all of it again when its files change. A program.toml that is broken changes nothing: what was
+//! served last stays. MCP servers that are declared as before run on, with all that they remember.
+
+use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::watch::{Moment, Watch};
+use super::{Ask, Options, Program, Servers, mode_name};
+use haft_core::event::Events;
+use haft_core::grant::Root;
+use haft_core::manifest::{Serve, ToolPattern};
+use haft_core::report::Report;
+use haft_core::tool::Toolbox;
+use haft_mcp::server::{About, Offer, Offers, Publisher, Questions};
+
+/// What a person should know of a program that is served.
+#[derive(Debug)]
+pub enum News<'a> {
+    /// Something is wrong with it, and the rest is served.
+    Problems(&'a Report),
+    /// It cannot be loaded any more; what was served before still is.
+    Broken(&'a anyhow::Error),
+    /// It was loaded again. Whether clients see other tools.
+    Reloaded(bool),
+    /// Changes are not noticed.
+    Unwatched(&'a anyhow::Error),
+}
+
+/// A program that is served.
+pub struct Live {
+    options: Options,
+    choice: Choice,
+    publisher: Publisher,
+    files: Vec<PathBuf>,
+    /// When they began to be read.
+    read: Moment,
+    is_complete: bool,
+    running: Running,
+    serve: Serve,
+    is_without_pane: bool,
+    tell: Box<Tell>,
+}
+
+/// The MCP servers of a program that is served, as they come and go. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Running(Arc<Mutex<Servers>>);
+
+impl Running {
+    fn now(&self) -> Servers {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn put(&self, servers: Servers) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+    }
+
+    /// Ends all that run, in order, at the same time and within a few seconds.
+    pub async fn close(&self) {
+        self.now().close().await;
+    }
+}
+
+/// Which tools are served.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Those that one of these names; all where there is none.
+    pub patterns: Vec<ToolPattern>,
+    /// Those of this plugin alone, by the names that it gives them.
+    pub plugin: Option<String>,
+}
+
+type Tell = dyn Fn(News<'_>) + Send + Sync;
+
+/// Characters of what models are told before they see the tools. Some clients cut there.
+const MAX_INSTRUCTIONS: usize = 2000;
+
+impl Live {
+    /// Loads what is known of a program: nothing is compiled, run or started for it.
+    pub async fn start(
+        mut options: Options,
+        choice: Choice,
+        tell: impl Fn(News<'_>) + Send + Sync + 'static,
+    ) -> anyhow::Result<(Self, Offers)> {
+        // One for all that is loaded: children are started by the same process.
+        options.confiner.get_or_insert_default();
+        let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
+        let read = Moment::now();
+        let program = Program::load(&known).await?;
+        choice.check(&program)?;
+        if let Some(report) = choice.misnamed(&program) {
+            return Err(report.into());
+        }
+        let is_complete = program.is_complete && program.servers.unknown().is_empty();
+        if is_complete && let Some(report) = program.report() {
+            tell(News::Problems(&report));
+        }
+        let (files, running) = (program.files.clone(), Running::default());
+        running.put(program.servers.clone());
+        let (publisher, offers) = Publisher::new(offer(&program, &choice));
+        let offers = offers.with_questions(questions(&program));
+        let (tell, serve) = (Box::new(tell), program.manifest.serve);
+        let is_without_pane = program.is_without_pane;
+        let live = Self {
+            options,
+            choice,
+            publisher,
+            files,
+            read,
+            is_complete,
+            running,
+            serve,
+            is_without_pane,
+            tell,
+        };
+        Ok((live, offers))
+    }
+
+    /// How many clients it takes: what `[serve]` said at the start.
+    pub fn serve(&self) -> Serve {
+        self.serve
+    }
+
+    /// Whether commands ran in no pane of tmux at the start, and nobody said whether they are to.
+    pub fn is_without_pane(&self) -> bool {
+        self.is_without_pane
+    }
+
+    /// Its MCP servers.
+    pub fn running(&self) -> Running {
+        self.running.clone()
+    }
+
+    /// Looks at what was not known, and at changes, until nobody is served any more.
+    pub async fn keep(mut self) {
+        let mut watch = self.watch();
+        let has_changed = self.read.is_before_a_change_of(&self.files);
+        let (mut is_due, mut is_again) = (!self.is_complete || has_changed, self.is_complete || has_changed);
+        loop {
+            if !is_due && self.waits(watch.as_mut()).await {
+                return;
+            }
+            let files = self.files.clone();
+            self.read = Moment::now();
+            let loaded = self.load().await;
+            // The first time it may be what was begun with, looked at whole.
+            if let Some(is_other) = loaded.filter(|_| is_again) {
+                (self.tell)(News::Reloaded(is_other));
+            }
+            is_again = true;
+            is_due = files != self.files && {
+                watch = self.watch();
+                self.read.is_before_a_change_of(&self.files)
+            };
+        }
+    }
+
+    /// Waits for a change. Whether nobody is served any more.
+    async fn waits(&self, watch: Option<&mut Watch>) -> bool {
+        let changed = async {
+            match watch {
+                Some(watch) => watch.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let servers = self.running.now();
+        tokio::select! {
+            () = self.publisher.closed() => true,
+            () = changed => false,
+            () = servers.changed() => false,
+        }
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        let watch = Watch::start(&self.files).map_err(anyhow::Error::new);
+        watch.inspect_err(|error| (self.tell)(News::Unwatched(error))).ok()
+    }
+
+    /// Loads all of the program. Whether clients see other tools; nothing where it cannot be loaded.
+    /// Nothing else waits for MCP servers that have to be asked what they have.
+    async fn load(&mut self) -> Option<bool> {
+        ask(&self.running.now());
+        let is_other = self.load_asking(Ask::Never).await?;
+        let servers = self.running.now();
+        if servers.unknown().is_empty() {
+            return Some(is_other);
+        }
+        ask(&servers);
+        Some(self.load_asking(Ask::WhereUnknown).await? || is_other)
+    }
+
+    async fn load_asking(&mut self, asking: Ask) -> Option<bool> {
+        let servers = self.running.now();
+        match Program::load(&Options { ask: asking.clone(), servers, ..self.options.clone() }).await {
+            Ok(program) => {
+                let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
+                if let Some(report) = program.report().filter(|_| is_last) {
+                    (self.tell)(News::Problems(&report));
+                }
+                if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
+                    (self.tell)(News::Problems(&report));
+                }
+                self.files.clone_from(&program.files);
+                self.running.put(program.servers.clone());
+                Some(self.publisher.publish(offer(&program, &self.choice)))
+            }
+            Err(error) => {
+                (self.tell)(News::Broken(&error));
+                None
+            }
+        }
+    }
+}
+
+/// Asks MCP servers what they have where it is not known; they remember what they answer.
+fn ask(servers: &Servers) {
+    for server in servers.unknown() {
+        tokio::spawn(async move {
+            // Why it does not answer is told to whoever waits for it.
+            let _ = server.list().await;
+        });
+    }
+}
+
+impl Choice {
+    /// Refuses a plugin that is not there: whoever misspells it would serve nothing.
+    fn check(&self, program: &Program) -> anyhow::Result<()> {
+        let declared = || program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
+        match &self.plugin {
+            Some(name) if !declared().any(|own| own == name) => {
+                let all: Vec<_> = declared().map(|name| format!("`{name}`")).collect();
+                let there = if all.is_empty() { "none".into() } else { all.join(", ") };
+                anyhow::bail!(
+                    "`--plugin` names the plugin `{name}`, which this program does not have; it has {there}"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Patterns that no tool has, of those that can be told.
+    fn misnamed(&self, program: &Program) -> Option<Report> {
+        let (wrong, _) =
+            program.misnamed("`--tools`", &self.of_plugin(&program.toolbox), &self.patterns, false);
+        (!wrong.is_empty()).then(|| program.manifest.report(wrong))
+    }
+
+    fn of_plugin(&self, toolbox: &Toolbox) -> Toolbox {
+        let own = self.plugin.as_ref().and_then(|plugin| format!("{plugin}__*").parse().ok());
+        own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None))
+    }
+
+    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+        let toolbox = self.of_plugin(toolbox);
+        if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
+    }
+}
+
+/// The questions of a program: an answer is good for every haft of this user that serves the same
+/// program.toml for the same workspace.
+fn questions(program: &Program) -> Questions {
+    let path = &program.manifest.path;
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let workspace = program.grant.workspace().map(Root::path);
+    let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
+    // No path has a NUL.
+    Questions::kept(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
+}
+
+fn offer(program: &Program, choice: &Choice) -> Offer {
+    let (toolbox, session) = (choice.of(&program.toolbox), program.session(Events::none()));
+    let offer = Offer::new(toolbox, session, about(program), program.is_complete);
+    match &choice.plugin {
+        Some(plugin) => offer.without_prefix(format!("{plugin}__")),
+        None => offer,
+    }
+}
+
+/// The program's own words, and where its tools work.
+fn about(program: &Program) -> About {
+    let own = program.manifest.program.as_ref();
+    let mut instructions = own.and_then(|own| own.description.clone()).unwrap_or_default();
+    if let Some(workspace) = program.grant.workspace() {
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            instructions,
+            "{}Relative paths are below `{}`. Files may be written in {} (sandbox mode `{}`).",
+            if instructions.is_empty() { "" } else { "\n\n" },
+            workspace.path().display(),
+            writable(program),
+            mode_name(program.manifest.sandbox.mode),
+        );
+    }
+    instructions
+        .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
+    let end = instructions.char_indices().nth(MAX_INSTRUCTIONS).map(|(end, _)| end);
+    instructions.truncate(end.unwrap_or(instructions.len()));
+    About { title: own.map(|own| own.name.as_str().to_owned()), instructions }
+}
+
+fn writable(program: &Program) -> String {
+    let roots = program.grant.writable().roots();
+    let paths: Vec<_> = roots.iter().map(|root| format!("`{}`", root.path().display())).collect();
+    if paths.is_empty() { "no directory".to_owned() } else { paths.join(", ") }
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("files", &self.files).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,306 @@
+//! Packages of a program: what was installed becomes its tools. Nothing is fetched here, and nothing
+//! is used whose bytes are not those that were agreed to.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::patterns::Unseen;
+use super::plugins::{Agreed, Wanted, agreed};
+use super::{Allow, Assembly, Places, grants, patterns};
+use haft_core::grant::{Grant, Right, Root};
+use haft_core::manifest::{Located, Manifest, Package as Declared};
+use haft_core::report::{Problem, Span};
+use haft_package::{Bundle, Kind, Lock, PackageSource, Pin, Skill, Store, StoreError};
+use haft_plugin_host::{GrantPlace, Source};
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::lookup::find_on_path;
+use haft_sandbox::native::command::{self, CommandTool};
+
+/// A package that is installed and can be used.
+#[derive(Debug)]
+pub(super) struct Installed<'a> {
+    pub(super) declared: &'a Declared,
+    pub(super) bundle: Bundle,
+    /// The definitions that somebody agreed to, by exposed names; nothing where an earlier haft noted none.
+    agreed: Option<Agreed>,
+}
+
+impl Installed<'_> {
+    /// The names of its plugins.
+    pub(super) fn plugins(&self) -> impl Iterator<Item = &str> {
+        let plugins = self.bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
+        plugins.map(|plugin| plugin.name.as_str())
+    }
+
+    /// Whether it starts processes.
+    pub(super) fn has_commands(&self) -> bool {
+        self.bundle.manifest.has_commands()
+    }
+}
+
+/// What pins say of entries, and where what they pin is kept.
+pub(super) struct Pinned<'a> {
+    pub(super) lock: &'a Lock,
+    pub(super) store: &'a Store,
+}
+
+impl Pinned<'_> {
+    /// The pin of an entry that comes from `source`; a problem where it pins another one.
+    pub(super) fn of(
+        &self,
+        kind: Kind,
+        name: &str,
+        source: &Located<PackageSource>,
+    ) -> Result<Option<&Pin>, Problem> {
+        match self.lock.find(kind, name) {
+            Some(pin) if pin.source != source.value => {
+                let problem =
+                    Problem::new(format!("`{name}` is pinned from another source: `{}`", pin.source));
+                let problem = problem.at(source.span, "not what program.lock says");
+                Err(problem.hint(format!("`haft update {name}` installs what is written here")))
+            }
+            pin => Ok(pin),
+        }
+    }
+}
+
+/// What is said of an entry that is not installed.
+pub(super) fn not_installed(name: &str, span: Span) -> Problem {
+    Problem::new(format!("`{name}` is not installed on this machine"))
+        .at(span, "nothing was fetched from here")
+        .hint("`haft add` installs what program.toml and program.lock name")
+}
+
+/// The packages that are enabled and installed. What keeps one from being used is a problem, and the
+/// others are used.
+pub(super) fn installed<'m>(
+    manifest: &'m Manifest,
+    pinned: &Pinned<'_>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Installed<'m>> {
+    let mut all = Vec::new();
+    for declared in manifest.packages.iter().filter(|package| package.enabled) {
+        match open(declared, pinned) {
+            Ok((bundle, agreed)) => match unmet(declared, &bundle) {
+                None => {
+                    problems.extend(ignored(declared, &bundle));
+                    all.push(Installed { declared, bundle, agreed });
+                }
+                Some(problem) => problems.push(problem),
+            },
+            Err(problem) => problems.push(problem),
+        }
+    }
+    all
+}
+
+fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<(Bundle, Option<Agreed>), Problem> {
+    let (name, source) = (declared.name.as_str(), &declared.source);
+    let pin = pinned.of(Kind::Package, name, source)?.ok_or_else(|| not_installed(name, source.span))?;
+    let damaged = |why: String| {
+        let problem = Problem::new(format!("package `{name}` is not what was installed: {why}"));
+        problem
+            .at(declared.name.span, "left out")
+            .hint("`haft add` fetches it again; `haft verify` checks everything")
+    };
+    let listing = match pinned.store.listing(&pin.kept) {
+        Ok(listing) => listing,
+        Err(StoreError::Absent) => return Err(not_installed(name, source.span)),
+        Err(error) => return Err(damaged(error.to_string())),
+    };
+    let folder = pinned.store.tree(&pin.kept);
+    let bundle = Bundle::read(&folder, listing).map_err(|error| damaged(error.to_string()))?;
+    if bundle.program.name.value != declared.name.value {
+        return Err(damaged(format!("it is called `{}`", bundle.program.name.as_str())));
+    }
+    // Components are compared one by one when they are loaded; a program can use any file beside it.
+    if bundle.runs_its_own() {
+        bundle.listing.check(&folder).map_err(|error| damaged(error.to_string()))?;
+    }
+    Ok((bundle.with_own_paths(), agreed(pin)))
+}
+
+/// What the package needs and this machine has not got (PR06).
+fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
+    let missing = missing(bundle);
+    let name = declared.name.as_str();
+    (!missing.is_empty()).then(|| {
+        Problem::new(format!("package `{name}` is left out: it requires {}", missing.join(", ")))
+            .at(declared.name.span, "not on PATH")
+            .hint("install it, or put the directory it is in on PATH")
+    })
+}
+
+/// What the package's SKILL.md names and nobody starts.
+fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
+    let ignored = bundle.ignored_servers()?;
+    let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
+    let problem = problem.at(declared.name.span, "this package");
+    Some(problem.hint("its author declares them as `[[mcp_servers]]` in its program.toml"))
+}
+
+/// The required programs of a package that are not on `PATH`, in backticks.
+pub fn missing(bundle: &Bundle) -> Vec<String> {
+    let required = bundle.manifest.host_requirements.required.iter();
+    required.filter(|name| find_on_path(name).is_none()).map(|name| format!("`{}`", name.value)).collect()
+}
+
+/// What each plugin of each package may do: within `rights`, which are those of the program's own tools
+/// and those of this run.
+pub(super) fn granted(
+    manifest: &Manifest,
+    places: &Places,
+    rights: (&Grant, &[Allow]),
+    installed: &[Installed<'_>],
+    problems: &mut Vec<Problem>,
+) -> anyhow::Result<Vec<Vec<Grant>>> {
+    let of_one = |package: &Installed<'_>| {
+        let package = (package.declared, &package.bundle);
+        grants::package(manifest, places, rights, package, problems)
+    };
+    installed.iter().map(of_one).collect()
+}
+
+/// The tools that there may be besides those of `installed`: what is switched off, and what enabled packages
+/// have that are not usable. Theirs may be called anything.
+pub(super) fn unused(manifest: &Manifest, installed: &[Installed<'_>]) -> Unseen {
+    let mut unseen = Unseen::switched_off(manifest);
+    let used = |name: &str| installed.iter().any(|package| package.declared.name.as_str() == name);
+    for package in manifest.packages.iter().filter(|package| package.enabled) {
+        let name = package.name.as_str();
+        if !used(name) {
+            unseen.note("", format!("package `{name}` is not used"));
+        }
+    }
+    unseen
+}
+
+/// What the packages tell the model.
+pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Skill> {
+    installed.iter().filter_map(|package| package.bundle.skill.clone()).collect()
+}
+
+impl<'m> Assembly<'m> {
+    /// Patterns of `[[packages]] tools` that no tool has.
+    pub(super) fn package_patterns(&mut self) {
+        let names: Vec<&str> = self.toolbox.names().collect();
+        let mut problems = Vec::new();
+        for package in self.manifest.packages.iter().filter(|package| package.enabled) {
+            let patterns = package.tools.iter().flatten().filter(|pattern| self.unseen.of(pattern).is_none());
+            let owner = format!("package `{}`", package.name.as_str());
+            problems.extend(patterns::problems(&owner, ("tools", package.name.span), &names, patterns));
+        }
+        self.problems.extend(problems);
+    }
+
+    /// The plugins of packages, with what each may do: `granted`, in the same order.
+    pub(super) fn of_packages(
+        &mut self,
+        installed: &'m [Installed<'m>],
+        places: &Places,
+        granted: Vec<Vec<Grant>>,
+    ) -> anyhow::Result<Vec<Wanted<'m>>> {
+        let mut wanted = Vec::new();
+        for (Installed { declared, bundle, agreed }, grants) in installed.iter().zip(granted) {
+            for ((plugin, file, digest), grant) in bundle.components().zip(grants) {
+                wanted.push(Wanted {
+                    name: plugin.name.as_str().to_owned(),
+                    source: Source::Pinned(file, digest.hex().to_owned()),
+                    grant,
+                    place: GrantPlace::Package(declared.name.as_str().to_owned()),
+                    limits: plugin.limits,
+                    declared: Some(plugin),
+                    package: Some(declared),
+                    agreed: agreed.clone(),
+                });
+            }
+            self.unasked(grants::unasked(self.manifest, places, declared, bundle)?, declared);
+        }
+        Ok(wanted)
+    }
+
+    fn unasked(&mut self, rights: Vec<Right>, declared: &Declared) {
+        let name = declared.name.as_str();
+        self.problems.extend(rights.into_iter().map(|right| {
+            let text =
+                format!("`{right}` in `[packages.grant]` has no effect: nothing in `{name}` asks for it");
+            Problem::new(text).at(declared.name.span, "this package").hint("remove it")
+        }));
+    }
+
+    /// The commands of packages. They run with the rights of the program's own, see the variables that the
+    /// package was granted, and read what lies beside them.
+    pub(super) fn package_commands(
+        &mut self,
+        installed: &[Installed<'_>],
+        confiner: &Confiner,
+        grant: &Grant,
+    ) -> anyhow::Result<()> {
+        for Installed { declared, bundle, .. } in installed {
+            let folder = Root::resolve(Path::new("/"), &bundle.folder)?;
+            let own = if grant.readable().covers(&folder) {
+                grant.clone()
+            } else {
+                grant.clone().with_read(folder)
+            };
+            let tools: Vec<_> = bundle
+                .manifest
+                .tools
+                .iter()
+                .filter(|tool| {
+                    offers(declared, &command::exposed_name(declared.name.as_str(), tool.name.as_str()))
+                })
+                .collect();
+            for tool in tools {
+                let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
+                let grant = env.fold(own.clone(), Grant::with_env);
+                self.package_command(declared, bundle, tool, confiner, grant);
+            }
+        }
+        Ok(())
+    }
+
+    fn package_command(
+        &mut self,
+        declared: &Declared,
+        bundle: &Bundle,
+        tool: &haft_core::manifest::CommandTool,
+        confiner: &Confiner,
+        grant: Grant,
+    ) {
+        let spec = super::children::command_spec(&bundle.manifest, declared.name.as_str(), tool);
+        let exposed = command::exposed_name(&spec.program, &spec.tool);
+        let alias = format!("program:{}:{}", spec.program, spec.tool);
+        let origin = self.origin_of(declared);
+        let inserted = match CommandTool::new(confiner.clone(), spec) {
+            Ok(command) => {
+                let limits = command.limits();
+                let command = Arc::new(command);
+                let approval = tool.confirm.then(|| super::approvals::of_command(command.clone()));
+                let inserted = self.insert(command, grant, limits, origin, approval);
+                inserted.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(format!("command tool `{}` cannot be used: {error}", tool.name.as_str())),
+        };
+        match inserted {
+            Ok(()) => self.toolbox.alias(alias, &exposed),
+            Err(error) => self.left_out(declared, error),
+        }
+    }
+
+    /// Where tools of a package come from, for people.
+    pub(super) fn origin_of(&self, declared: &Declared) -> String {
+        let name = &declared.name;
+        format!("package `{}` at {}", name.as_str(), self.manifest.source.place(name.span))
+    }
+
+    /// Notes that a part of a package is not used.
+    pub(super) fn left_out(&mut self, declared: &Declared, why: String) {
+        self.problems.push(Problem::new(why).at(declared.name.span, "this package"));
+    }
+}
+
+/// Whether the program wants the tool with this exposed name of a package.
+pub(super) fn offers(declared: &Declared, exposed: &str) -> bool {
+    declared.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
+}

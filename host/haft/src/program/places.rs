@@ -1,0 +1,116 @@
+//! The directories of this machine that haft uses, found once. Creates only what tools need.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use etcetera::BaseStrategy;
+
+use haft_core::grant::Root;
+
+/// Where things are. haft's own state lies outside everything a tool may write by default.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The person's home directory: what `~` means.
+    pub home: PathBuf,
+    /// What tools may write: `~/.haft`.
+    pub data: PathBuf,
+    /// Where tools work unless a program says otherwise: `~/.haft/workspace`.
+    pub workspace: PathBuf,
+    /// The system's directory for temporary files.
+    pub temporary: PathBuf,
+    /// What haft can make again: `$XDG_CACHE_HOME/haft`.
+    pub cache: PathBuf,
+    /// What haft notes down: `$XDG_STATE_HOME/haft`.
+    pub state: PathBuf,
+    /// What a person sets up for all programs: `$XDG_CONFIG_HOME/haft`.
+    pub config: PathBuf,
+    /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
+    pub store: PathBuf,
+    /// [`Self::own`], once it was found.
+    own: OnceLock<Vec<Root>>,
+}
+
+impl Places {
+    /// The places of whoever runs haft.
+    pub fn of_this_machine() -> anyhow::Result<Self> {
+        let base = etcetera::choose_base_strategy().map_err(|_| {
+            anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean")
+        })?;
+        let home = base.home_dir().to_owned();
+        let data = home.join(".haft");
+        let workspace = data.join("workspace");
+        Ok(Self {
+            data,
+            workspace,
+            temporary: std::env::temp_dir(),
+            cache: base.cache_dir().join("haft"),
+            state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
+            config: base.config_dir().join("haft"),
+            store: base.data_dir().join("haft/store"),
+            home,
+            own: OnceLock::new(),
+        })
+    }
+
+    /// Where the journal is: below [`Self::state`].
+    pub fn journal(&self) -> PathBuf {
+        self.state.join("journal")
+    }
+
+    /// Where sessions are: below [`Self::state`].
+    pub fn sessions(&self) -> PathBuf {
+        self.state.join("sessions")
+    }
+
+    /// Where approvals are signed and used up: below [`Self::state`].
+    pub fn approvals(&self) -> PathBuf {
+        self.state.join("approvals")
+    }
+
+    /// Makes the directories that tools are granted by default, for this user alone.
+    pub fn create(&self) -> io::Result<()> {
+        create_private(&self.workspace)
+    }
+
+    /// haft's own directories, which no tool may read or write. They are made, since only what is
+    /// there can be closed. One that haft may not make is left out: no tool could make it either.
+    pub fn own(&self) -> io::Result<&[Root]> {
+        if let Some(known) = self.own.get() {
+            return Ok(known);
+        }
+        let mut own = Vec::new();
+        for directory in [&self.cache, &self.state, &self.config] {
+            if let Some(directory) = made(directory)? {
+                own.push(Root::resolve(Path::new("/"), directory)?);
+            }
+        }
+        Ok(self.own.get_or_init(|| own))
+    }
+
+    /// What tools may read and never write: what was installed. Made for the same reason.
+    pub fn kept(&self) -> io::Result<Option<&Path>> {
+        made(&self.store)
+    }
+}
+
+/// A directory that is there now; `None` for one that haft may not make.
+fn made(directory: &Path) -> io::Result<Option<&Path>> {
+    match create_private(directory) {
+        Ok(()) => Ok(Some(directory)),
+        Err(error) if is_forbidden(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+}
+
+/// Makes a directory and its parents, readable by this user alone.
+fn create_private(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot create directory `{}`: {error}", directory.display()))
+    })
+}

@@ -1,0 +1,181 @@
+//! Which model is asked, and where: program.toml, what a person says in its place, and the environment
+//! that the vendors' own tools look at. Sends nothing, and gives no vendor the key of another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use super::Program;
+use haft_agent::provider::{
+    self, OLLAMA_HOST, Prices, Provider, ProviderKind, ProviderSettings, ollama_host,
+};
+use haft_core::manifest::{self, ROUTES, Route, TextOrSecret};
+use haft_core::report::{Problem, Report};
+use haft_core::secret::SecretError;
+
+/// What a person says about the model, in place of what program.toml says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// The provider's kind.
+    pub provider: Option<String>,
+    /// The model's name; or `fast`, `complex` or `auto`, which are the program's.
+    pub model: Option<String>,
+    /// Where the provider is.
+    pub base_url: Option<String>,
+}
+
+impl ModelChoice {
+    /// Which of the program's models it is to be, where it says that.
+    fn route(&self) -> Option<Route> {
+        let model = self.model.as_deref()?;
+        ROUTES.iter().find(|(name, _)| *name == model).map(|(_, route)| *route)
+    }
+
+    /// The model that it names.
+    fn named_model(&self) -> Option<&str> {
+        self.model.as_deref().filter(|_| self.route().is_none())
+    }
+}
+
+impl Program {
+    /// The provider of program.toml with what `choice` says in its place.
+    pub async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
+        let section = self.manifest.provider.as_ref();
+        let kind = provider::kind(self.provider_kind(choice)?)?;
+        // Keys, addresses and models are those of one vendor and nobody else's.
+        let own = section.filter(|section| section.name.value.as_str() == kind.name);
+        let mut settings = ProviderSettings::new(kind.name, String::new());
+        if let Some(section) = section {
+            limits(section, &mut settings);
+        }
+        if let Some(own) = own {
+            self.secrets_of(own, &mut settings).await?;
+        }
+        let told = choice.base_url.clone().or_else(|| own?.base_url.as_ref().map(|url| url.value.clone()));
+        settings.base_url = told.or_else(|| usual_url(kind));
+        models(choice, own, kind, &mut settings)?;
+        if settings.api_key.is_none() {
+            settings.api_key = usual_key(kind);
+            self.redactor.add(&settings.api_key);
+        }
+        Ok(provider::build(settings)?)
+    }
+
+    /// Which of its models does the work.
+    pub fn route(&self, choice: &ModelChoice) -> Route {
+        match (choice.route(), choice.named_model()) {
+            (Some(route), _) => route,
+            // Who names a model wants that one.
+            (None, Some(_)) => Route::Complex,
+            (None, None) => self.manifest.agent.route,
+        }
+    }
+
+    fn provider_kind<'a>(&'a self, choice: &'a ModelChoice) -> Result<&'a str, Report> {
+        let section = self.manifest.provider.as_ref().map(|section| section.name.value.as_str());
+        let named = choice.provider.as_deref().or(section);
+        // A server of one's own most likely speaks what most of them do.
+        named.or_else(|| choice.base_url.as_ref().map(|_| "openai")).ok_or_else(no_provider)
+    }
+
+    async fn secrets_of(
+        &self,
+        section: &manifest::Provider,
+        settings: &mut ProviderSettings,
+    ) -> Result<(), SecretError> {
+        let secrets = self.secrets();
+        if let Some(source) = &section.api_key {
+            settings.api_key = Some(secrets.read(source).await?);
+        }
+        for (name, value) in &section.headers {
+            let value = match value {
+                TextOrSecret::Text(text) => SecretString::from(text.clone()),
+                TextOrSecret::Secret(source) => secrets.read(source).await?,
+            };
+            settings.headers.push((name.clone(), value));
+        }
+        settings.extra.clone_from(&section.extra_body);
+        settings.prices = prices(section);
+        Ok(())
+    }
+}
+
+/// What holds for any vendor.
+fn limits(section: &manifest::Provider, settings: &mut ProviderSettings) {
+    settings.stream = section.stream;
+    settings.max_tokens = section.max_tokens;
+    settings.context_window = section.context_window;
+    settings.timeouts.connect = section.connect_timeout;
+    settings.timeouts.first_byte = section.first_byte_timeout;
+    settings.timeouts.idle = section.idle_timeout;
+    settings.timeouts.total = section.timeout;
+    settings.retry.attempts = section.max_retries.saturating_add(1);
+}
+
+fn prices(section: &manifest::Provider) -> BTreeMap<String, Prices> {
+    let price = |price: &manifest::Price| Prices {
+        input: price.input,
+        output: price.output,
+        cached: price.cached,
+        stored: price.stored,
+    };
+    section.prices.iter().map(|(model, own)| (model.clone(), price(own))).collect()
+}
+
+/// The models: the one that was named, those of program.toml, or the vendor's own.
+fn models(
+    choice: &ModelChoice,
+    own: Option<&manifest::Provider>,
+    kind: &ProviderKind,
+    settings: &mut ProviderSettings,
+) -> anyhow::Result<()> {
+    let either = |first: Option<&String>, second: Option<&String>| first.or(second).cloned();
+    let plain = own.and_then(|own| own.model.as_ref());
+    let complex = own.and_then(|own| either(own.model_complex.as_ref(), plain));
+    let fast = own.and_then(|own| either(own.model_fast.as_ref(), plain));
+    // A server of one's own has models of its own.
+    let usual = |model: &str| {
+        let is_vendor = settings.base_url.is_none() && !model.is_empty();
+        is_vendor.then(|| model.to_owned())
+    };
+    let (usual, usual_fast) = (usual(kind.model), usual(kind.model_fast));
+    let configured = complex.is_some() || fast.is_some();
+    let fast = fast.or_else(|| usual_fast.filter(|_| !configured && choice.named_model().is_none()));
+    let named = choice.named_model().map(str::to_owned);
+    let Some(model) = named.or(complex).or_else(|| fast.clone().filter(|_| configured)).or(usual) else {
+        anyhow::bail!(
+            "no model: name one with `--model`, or write `[provider]` with `model = \"…\"` to program.toml"
+        );
+    };
+    settings.model = model;
+    settings.model_fast = fast;
+    Ok(())
+}
+
+/// The key where the vendor's own tools look for it.
+fn usual_key(kind: &ProviderKind) -> Option<SecretString> {
+    std::env::var(kind.key_variable).ok().filter(|key| !key.is_empty()).map(SecretString::from)
+}
+
+/// Where the vendor's own tools look for a server of one's own.
+fn usual_url(kind: &ProviderKind) -> Option<String> {
+    let told = std::env::var(OLLAMA_HOST).ok().filter(|told| kind.name == "ollama" && !told.is_empty())?;
+    let (scheme, host, port) = ollama_host(&told);
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    Some(format!("{scheme}://{host}:{port}"))
+}
+
+/// Nobody said who is to be asked.
+fn no_provider() -> Report {
+    let with_key: Vec<_> = provider::PROVIDERS.iter().filter(|kind| usual_key(kind).is_some()).collect();
+    let problem = Problem::new("no provider: nobody said whose model to ask")
+        .hint("name one with `--provider`, or write `[provider]` with `name = \"…\"` to program.toml");
+    let hints = with_key.iter().map(|kind| {
+        format!("`{}` is set, so `--provider {}` asks `{}`", kind.key_variable, kind.name, kind.model)
+    });
+    hints.fold(problem, Problem::hint).into()
+}
+
+#[cfg(test)]
+mod tests;

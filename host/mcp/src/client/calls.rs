@@ -1,0 +1,106 @@
+//! The calls that a server is working on, so that what it tells of them reaches whoever made them.
+//! It refuses to tell anybody of a call that was answered.
+#![expect(deprecated, reason = "servers of all versions log")]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
+use serde_json::Value;
+
+use haft_core::event::{Event, Events};
+
+/// Characters of a message that is passed on.
+const MAX_MESSAGE: usize = 2000;
+
+/// Who made a call, and who is told of it.
+#[derive(Clone, Debug)]
+pub(super) struct Listener {
+    /// The call's id.
+    pub(super) call: String,
+    /// Where to tell.
+    pub(super) events: Events,
+}
+
+/// Calls under way.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// Held while a request is sent, since what the server tells of it may come before it is noted.
+    sending: tokio::sync::Mutex<()>,
+    /// In the order in which they were made.
+    ongoing: Mutex<Vec<Ongoing>>,
+}
+
+#[derive(Debug)]
+struct Ongoing {
+    token: ProgressToken,
+    listener: Listener,
+    /// How much was done when it was last told.
+    done: f64,
+}
+
+impl Calls {
+    /// Sends a request with `send`, which returns its token among other things, and notes it.
+    pub(super) async fn begin<T, E>(
+        &self,
+        listener: &Listener,
+        send: impl Future<Output = Result<T, E>>,
+        token: impl FnOnce(&T) -> ProgressToken,
+    ) -> Result<T, E> {
+        let _sending = self.sending.lock().await;
+        let done = send.await?;
+        let token = token(&done);
+        self.ongoing().push(Ongoing { token, listener: listener.clone(), done: f64::NEG_INFINITY });
+        Ok(done)
+    }
+
+    /// The call is over.
+    pub(super) fn end(&self, token: &ProgressToken) {
+        self.ongoing().retain(|ongoing| ongoing.token != *token);
+    }
+
+    /// Passes on how far a call is. What comes too late, or less than before, is dropped: messages
+    /// may overtake each other on their way here.
+    pub(super) async fn progress(&self, progress: ProgressNotificationParam) {
+        drop(self.sending.lock().await);
+        let mut ongoing = self.ongoing();
+        let found = ongoing.iter_mut().find(|ongoing| ongoing.token == progress.progress_token);
+        let Some(found) = found.filter(|found| progress.progress > found.done) else { return };
+        found.done = progress.progress;
+        let Listener { call, events } = found.listener.clone();
+        drop(ongoing);
+        let message = shortened(progress.message.unwrap_or_default());
+        let (done, total) = (progress.progress, progress.total);
+        events.emit(|| Event::Progress { call, done, total, message });
+    }
+
+    /// Passes on what a server logs. It does not say which call that is about; the latest one is
+    /// told, and where there is none it goes to the log alone.
+    pub(super) fn log(&self, server: &str, message: LoggingMessageNotificationParam) {
+        let text = shortened(match message.data {
+            Value::String(text) => text,
+            data => data.to_string(),
+        });
+        if message.level == LoggingLevel::Debug {
+            tracing::debug!(server, "{text}");
+            return;
+        }
+        tracing::info!(server, "{text}");
+        let listener = self.ongoing().last().map(|ongoing| ongoing.listener.clone());
+        if let Some(Listener { call, events }) = listener {
+            events.emit(|| Event::Info { call, message: format!("{server}: {text}") });
+        }
+    }
+
+    fn ongoing(&self) -> MutexGuard<'_, Vec<Ongoing>> {
+        self.ongoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Not too long, and nothing that steers a terminal.
+pub(super) fn shortened(text: String) -> String {
+    let is_fine = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    if text.chars().all(is_fine) && text.len() <= MAX_MESSAGE {
+        return text;
+    }
+    text.chars().filter(|c| is_fine(*c)).take(MAX_MESSAGE).collect()
+}

@@ -1,0 +1,123 @@
+//! What is known of a server before it is started: how it is reached, and with what. It refuses to
+//! hold a secret; where one is kept is asked when the server is started.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+
+use super::ServerError;
+use haft_core::report::Problem;
+use haft_sandbox::lookup::{find_on_path, is_executable};
+
+/// A server, as program.toml declares it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its tools are called `mcp__<name>__<tool>`.
+    pub name: String,
+    /// How it is reached.
+    pub reach: Reach,
+    /// For one request.
+    pub timeout: Duration,
+    /// Characters of one answer that the model is shown.
+    pub max_result: usize,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    /// A child process.
+    Stdio {
+        /// The words that start it; at least one. The first is the bare name of a program on PATH,
+        /// a path, or `~/…`.
+        command: Vec<String>,
+        /// What a relative path of the first word starts from.
+        folder: PathBuf,
+        /// What `~` means.
+        home: PathBuf,
+        /// Variables that it gets besides those that every child gets.
+        environment: Arc<dyn Values>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// Where it answers.
+        url: String,
+        /// Sent with every request.
+        headers: Arc<dyn Values>,
+    },
+}
+
+impl Reach {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, folder, home, environment },
+                Self::Stdio { command: others, folder: its_folder, home: its_home, environment: its_own },
+            ) => {
+                command == others
+                    && (folder, home) == (its_folder, its_home)
+                    && environment.identity() == its_own.identity()
+            }
+            (Self::Http { url, headers }, Self::Http { url: its_url, headers: its_own }) => {
+                url == its_url && headers.identity() == its_own.identity()
+            }
+            (Self::Stdio { .. }, Self::Http { .. }) | (Self::Http { .. }, Self::Stdio { .. }) => false,
+        }
+    }
+}
+
+/// Named values, some of which are secrets.
+#[async_trait]
+pub trait Values: Debug + Send + Sync {
+    /// Tells two of them apart, and holds no secret: names, texts, and where secrets are kept.
+    fn identity(&self) -> String;
+
+    /// Reads them, in order; the error says in words what cannot be had.
+    async fn read(&self) -> Result<Vec<(String, SecretString)>, String>;
+}
+
+impl Config {
+    /// Whether both declare the same server.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        let bounds = |config: &Self| (config.timeout, config.max_result);
+        self.name == other.name && bounds(self) == bounds(other) && self.reach.is(&other.reach)
+    }
+
+    /// Why this server can certainly not be used, as far as that can be said without starting it.
+    pub fn problem(&self) -> Option<Problem> {
+        let error = match &self.reach {
+            Reach::Stdio { .. } => self.program().err(),
+            Reach::Http { url, .. } => super::http::checked(url).err(),
+        }?;
+        let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
+        Some(error.hint().into_iter().fold(problem, Problem::hint))
+    }
+
+    /// The program that the command names; nothing is run to find it.
+    pub fn program(&self) -> Result<PathBuf, ServerError> {
+        let Reach::Stdio { command, folder, home, .. } = &self.reach else {
+            return Err(ServerError::Start("it is no command".to_owned()));
+        };
+        let word = command.first().map(String::as_str).unwrap_or_default();
+        if !word.contains('/') {
+            return find_on_path(word).ok_or_else(|| ServerError::NotFound(word.to_owned()));
+        }
+        let path = match word.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None => folder.join(word),
+        };
+        if is_executable(&path) { Ok(path) } else { Err(ServerError::NotExecutable(path)) }
+    }
+
+    /// The program, and those of its words that are files: when one of them changes, so may its
+    /// tools. `workspace` is where the server runs.
+    pub(super) fn files(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
+        let Reach::Stdio { command, .. } = &self.reach else { return Vec::new() };
+        let words = command.iter().skip(1).filter(|word| !word.starts_with('-'));
+        let own = words.filter_map(|word| Some(workspace?.join(word))).filter(|path| path.is_file());
+        self.program().ok().into_iter().chain(own).collect()
+    }
+}

@@ -1,0 +1,377 @@
+//! A server that is running, or connected: requests go out, answers come back, each within its
+//! time. It refuses to send a request twice.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, InputRequest, InputRequiredResult, JsonObject,
+    ListToolsRequest, PaginatedRequestParams, ProgressToken, ServerResult, SubscriptionFilter,
+};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
+use rmcp::{Peer, RoleClient, ServiceError};
+use serde_json::{Value, json};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::calls::Listener;
+use super::handler::Handler;
+use super::http::explained;
+use super::lines::Wire;
+use super::listing::Listing;
+use super::{Listed, ServerError};
+use haft_sandbox::service::Life;
+
+/// How often a server may want more of the client before it answers a call.
+const MAX_ROUNDS: usize = 10;
+/// How long a server that closed its output may take to end, before it is told of as ending.
+const DYING: Duration = Duration::from_secs(1);
+/// How long a word to the server that a request is given up may take to be written.
+const CANCEL: Duration = Duration::from_secs(2);
+/// How long closing a connection may take; over HTTP a session is ended by a request.
+const CLOSE: Duration = Duration::from_secs(2);
+/// How long a server may take to end once its input is closed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The connection. Dropping it kills a server that is a child.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) peer: Peer<RoleClient>,
+    running: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
+    handler: Handler,
+    /// `None` over HTTP.
+    child: Option<Arc<Child>>,
+    /// What works for the connection, and ends with it.
+    tasks: Vec<AbortHandle>,
+    /// Whether it has done anything for anybody.
+    answered: AtomicBool,
+}
+
+/// A server that is a child.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) life: Life,
+    pub(super) wire: Arc<Wire>,
+}
+
+/// What a request is sent with.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    pub(super) timeout: Duration,
+    pub(super) cancel: &'a CancellationToken,
+}
+
+impl Connection {
+    pub(super) fn new(
+        running: RunningService<RoleClient, Handler>,
+        handler: Handler,
+        child: Option<Child>,
+    ) -> Self {
+        let peer = running.peer().clone();
+        let mut tasks = Vec::new();
+        if let Some(listening) = listening(&peer, &handler) {
+            tasks.push(tokio::spawn(listening).abort_handle());
+        }
+        let (child, running) = (child.map(Arc::new), tokio::sync::Mutex::new(Some(running)));
+        Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
+    }
+
+    /// Whether nothing can be asked any more.
+    pub(super) fn is_closed(&self) -> bool {
+        let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
+        self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
+    }
+
+    /// Whether it has answered a call.
+    pub(super) fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server is of the stateless era.
+    pub(super) fn is_stateless(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
+    }
+
+    /// Waits until the server says that its tools have changed.
+    pub(super) async fn changed(&self) {
+        self.handler.changed.notified().await;
+    }
+
+    /// All its tools.
+    pub(super) async fn list(&self, bounds: Bounds<'_>) -> Result<Listed, ServerError> {
+        let mut listing = Listing::default();
+        if self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
+            return Ok(listing.finish());
+        }
+        let mut cursor = None;
+        loop {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+            let result = value(&self.request("tools/list", request, None, bounds).await?)?;
+            cursor = listing.page(&result)?;
+            if cursor.is_none() {
+                return Ok(listing.finish());
+            }
+        }
+    }
+
+    /// Calls a tool, once; the result as the server gave it.
+    pub(super) async fn call(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+        listener: &Listener,
+        bounds: Bounds<'_>,
+    ) -> Result<Value, ServerError> {
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        for round in 0..MAX_ROUNDS {
+            let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
+            let result = self.request("tools/call", request, Some(listener), bounds).await?;
+            self.answered.store(true, Ordering::Relaxed);
+            match result {
+                ServerResult::InputRequiredResult(wanted) => {
+                    self.give(wanted, &mut params, round).await?;
+                }
+                ServerResult::CreateTaskResult(_) => {
+                    let why = "it answered a call with a task, which it was not asked for";
+                    return Err(ServerError::Protocol(why.to_owned()));
+                }
+                result => return value(&result),
+            }
+        }
+        Err(ServerError::Protocol(format!("it asked for more {MAX_ROUNDS} times in place of an answer")))
+    }
+
+    /// What the server wants to know before it answers.
+    async fn give(
+        &self,
+        wanted: InputRequiredResult,
+        params: &mut CallToolRequestParams,
+        round: usize,
+    ) -> Result<(), ServerError> {
+        let requests = wanted.input_requests.unwrap_or_default();
+        if requests.is_empty() {
+            // It only wants to be asked again; not at once.
+            sleep(Duration::from_millis(50 << round.min(3))).await;
+        }
+        let mut responses = std::collections::BTreeMap::new();
+        for (key, request) in requests {
+            let response = match request {
+                InputRequest::Elicitation(request) => json!(self.handler.elicit(request.params).await),
+                InputRequest::ListRoots(_) => json!(self.handler.roots()),
+                _ => {
+                    return Err(ServerError::Protocol(
+                        "it wants a model to answer, and none does".to_owned(),
+                    ));
+                }
+            };
+            responses.insert(key, response);
+        }
+        params.input_responses = (!responses.is_empty()).then_some(responses);
+        params.request_state = wanted.request_state;
+        Ok(())
+    }
+
+    async fn request(
+        &self,
+        method: &'static str,
+        request: ClientRequest,
+        listener: Option<&Listener>,
+        bounds: Bounds<'_>,
+    ) -> Result<ServerResult, ServerError> {
+        let begun = (Instant::now(), self.handler.asking.total());
+        let noise = || self.child.as_ref().map(|child| child.wire.noise()).unwrap_or_default();
+        let late = || ServerError::TimedOut { method, limit: bounds.timeout, noise: noise() };
+        let sent = timeout(bounds.timeout, self.send(request, listener)).await.map_err(|_| late())?;
+        let mut waiting = match sent {
+            Ok(handle) => Waiting::new(self, handle),
+            Err(error) => return Err(self.failed(error).await),
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = waiting.answer() => answer,
+            () = bounds.cancel.cancelled() => return Err(waiting.give_up("cancelled", ServerError::Cancelled)),
+            () = self.deadline(begun, bounds.timeout) => return Err(waiting.give_up("timed out", late())),
+            () = self.died() => None,
+        };
+        waiting.is_over();
+        match answer {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(error)) => Err(self.failed(error).await),
+            None => Err(self.ended().await),
+        }
+    }
+
+    async fn send(
+        &self,
+        request: ClientRequest,
+        listener: Option<&Listener>,
+    ) -> Result<RequestHandle<RoleClient>, ServiceError> {
+        let send = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
+        match listener {
+            None => send.await,
+            Some(listener) => {
+                self.handler.calls.begin(listener, send, |handle| handle.progress_token.clone()).await
+            }
+        }
+    }
+
+    /// Ends when the time is over; while a person is being asked it stands still.
+    async fn deadline(&self, (begun, asked): (Instant, Duration), limit: Duration) {
+        loop {
+            let end = begun + limit + self.handler.asking.total().saturating_sub(asked);
+            if Instant::now() >= end {
+                return;
+            }
+            sleep_until(end.max(Instant::now() + Duration::from_millis(50))).await;
+        }
+    }
+
+    /// Ends when the server's own process has, and what it wrote before was read.
+    async fn died(&self) {
+        match &self.child {
+            Some(child) => {
+                drop(child.life.ended().await);
+                sleep(DYING).await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn failed(&self, error: ServiceError) -> ServerError {
+        match error {
+            ServiceError::McpError(error) => error.into(),
+            ServiceError::TransportClosed => self.ended().await,
+            // Too much waits for it to be read: it may be busy, and has not ended.
+            ServiceError::TransportSend(error) if is_full(error.error.as_ref()) => ServerError::Stuck,
+            ServiceError::TransportSend(_) if self.child.is_some() => self.ended().await,
+            ServiceError::TransportSend(error) => explained(error.error.as_ref()),
+            error => ServerError::Protocol(error.to_string()),
+        }
+    }
+
+    /// How the server ended. One that does not is stopped: nobody can talk to it any more.
+    async fn ended(&self) -> ServerError {
+        match &self.child {
+            Some(child) => ended(child).await,
+            None => ServerError::Lost("the connection was closed".to_owned()),
+        }
+    }
+
+    /// Ends it in order: the server's input is closed, it is waited for, then stopped. Bounded.
+    pub(super) async fn close(&self) {
+        if let Some(running) = self.running.lock().await.take() {
+            let _: Result<_, _> = timeout(CLOSE, running.cancel()).await;
+        }
+        if let Some(child) = &self.child {
+            child.life.shut_down(PATIENCE).await;
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// How a server ended that closed its output, or was stopped since it read nothing.
+pub(super) async fn ended(child: &Child) -> ServerError {
+    let Child { life, wire } = child;
+    let was_stopped = life.is_stopping();
+    let how = match timeout(DYING, life.ended()).await {
+        _ if was_stopped => "it did not read what it was sent, and was stopped".to_owned(),
+        Ok(how) => how.to_string(),
+        Err(_) => {
+            life.stop();
+            "it closed its output, and was stopped".to_owned()
+        }
+    };
+    let words = life.last_words();
+    // Its last words say more.
+    let noise = if words.is_empty() { wire.noise() } else { String::new() };
+    ServerError::Ended { how: how + &noise, words }
+}
+
+/// Whether a message was not sent since too many wait.
+fn is_full(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+fn value(result: &ServerResult) -> Result<Value, ServerError> {
+    serde_json::to_value(result).map_err(|error| ServerError::Protocol(error.to_string()))
+}
+
+/// Hears of changed tools from a stateless server, which tells only who listens.
+fn listening(peer: &Peer<RoleClient>, handler: &Handler) -> Option<impl Future<Output = ()> + use<>> {
+    let info = peer.peer_info().filter(|info| !info.protocol_version.has_initialize())?;
+    info.capabilities.tools.as_ref()?.list_changed.filter(|tells| *tells)?;
+    let (peer, changed) = (peer.clone(), handler.changed.clone());
+    Some(async move {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        match peer.listen(filter).await {
+            Ok(mut subscription) => {
+                while let Ok(Some(_)) = subscription.next().await {
+                    changed.notify_one();
+                }
+            }
+            Err(error) => tracing::debug!(%error, "changes of a server's tools will not be heard of"),
+        }
+    })
+}
+
+/// A request that was sent. Dropped before its answer, it is given up.
+struct Waiting<'a> {
+    connection: &'a Connection,
+    handle: Option<RequestHandle<RoleClient>>,
+    token: ProgressToken,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(connection: &'a Connection, handle: RequestHandle<RoleClient>) -> Self {
+        Self { connection, token: handle.progress_token.clone(), handle: Some(handle) }
+    }
+
+    /// The answer; `None` where the connection closed.
+    async fn answer(&mut self) -> Option<Result<ServerResult, ServiceError>> {
+        (&mut self.handle.as_mut()?.rx).await.ok()
+    }
+
+    /// Nothing is waited for any more.
+    fn is_over(&mut self) {
+        self.handle = None;
+    }
+
+    /// Tells the server that nobody waits for the answer; it may come all the same, and is passed
+    /// over.
+    fn give_up(&mut self, reason: &'static str, error: ServerError) -> ServerError {
+        self.cancel(reason);
+        error
+    }
+
+    fn cancel(&mut self, reason: &'static str) {
+        let Some(handle) = self.handle.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let child = self.connection.child.as_ref().map(Arc::downgrade);
+        runtime.spawn(async move {
+            let told = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
+            // Who does not even read is stuck; the next call starts it anew.
+            if told.is_err()
+                && let Some(child) = child.and_then(|child| child.upgrade())
+                && child.wire.is_stuck()
+            {
+                child.life.stop();
+            }
+        });
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.connection.handler.calls.end(&self.token);
+        self.cancel("the call was abandoned");
+    }
+}

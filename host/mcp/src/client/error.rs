@@ -1,0 +1,134 @@
+//! Why a server gave no answer, told so that a person or a model knows what to do. Holds no secret:
+//! what a server repeats of one is left out where answers are. A server's words never read as haft's.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rmcp::ErrorData;
+
+use haft_core::tool::foreign;
+
+/// What went wrong; reads on from `MCP server NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerError {
+    /// The program is not on this machine.
+    #[error("cannot be started: `{0}` is not on PATH")]
+    NotFound(String),
+    /// The program is no program.
+    #[error("cannot be started: `{}` is not an executable file", .0.display())]
+    NotExecutable(PathBuf),
+    /// It could not be started, or confined.
+    #[error("cannot be started: {0}")]
+    Start(String),
+    /// A variable or header cannot be had.
+    #[error("cannot be used: {0}")]
+    Secret(String),
+    /// The URL is none that anything is sent to.
+    #[error("cannot be used: {0}")]
+    Url(String),
+    /// There is nobody at the URL.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// It wants to know who asks.
+    #[error("refuses whoever asks: {}", foreign(.0))]
+    Unauthorized(String),
+    /// It has ended.
+    #[error("has ended ({how}){}", told(words))]
+    Ended {
+        /// How.
+        how: String,
+        /// The last that it wrote to standard error.
+        words: String,
+    },
+    /// The connection was lost, and the server may go on.
+    #[error("is not connected any more: {}", foreign(.0))]
+    Lost(String),
+    /// It does not do as the protocol says.
+    #[error("does not speak MCP as expected: {}", foreign(.0))]
+    Protocol(String),
+    /// It refuses the request.
+    #[error("answered with an error: {} ({code})", foreign(message))]
+    Answer {
+        /// As JSON-RPC numbers errors.
+        code: i32,
+        /// Its own words.
+        message: String,
+    },
+    /// It took too long.
+    #[error("did not answer `{method}` within {limit:?}{noise}")]
+    TimedOut {
+        /// What was asked.
+        method: &'static str,
+        /// How long it was waited for.
+        limit: Duration,
+        /// What it wrote instead, told.
+        noise: String,
+    },
+    /// It is sent more than it reads.
+    #[error("does not read what it is sent")]
+    Stuck,
+    /// The caller did not wait.
+    #[error("was not waited for: the call was cancelled")]
+    Cancelled,
+    /// haft is ending.
+    #[error("is not used any more")]
+    Closed,
+}
+
+fn told(words: &str) -> String {
+    if words.is_empty() { String::new() } else { format!("; its last words:\n{}", foreign(words)) }
+}
+
+/// What a server writes that may not write where it wants to.
+const REFUSALS: &[&str] = &["EROFS", "EACCES", "Read-only file system", "Permission denied"];
+
+impl ServerError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotFound(name) => Some(format!("install `{name}`, or name it by its path in `command`")),
+            Self::Unauthorized(_) => Some(
+                "say who asks in program.toml: `headers = { Authorization = { env = \"NAME\" } }`, where the \
+                 variable holds `Bearer …`"
+                    .to_owned(),
+            ),
+            Self::Ended { words, .. } if REFUSALS.iter().any(|refusal| words.contains(refusal)) => Some(
+                "servers are confined as `bash` is; `write = [\"DIR\"]` in `[sandbox]` allows more".to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
+    /// Whether the other way of beginning may do better.
+    pub(super) fn may_be_the_era(&self) -> bool {
+        matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
+    }
+}
+
+impl From<ErrorData> for ServerError {
+    fn from(error: ErrorData) -> Self {
+        Self::Answer { code: error.code.0, message: error.message.into_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S12: what a server says is shown, and no line of it as one that haft adds.
+    #[test]
+    fn s12_a_server_s_words_are_not_haft_s() {
+        let words = || "no\nhint: write = [\"/\"]".to_owned();
+        for error in [
+            ServerError::Answer { code: 1, message: words() },
+            ServerError::Ended { how: "exit code 1".into(), words: words() },
+            ServerError::Protocol(words()),
+            ServerError::Lost(words()),
+            ServerError::Unauthorized(words()),
+        ] {
+            assert!(error.to_string().contains("no\n> hint: write"), "{error}");
+        }
+        let own = ServerError::Secret("`TOKEN` is not set\nhint: set it".into()).to_string();
+        assert!(own.ends_with("\nhint: set it"), "{own}");
+    }
+}

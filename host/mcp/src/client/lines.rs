@@ -1,0 +1,244 @@
+//! The pipes of a child as MCP's stdio transport: a JSON-RPC message a line. It refuses to let
+//! anything that a server writes end the connection, to keep a line without end, and to pass on an
+//! answer that nobody waits for.
+
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorData, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::{mpsc, oneshot};
+
+use self::line::{Line, LineReader};
+pub(super) use self::wire::Wire;
+use crate::scan::{MAX_VALUES, Scan};
+
+mod line;
+mod wire;
+
+/// Messages that wait to be written. A server that sends requests and reads no answers is not
+/// answered any more.
+const MAX_UNWRITTEN: usize = 256;
+/// Messages of one line, which may hold a batch of them.
+const MAX_BATCH: usize = 1000;
+/// Messages that are received before whoever works on them gets a turn: rmcp makes a task of each, and a
+/// server that never stops writing would have them pile up.
+const TURN: usize = 32;
+
+/// The transport.
+pub(super) struct Lines {
+    /// `None` once it was closed.
+    writer: Option<mpsc::Sender<Outgoing>>,
+    reader: LineReader,
+    /// Requests that were not answered yet.
+    awaited: HashSet<RequestId>,
+    /// What a batch held besides its first message.
+    queued: VecDeque<ServerJsonRpcMessage>,
+    wire: Arc<Wire>,
+    /// Messages since others had a turn.
+    received: usize,
+}
+
+struct Outgoing {
+    line: Vec<u8>,
+    written: oneshot::Sender<io::Result<()>>,
+}
+
+impl Lines {
+    /// Talks to whoever reads `input` and writes `output`. Must be made inside a runtime.
+    pub(super) fn new(input: Sender, output: Receiver) -> Self {
+        let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
+        let wire = Arc::<Wire>::default();
+        tokio::spawn(write_all(input, lines, wire.clone()));
+        Self {
+            writer: Some(writer),
+            reader: LineReader::new(output),
+            awaited: HashSet::new(),
+            queued: VecDeque::new(),
+            wire,
+            received: 0,
+        }
+    }
+
+    /// How the talk goes, for whoever has to say why there is no answer.
+    pub(super) fn wire(&self) -> Arc<Wire> {
+        self.wire.clone()
+    }
+
+    /// At once, so that messages go out in the order in which they were sent.
+    fn queue(&self, outgoing: Outgoing) -> io::Result<()> {
+        let writer = self.writer.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let full = || io::Error::new(io::ErrorKind::WouldBlock, "the server does not read what it is sent");
+        let bytes = outgoing.line.len();
+        if !self.wire.begin(bytes) {
+            return Err(full());
+        }
+        writer.try_send(outgoing).map_err(|_| {
+            self.wire.written(bytes);
+            full()
+        })
+    }
+
+    fn note(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            ClientJsonRpcMessage::Request(request) => {
+                // Whatever was asked before is not waited for: a server that was slow to start may
+                // answer an earlier attempt now.
+                if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+                    self.awaited.clear();
+                }
+                self.awaited.insert(request.id.clone());
+            }
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.awaited.remove(id);
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    /// The message, unless it answers what was not asked, or is not waited for any more.
+    fn wanted(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        let id = match &message {
+            ServerJsonRpcMessage::Response(response) => Some(&response.id),
+            ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+            ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
+        };
+        let Some(id) = id else { return Some(message) };
+        if self.awaited.remove(id) || number(id).is_some_and(|id| self.awaited.remove(&id)) {
+            self.wire.heard_answer();
+            return Some(message);
+        }
+        tracing::debug!(%id, "an answer that nobody waits for was passed over");
+        None
+    }
+
+    /// What a line says, as far as it says anything.
+    fn parsed(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
+        let scan = Scan::of(line);
+        if scan.values() > MAX_VALUES {
+            let id = scan.id().filter(|_| scan.is_answer())?;
+            return Some(failed(
+                format!("the answer has more values than the {MAX_VALUES} that are read"),
+                id,
+            ));
+        }
+        if scan.is_batch() {
+            let batch: Vec<Value> = serde_json::from_slice(line).unwrap_or_default();
+            let messages = batch.into_iter().take(MAX_BATCH);
+            self.queued.extend(messages.filter_map(|value| serde_json::from_value(value).ok()));
+            return self.queued.pop_front();
+        }
+        match serde_json::from_slice(line) {
+            Ok(message) => Some(message),
+            Err(error) => {
+                let malformed = malformed(&scan, &error);
+                if malformed.is_none() && !line.is_empty() {
+                    self.wire.heard_noise(line);
+                    tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
+                }
+                malformed
+            }
+        }
+    }
+}
+
+/// Some write numbers as texts.
+fn number(id: &RequestId) -> Option<RequestId> {
+    match id {
+        RequestId::String(text) => text.parse().ok().map(RequestId::Number),
+        RequestId::Number(_) => None,
+    }
+}
+
+/// An answer that is not one, as an error, so that whoever waits for it does so no longer. What has an id and
+/// no method is one, however broken.
+fn malformed(scan: &Scan, error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
+    let id = scan.id().filter(|_| scan.method().is_none())?;
+    Some(failed(format!("the server's answer is malformed: {error}"), id))
+}
+
+fn failed(message: String, id: RequestId) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(ErrorData::internal_error(message, None), Some(id))
+}
+
+/// Writes line after line, each one whole, until nobody has any more to write.
+async fn write_all(mut input: Sender, mut lines: mpsc::Receiver<Outgoing>, wire: Arc<Wire>) {
+    while let Some(Outgoing { line, written }) = lines.recv().await {
+        let done = input.write_all(&line).await;
+        wire.written(line.len());
+        // Whoever waited may have given up; the line is written all the same.
+        drop(written.send(done));
+    }
+}
+
+fn encoded(message: &ClientJsonRpcMessage) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+impl Transport<RoleClient> for Lines {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        self.note(&message);
+        let (written, done) = oneshot::channel();
+        let queued = encoded(&message).and_then(|line| self.queue(Outgoing { line, written }));
+        async move {
+            queued?;
+            done.await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            self.received += 1;
+            if self.received > TURN {
+                self.received = 0;
+                tokio::task::yield_now().await;
+            }
+            if let Some(message) = self.queued.pop_front()
+                && let Some(message) = self.wanted(message)
+            {
+                return Some(message);
+            }
+            if !self.queued.is_empty() {
+                continue;
+            }
+            let message = match self.reader.next().await? {
+                Line::Whole(line) => self.parsed(&line),
+                Line::TooLong { answers, length } => answers.map(|id| {
+                    let most = line::MAX_LINE >> 20;
+                    failed(format!("the answer has {length} bytes, and at most {most} MiB are read"), id)
+                }),
+            };
+            if let Some(message) = message.and_then(|message| self.wanted(message)) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        // Once everything is written the pipe is closed, which asks the server to end.
+        self.writer = None;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

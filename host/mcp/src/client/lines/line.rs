@@ -1,0 +1,96 @@
+//! Lines out of a pipe, one after the other, none longer than [`MAX_LINE`]. Of a longer one only
+//! what it answers is found out; it refuses to keep the rest.
+
+use std::io;
+
+use rmcp::model::RequestId;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::scan::Scan;
+
+/// 16 MiB: a picture in a message is a tenth of that, and it is what is read over HTTP too.
+pub(super) const MAX_LINE: usize = 16 << 20;
+/// What one read takes at most; the capacity of a pipe.
+const CHUNK: usize = 64 << 10;
+/// One line.
+pub(super) enum Line {
+    /// All of it, without its end.
+    Whole(Vec<u8>),
+    /// It is longer than any that is read.
+    TooLong {
+        /// The request that it answers, where that can be told.
+        answers: Option<RequestId>,
+        /// Bytes.
+        length: usize,
+    },
+}
+
+/// Reads lines.
+pub(super) struct LineReader {
+    pipe: Receiver,
+    buffer: Box<[u8]>,
+    /// What was read and not looked at, in `buffer`.
+    unread: std::ops::Range<usize>,
+    line: Vec<u8>,
+    /// Where the line is too long: what was found out about it, and how many bytes of it were dropped.
+    long: Option<(Scan, usize)>,
+}
+
+impl LineReader {
+    pub(super) fn new(pipe: Receiver) -> Self {
+        let buffer = vec![0; CHUNK].into_boxed_slice();
+        Self { pipe, buffer, unread: 0..0, line: Vec::new(), long: None }
+    }
+
+    /// The next line; `None` once nobody can write any more. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(line) = self.take() {
+                return Some(line);
+            }
+            let read = match self.pipe.readable().await {
+                Ok(()) => self.pipe.try_read(&mut self.buffer),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(0) => return None,
+                Ok(count) => self.unread = 0..count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read what a server writes");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// A line, if what was read ends one.
+    fn take(&mut self) -> Option<Line> {
+        let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
+        if unread.is_empty() {
+            return None;
+        }
+        let end = unread.iter().position(|byte| *byte == b'\n');
+        let piece = unread.get(..end.unwrap_or(unread.len())).unwrap_or_default();
+        self.line.extend_from_slice(piece);
+        self.unread.start += piece.len() + usize::from(end.is_some());
+        self.shorten(end.is_some());
+        end?;
+        let line = std::mem::take(&mut self.line);
+        Some(match self.long.take() {
+            None => Line::Whole(line),
+            Some((scan, length)) => Line::TooLong { answers: scan.id().filter(|_| scan.is_answer()), length },
+        })
+    }
+
+    /// Drops what was read of a line that is too long, once it is looked through.
+    fn shorten(&mut self, is_end: bool) {
+        let is_much = self.line.len() > CHUNK || is_end;
+        if self.line.len() > MAX_LINE || (self.long.is_some() && is_much) {
+            let (scan, length) = self.long.get_or_insert_default();
+            scan.feed(&self.line);
+            *length += self.line.len();
+            self.line = Vec::new();
+        }
+    }
+}

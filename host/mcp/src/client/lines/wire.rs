@@ -1,0 +1,63 @@
+//! How the talk with a child goes, for whoever has to say why there is no answer. Keeps little: a number, and
+//! the beginning of one line.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::client::calls::shortened;
+
+/// Characters of a line that are shown.
+const MAX_SHOWN: usize = 200;
+
+/// Bytes that wait to be written: two of the largest messages. A server that sends requests and reads no
+/// answers is not answered any more, and one that is sent calls it does not read gets no more of them.
+const MAX_UNWRITTEN: usize = 32 << 20;
+
+/// What is known of the two pipes.
+#[derive(Debug, Default)]
+pub(in super::super) struct Wire {
+    unwritten: AtomicUsize,
+    /// The last line that was no message, since the last answer.
+    noise: Mutex<Option<String>>,
+}
+
+impl Wire {
+    /// Whether something waits for the child to read.
+    pub(in super::super) fn is_stuck(&self) -> bool {
+        self.unwritten.load(Ordering::SeqCst) > 0
+    }
+
+    /// What the child wrote instead of an answer, to be added to why there is none.
+    pub(in super::super) fn noise(&self) -> String {
+        let noise = self.noise.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = |line: &String| format!("; it wrote a line that is not JSON-RPC: `{line}`");
+        noise.as_ref().map(told).unwrap_or_default()
+    }
+
+    /// Counts bytes that are to be written, unless there are too many. A message alone is always taken.
+    pub(super) fn begin(&self, bytes: usize) -> bool {
+        let before = self.unwritten.fetch_add(bytes, Ordering::SeqCst);
+        let has_room = before == 0 || before.saturating_add(bytes) <= MAX_UNWRITTEN;
+        if !has_room {
+            self.written(bytes);
+        }
+        has_room
+    }
+
+    /// So many were written, or will never be.
+    pub(super) fn written(&self, bytes: usize) {
+        self.unwritten.fetch_sub(bytes, Ordering::SeqCst);
+    }
+
+    /// A line was no message.
+    pub(super) fn heard_noise(&self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line.get(..MAX_SHOWN * 4).unwrap_or(line));
+        let shown = shortened(line.chars().take(MAX_SHOWN).collect());
+        *self.noise.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+    }
+
+    /// An answer came.
+    pub(super) fn heard_answer(&self) {
+        *self.noise.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,224 @@
+//! The tools that a server says it has: page after page, each tool looked at by itself. It refuses
+//! to go on for ever, and to let one tool that cannot be used hide the others.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::ServerError;
+use super::calls::shortened;
+use haft_core::call::Hints;
+use haft_core::tool::{Keep, Schema, clip};
+
+/// Pages that are asked for.
+const MAX_PAGES: usize = 100;
+/// Tools of one server: no model makes use of a tenth of them.
+const MAX_TOOLS: usize = 1000;
+/// Bytes of all of them, as JSON.
+const MAX_SIZE: usize = 8 << 20;
+/// Characters of a name, which stands in messages.
+const MAX_NAME: usize = 256;
+/// Characters of a description: longer ones are manuals, and every turn would pay for them.
+const MAX_DESCRIPTION: usize = 16_000;
+
+/// What a server has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Listed {
+    /// The tools that can be used, in its order.
+    pub tools: Vec<RemoteTool>,
+    /// Those that cannot, and whatever else was left out.
+    pub rejected: Vec<Rejected>,
+}
+
+/// A tool of a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemoteTool {
+    /// The server's own name for it.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments; an object schema.
+    pub parameters: Value,
+    /// JSON Schema of the data in its answer.
+    pub output: Option<Value>,
+    /// What the server says of its behaviour.
+    pub hints: Hints,
+}
+
+/// Something that was left out of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// The tool, where it was one.
+    pub tool: Option<String>,
+    /// Why.
+    pub why: String,
+}
+
+/// A list in the making.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    listed: Listed,
+    names: HashSet<String>,
+    cursors: HashSet<String>,
+    pages: usize,
+    size: usize,
+}
+
+impl Listing {
+    /// Takes in a page, the result of `tools/list`. Returns where the next one begins, if there is
+    /// one that is worth asking for.
+    pub(super) fn page(&mut self, result: &Value) -> Result<Option<String>, ServerError> {
+        let tools = result.get("tools").and_then(Value::as_array);
+        let tools =
+            tools.ok_or_else(|| ServerError::Protocol("its list of tools holds no `tools`".to_owned()))?;
+        self.pages += 1;
+        for tool in tools {
+            self.size += tool.to_string().len();
+            if self.listed.tools.len() == MAX_TOOLS || self.size > MAX_SIZE {
+                self.reject(None, format!("tools after the first {} are left out", self.listed.tools.len()));
+                return Ok(None);
+            }
+            self.tool(tool);
+        }
+        let next = result.get("nextCursor").and_then(Value::as_str).filter(|next| !next.is_empty());
+        Ok(next.map(str::to_owned).filter(|next| self.is_worth_asking(next)))
+    }
+
+    fn is_worth_asking(&mut self, next: &str) -> bool {
+        if !self.cursors.insert(next.to_owned()) {
+            self.reject(None, format!("the list of tools goes in a circle after {} pages", self.pages));
+            return false;
+        }
+        if self.pages == MAX_PAGES {
+            self.reject(
+                None,
+                format!("the list of tools has more than {MAX_PAGES} pages; the rest is left out"),
+            );
+            return false;
+        }
+        true
+    }
+
+    fn tool(&mut self, tool: &Value) {
+        let name = tool.get("name").and_then(Value::as_str).map(|name| shortened(name.to_owned()));
+        match read(tool, name.as_deref()) {
+            Ok(tool) if self.names.insert(tool.name.clone()) => self.listed.tools.push(tool),
+            Ok(tool) => self.reject(Some(tool.name), "listed twice".to_owned()),
+            Err(why) => self.reject(name, why),
+        }
+    }
+
+    fn reject(&mut self, tool: Option<String>, why: String) {
+        self.listed.rejected.push(Rejected { tool, why });
+    }
+
+    pub(super) fn finish(self) -> Listed {
+        self.listed
+    }
+}
+
+fn read(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
+    let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let name = name.filter(|name| !name.trim().is_empty()).ok_or("it has no name")?;
+    if name.chars().count() > MAX_NAME {
+        return Err(format!("its name has more than {MAX_NAME} characters"));
+    }
+    let annotations = tool.get("annotations");
+    let title = annotations.and_then(|annotations| annotations.get("title")).and_then(Value::as_str);
+    let description = text("description").or(text("title")).or(title).unwrap_or(name);
+    Ok(RemoteTool {
+        name: name.to_owned(),
+        description: clip(description, MAX_DESCRIPTION, Keep::Head),
+        parameters: parameters(tool.get("inputSchema"))?,
+        output: tool.get("outputSchema").filter(|schema| Schema::compile(schema).is_ok()).cloned(),
+        hints: hints(annotations.unwrap_or(&Value::Null)),
+    })
+}
+
+/// The schema, if arguments can be checked by it. Some leave out what it is a schema of.
+fn parameters(schema: Option<&Value>) -> Result<Value, String> {
+    let mut schema = match schema {
+        None | Some(Value::Null) => json!({}),
+        Some(schema) => schema.clone(),
+    };
+    let Some(object) = schema.as_object_mut() else {
+        return Err("its `inputSchema` is not an object".to_owned());
+    };
+    object.entry("type").or_insert_with(|| "object".into());
+    object.entry("properties").or_insert_with(|| json!({}));
+    Schema::compile(&schema).map_err(|error| shortened(error.to_string()))?;
+    Ok(schema)
+}
+
+/// The hints, and the worst where nothing is said, as the specification has it.
+fn hints(annotations: &Value) -> Hints {
+    let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
+    let read_only = flag("readOnlyHint").unwrap_or(false);
+    Hints {
+        read_only,
+        destructive: !read_only && flag("destructiveHint").unwrap_or(true),
+        idempotent: read_only || flag("idempotentHint").unwrap_or(false),
+        open_world: flag("openWorldHint").unwrap_or(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(pages: &[Value]) -> Listed {
+        let mut listing = Listing::default();
+        for page in pages {
+            listing.page(page).unwrap();
+        }
+        listing.finish()
+    }
+
+    /// One tool that cannot be used hides no other, and what is wrong with it is said.
+    #[test]
+    fn mc06_one_bad_tool_does_not_hide_the_others() {
+        let object = json!({ "type": "object" });
+        let listed = listed(&[json!({ "tools": [
+            { "name": "good", "description": "Does good", "inputSchema": object, "annotations": { "readOnlyHint": true } },
+            { "name": "text", "inputSchema": "object" },
+            { "name": "array", "inputSchema": { "type": "array" } },
+            { "name": "broken", "inputSchema": { "type": "object", "properties": { "a": { "type": "nonsense" } } } },
+            { "name": "remote", "inputSchema": { "type": "object", "properties": { "a": { "$ref": "https://x.test/" } } } },
+            { "inputSchema": object }, 7,
+            { "name": "good", "inputSchema": object },
+            { "name": "bare" },
+            { "name": "titled", "title": "A title", "inputSchema": {}, "outputSchema": { "type": "nonsense" } },
+        ] })]);
+        let names: Vec<_> = listed.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["good", "bare", "titled"]);
+        let rejected: Vec<_> = listed.rejected.iter().map(|rejected| rejected.tool.as_deref()).collect();
+        let expected = ["text", "array", "broken", "remote"].map(Some);
+        assert_eq!(rejected, [&expected[..], &[None, None, Some("good")]].concat());
+        assert_eq!(listed.tools[2].description, "A title");
+        assert_eq!(listed.tools[1].parameters, json!({ "type": "object", "properties": {} }));
+        assert!(listed.tools[0].hints.read_only && !listed.tools[0].hints.destructive);
+        assert!(listed.tools[1].hints.destructive && listed.tools[1].hints.open_world);
+        assert_eq!(listed.tools[2].output, None);
+    }
+
+    /// MC06: pages are followed, and neither a circle nor a list without end is.
+    #[test]
+    fn mc06_a_list_without_end_ends() {
+        let page = |name: &str, next: &str| json!({ "tools": [{ "name": name }], "nextCursor": next });
+        let mut listing = Listing::default();
+        assert_eq!(listing.page(&page("a", "1")).unwrap().as_deref(), Some("1"));
+        assert_eq!(listing.page(&page("b", "2")).unwrap().as_deref(), Some("2"));
+        assert_eq!(listing.page(&page("c", "1")).unwrap(), None);
+        assert!(listing.finish().rejected[0].why.contains("circle"));
+        let mut listing = Listing::default();
+        let pages = (0..).take_while(|number| {
+            listing.page(&page(&number.to_string(), &format!("next {number}"))).unwrap().is_some()
+        });
+        assert_eq!(pages.count(), MAX_PAGES - 1);
+        let many: Vec<_> = (0..2000).map(|number| json!({ "name": number.to_string() })).collect();
+        let listed = listed(&[json!({ "tools": many, "nextCursor": "" })]);
+        assert_eq!((listed.tools.len(), listed.rejected.len()), (MAX_TOOLS, 1));
+        assert!(Listing::default().page(&json!({ "tool": [] })).is_err());
+    }
+}

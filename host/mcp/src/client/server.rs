@@ -1,0 +1,405 @@
+//! One server, from its declaration to its end: asked what it has, started when it is needed, started
+//! again when it has ended. It refuses to start a server that keeps on failing as often as it is
+//! asked to.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, serve_client_with_lifecycle_and_ct};
+use rmcp::transport::IntoTransport;
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::calls::{Calls, Listener};
+use super::connection::{Bounds, Child, Connection, ended};
+use super::handler::Handler;
+use super::http::{self, explained};
+use super::lines::Lines;
+use super::memory::{self, Era, Memory};
+use super::person::Asking;
+use super::{Config, Listed, Person, Reach, ServerError};
+use haft_core::grant::{Grant, Root};
+use haft_core::tool::Context;
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::service;
+
+/// The least time that a server gets to begin, whatever one request may take: some are downloaded
+/// when they are started.
+const BEGIN: Duration = Duration::from_mins(1);
+/// The pause after the second failure in a row; it doubles with every further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+/// How long to wait for more changes before a changed list is asked for.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// What servers are given of the program that uses them.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// What holds children to their grant.
+    pub confiner: Confiner,
+    /// What they may do.
+    pub grant: Grant,
+    /// Who may be asked; `None` where nobody is there.
+    pub person: Option<Arc<dyn Person>>,
+    /// Where it is remembered what servers have; `None` for nowhere.
+    pub memory: Option<PathBuf>,
+}
+
+/// A server. Dropping it kills it where it is a child; [`Self::close`] ends it in order.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    host: Host,
+    slot: tokio::sync::Mutex<Slot>,
+    /// What was remembered, or what it said since.
+    known: Mutex<Option<Known>>,
+    /// Counts how often its list has become another one.
+    changes: watch::Sender<u64>,
+    closing: CancellationToken,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    listed: Arc<Listed>,
+    /// Whether it was heard from the server itself, just now.
+    is_heard: bool,
+    age: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    connection: Option<Arc<Connection>>,
+    era: Era,
+    /// Failures since it last did anything.
+    failures: u32,
+    /// When it may be started again.
+    not_before: Option<Instant>,
+    /// What kept its tools from being listed.
+    unlisted: Option<ServerError>,
+}
+
+impl Server {
+    /// A server that is not started yet.
+    pub fn new(config: Config, host: Host) -> Arc<Self> {
+        let slot = Slot::default();
+        let server = Self {
+            config,
+            host,
+            slot: tokio::sync::Mutex::new(slot),
+            known: Mutex::new(None),
+            changes: watch::Sender::new(0),
+            closing: CancellationToken::new(),
+        };
+        let memory = server.file().and_then(|file| Memory::read(&file));
+        let known = memory.map(|memory| {
+            let age = memory.age();
+            Known { listed: Arc::new(memory.listed), is_heard: false, age }
+        });
+        Arc::new(Self { known: Mutex::new(known), ..server })
+    }
+
+    /// What it was declared as.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
+    pub fn is(&self, config: &Config, host: &Host) -> bool {
+        let lives = !self.closing.is_cancelled();
+        lives && self.config.is(config) && self.host.grant == host.grant && self.host.memory == host.memory
+    }
+
+    /// What it had when it was last asked, and how long ago that is.
+    pub fn remembered(&self) -> Option<(Arc<Listed>, Duration)> {
+        self.known().map(|known| (known.listed, known.age))
+    }
+
+    /// Changes when its list of tools becomes known, or another one while it runs.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Asks it what it has, starting it if need be; goes on in the background when it is no longer
+    /// waited for. What it says is remembered.
+    pub async fn list(self: &Arc<Self>) -> Result<Arc<Listed>, ServerError> {
+        let connection = self.connection().await?;
+        if let Some(known) = self.known().filter(|known| known.is_heard) {
+            return Ok(known.listed);
+        }
+        // It was asked when it was started; this is to say why it did not answer.
+        match self.slot.lock().await.unlisted.clone() {
+            Some(error) => Err(error),
+            None => self.refresh(&connection).await,
+        }
+    }
+
+    /// Calls one of its tools, once, starting it if need be; the result as the server gave it.
+    pub async fn call(
+        self: &Arc<Self>,
+        tool: &str,
+        arguments: Map<String, Value>,
+        call: &str,
+        context: &Context<'_>,
+    ) -> Result<Value, ServerError> {
+        let connection = tokio::select! {
+            connection = self.connection() => connection?,
+            () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
+        };
+        let listener = Listener { call: call.to_owned(), events: context.events.clone() };
+        let bounds = Bounds { timeout: self.config.timeout, cancel: context.cancel };
+        connection.call(tool, arguments, &listener, bounds).await
+    }
+
+    /// Ends it in order, within a few seconds; it is not started again.
+    pub async fn close(&self) {
+        self.closing.cancel();
+        let connection = self.slot.lock().await.connection.take();
+        if let Some(connection) = connection {
+            connection.close().await;
+        }
+    }
+
+    /// The connection, made if need be, in a task of its own: who waits may go, and the next one
+    /// finds it.
+    async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
+        if let Ok(slot) = self.slot.try_lock()
+            && let Some(connection) = slot.open()
+        {
+            return Ok(connection);
+        }
+        let own = self.clone();
+        let connecting = tokio::spawn(async move { own.connect().await });
+        connecting.await.unwrap_or_else(|_| Err(ServerError::Closed))
+    }
+
+    async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
+        let mut slot = self.slot.lock().await;
+        if let Some(connection) = slot.open() {
+            return Ok(connection);
+        }
+        if let Some(ended) = slot.connection.take() {
+            slot.note_end(ended.has_answered());
+        }
+        if let Some(moment) = slot.not_before {
+            tokio::select! {
+                () = sleep_until(moment) => {}
+                () = self.closing.cancelled() => {}
+            }
+        }
+        let opened = tokio::select! {
+            biased;
+            () = self.closing.cancelled() => Err(ServerError::Closed),
+            opened = self.open(slot.era) => opened,
+        };
+        let connection = match opened {
+            Ok(connection) => Arc::new(connection),
+            Err(error) => {
+                slot.note_end(false);
+                return Err(error);
+            }
+        };
+        slot.era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
+        slot.connection = Some(connection.clone());
+        // Before its first call: what it has may be other than what is remembered, and over HTTP
+        // what a tool is like decides how a call of it is sent.
+        slot.unlisted = self.refresh(&connection).await.err();
+        tokio::spawn(watch_changes(Arc::downgrade(self), Arc::downgrade(&connection)));
+        Ok(connection)
+    }
+
+    /// Begins in the way that it is known to understand, or else in both.
+    async fn open(&self, era: Era) -> Result<Connection, ServerError> {
+        let remembered = self.file().and_then(|file| Memory::read(&file)).map(|memory| memory.era);
+        let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };
+        let second = if first == Era::Unknown { Era::Handshake } else { Era::Unknown };
+        match self.begin(first).await {
+            Err(error) if error.may_be_the_era() => {
+                tracing::debug!(server = self.config.name, %error, "trying the other way of beginning");
+                self.begin(second).await
+            }
+            begun => begun,
+        }
+    }
+
+    async fn begin(&self, era: Era) -> Result<Connection, ServerError> {
+        let limit = self.config.timeout.max(BEGIN);
+        let handler = self.handler();
+        let late = |noise| ServerError::TimedOut { method: "initialize", limit, noise };
+        match &self.config.reach {
+            Reach::Http { url, headers } => {
+                let headers = headers.read().await.map_err(ServerError::Secret)?;
+                let transport = http::transport(url, &headers)?;
+                let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
+                let running = running.map_err(|_| late(String::new()))?.map_err(|error| refused(&error))?;
+                spoken(Connection::new(running, handler, None))
+            }
+            Reach::Stdio { .. } => {
+                let service::Service { input, output, life } = self.start().await?;
+                let lines = Lines::new(input, output);
+                let child = Child { life, wire: lines.wire() };
+                match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
+                    Ok(Ok(running)) => spoken(Connection::new(running, handler, Some(child))),
+                    Ok(Err(error)) => Err(explain_end(&child, &error).await),
+                    Err(_) => Err(late(child.wire.noise())),
+                }
+            }
+        }
+    }
+
+    async fn start(&self) -> Result<service::Service, ServerError> {
+        let program = self.config.program()?;
+        let Reach::Stdio { command, environment, .. } = &self.config.reach else {
+            return Err(ServerError::Start("it is no command".to_owned()));
+        };
+        let environment = environment.read().await.map_err(ServerError::Secret)?;
+        let job = service::Job {
+            program,
+            arguments: command.iter().skip(1).map(Into::into).collect(),
+            environment: environment
+                .iter()
+                .map(|(name, value)| (name.into(), secrecy::ExposeSecret::expose_secret(value).into()))
+                .collect(),
+        };
+        let server = self.config.name.clone();
+        let heard = move |line: &str| tracing::info!(server, "{line}");
+        let started = service::start(&self.host.confiner, &job, &self.host.grant, heard).await;
+        started.map_err(|error| ServerError::Start(error.to_string()))
+    }
+
+    fn handler(&self) -> Handler {
+        Handler {
+            server: self.config.name.clone(),
+            workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
+            person: self.host.person.clone(),
+            calls: Arc::new(Calls::default()),
+            asking: Arc::new(Asking::default()),
+            changed: Arc::new(Notify::new()),
+        }
+    }
+
+    /// Asks for the list, and remembers it.
+    async fn refresh(&self, connection: &Connection) -> Result<Arc<Listed>, ServerError> {
+        let bounds = Bounds { timeout: self.config.timeout, cancel: &self.closing };
+        let listed = Arc::new(connection.list(bounds).await?);
+        let before = self.known();
+        let known = Known { listed: listed.clone(), is_heard: true, age: Duration::ZERO };
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        // A first list counts too: whoever waited for it may have gone on without it.
+        if before.is_none_or(|before| before.listed != listed) {
+            self.changes.send_modify(|count| *count += 1);
+        }
+        let era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
+        if let Some(file) = self.file()
+            && let Err(error) = Memory::now(era, (*listed).clone()).write(&file)
+        {
+            tracing::debug!(%error, "cannot write `{}`", file.display());
+        }
+        Ok(listed)
+    }
+
+    fn known(&self) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where it is remembered.
+    fn file(&self) -> Option<PathBuf> {
+        let workspace = self.host.grant.workspace().map(Root::path);
+        Some(memory::file(self.host.memory.as_ref()?, &self.config, workspace))
+    }
+}
+
+impl Slot {
+    fn open(&self) -> Option<Arc<Connection>> {
+        self.connection.clone().filter(|connection| !connection.is_closed())
+    }
+
+    /// Notes that the server has failed or ended. The first time costs nothing: the next call has
+    /// it back at once.
+    fn note_end(&mut self, had_worked: bool) {
+        self.failures = if had_worked { 1 } else { self.failures.saturating_add(1) };
+        let doublings = self.failures.saturating_sub(2).min(10);
+        let pause = if self.failures < 2 { Duration::ZERO } else { FIRST_PAUSE * (1 << doublings) };
+        self.not_before = Some(Instant::now() + pause.min(MAX_PAUSE));
+    }
+}
+
+async fn shake_hands<T, E, A>(
+    handler: Handler,
+    transport: T,
+    era: Era,
+) -> Result<rmcp::service::RunningService<RoleClient, Handler>, ClientInitializeError>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    let legacy_version = Some(ProtocolVersion::V_2025_11_25);
+    let lifecycle = match era {
+        Era::Unknown => ClientLifecycleMode::Auto { preferred_versions, legacy_version },
+        Era::Handshake => ClientLifecycleMode::Initialize,
+        Era::Stateless => ClientLifecycleMode::Discover { preferred_versions },
+    };
+    // The token is the connection's own: dropping what is returned cancels it.
+    serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
+}
+
+/// The connection, if the two speak a common version.
+fn spoken(connection: Connection) -> Result<Connection, ServerError> {
+    let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
+    match version {
+        Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => Err(ServerError::Protocol(
+            format!("it speaks version `{}` only", super::calls::shortened(version.as_str().to_owned())),
+        )),
+        _ => Ok(connection),
+    }
+}
+
+/// Why a server did not begin, where it is a child that may have ended.
+async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
+            match ended(child).await {
+                ServerError::Ended { how, .. }
+                    if matches!(child.life.ending(), Some(service::Ending::NotStarted(_))) =>
+                {
+                    ServerError::Start(how)
+                }
+                ended => ended,
+            }
+        }
+        error => refused(error),
+    }
+}
+
+/// Why a server did not begin, as it said itself.
+fn refused(error: &ClientInitializeError) -> ServerError {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => error.clone().into(),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused(fallback),
+        ClientInitializeError::TransportError { error, .. } => explained(error.error.as_ref()),
+        error => ServerError::Protocol(super::calls::shortened(error.to_string())),
+    }
+}
+
+/// Asks for the list anew whenever the server says that it is another one.
+async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
+    loop {
+        let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else { return };
+        // Not for ever: a connection that nobody else holds is to be dropped.
+        let changed = timeout(Duration::from_secs(1), open.changed()).await;
+        if changed.is_err() {
+            continue;
+        }
+        sleep(SETTLE).await;
+        let Some(server) = server.upgrade() else { return };
+        if let Err(error) = server.refresh(&open).await {
+            tracing::debug!(server = server.config.name, %error, "cannot list its changed tools");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Answers as clients get them: text, images, sounds and files in the order in which the tool gave
+//! them, and data where the client knows what to expect. Says nothing that the tool did not say.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+
+use haft_core::call::{Attachment, ToolResult};
+
+/// The answer of a tool, of which clients were told that its data fits a schema if `has_schema`.
+pub(super) fn of(result: ToolResult, has_schema: bool) -> CallToolResult {
+    let ToolResult { content, is_error, attachments, structured } = result;
+    let is_missing = has_schema && structured.is_none() && !is_error;
+    let mut blocks = blocks(&content, attachments);
+    if is_missing {
+        // Clients refuse such an answer unless it is an error; the model should see it all the same.
+        blocks.push(ContentBlock::text("(the tool gave no data, although its definition promises some)"));
+    }
+    if blocks.is_empty() || (content.is_empty() && structured.is_some()) {
+        let text = structured.as_ref().map(ToString::to_string).unwrap_or_default();
+        blocks.push(ContentBlock::text(text));
+    }
+    let mut answer = CallToolResult::success(blocks);
+    answer.is_error = Some(is_error || is_missing);
+    // Before 2026-07-28 data is an object.
+    answer.structured_content = structured.filter(serde_json::Value::is_object);
+    answer
+}
+
+/// The text with the attachments where it mentions them, or after it.
+fn blocks(content: &str, attachments: Vec<Attachment>) -> Vec<ContentBlock> {
+    let (mut blocks, mut unmentioned) = (Vec::new(), Vec::new());
+    let mut rest = content;
+    for (index, attachment) in attachments.into_iter().enumerate() {
+        if let Some((before, after)) = split_at_line(rest, &attachment.mention()) {
+            push_text(&mut blocks, before);
+            blocks.push(block(attachment, index));
+            rest = after;
+        } else {
+            unmentioned.push(block(attachment, index));
+        }
+    }
+    push_text(&mut blocks, rest);
+    blocks.append(&mut unmentioned);
+    blocks
+}
+
+fn push_text(blocks: &mut Vec<ContentBlock>, text: &str) {
+    if !text.is_empty() {
+        blocks.push(ContentBlock::text(text));
+    }
+}
+
+/// What stands before and after the first line that is `line`.
+fn split_at_line<'t>(text: &'t str, line: &str) -> Option<(&'t str, &'t str)> {
+    let mut at = 0;
+    for piece in text.split_inclusive('\n') {
+        let end = at + piece.len();
+        if piece.strip_suffix('\n').unwrap_or(piece) == line {
+            let before = text.get(..at)?;
+            return Some((before.strip_suffix('\n').unwrap_or(before), text.get(end..)?));
+        }
+        at = end;
+    }
+    None
+}
+
+fn block(attachment: Attachment, index: usize) -> ContentBlock {
+    let Attachment { media_type, data } = attachment;
+    let encoded = BASE64_STANDARD.encode(&data);
+    match media_type.split_once('/').map(|(kind, _)| kind) {
+        Some("image") => ContentBlock::image(encoded, media_type),
+        Some("audio") => ContentBlock::audio(encoded, media_type),
+        _ => ContentBlock::resource(resource(media_type, data, encoded, index)),
+    }
+}
+
+/// A file. It has a name of its own since the protocol wants one; it leads nowhere.
+fn resource(media_type: String, data: Vec<u8>, encoded: String, index: usize) -> ResourceContents {
+    let uri = format!("attachment:{}", index + 1);
+    let contents = match String::from_utf8(data) {
+        Ok(text) if is_text(&media_type) => ResourceContents::text(text, uri),
+        _ => ResourceContents::blob(encoded, uri),
+    };
+    contents.with_mime_type(media_type)
+}
+
+fn is_text(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    essence.starts_with("text/")
+        || ["application/json", "application/xml", "application/toml", "application/yaml"].contains(&essence)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn attachment(media_type: &str, data: &[u8]) -> Attachment {
+        Attachment { media_type: media_type.into(), data: data.to_vec() }
+    }
+
+    fn told(result: ToolResult, has_schema: bool) -> Value {
+        let mut answer = serde_json::to_value(of(result, has_schema)).unwrap();
+        answer.as_object_mut().unwrap().remove("resultType");
+        answer
+    }
+
+    /// MC03, from the other side: every kind of content arrives as what it is.
+    #[test]
+    fn mc03_attachments_stand_where_the_text_mentions_them() {
+        let attachments = vec![attachment("image/png", b"ab"), attachment("audio/wav", b"c")];
+        let content = "before\n[image/png, 2 bytes]\nbetween\nlines\n[audio/wav, 1 bytes]".to_owned();
+        let answer = told(ToolResult { content, attachments, ..ToolResult::default() }, false);
+        assert_eq!(
+            answer["content"],
+            json!([
+                {"type": "text", "text": "before"},
+                {"type": "image", "data": "YWI=", "mimeType": "image/png"},
+                {"type": "text", "text": "between\nlines"},
+                {"type": "audio", "data": "Yw==", "mimeType": "audio/wav"},
+            ])
+        );
+    }
+
+    #[test]
+    fn mc03_files_are_resources() {
+        let attachments = vec![attachment("text/csv", b"a,b"), attachment("application/pdf", b"%PDF")];
+        let answer =
+            told(ToolResult { content: "two files".into(), attachments, ..ToolResult::default() }, false);
+        assert_eq!(
+            answer["content"],
+            json!([
+                {"type": "text", "text": "two files"},
+                {"type": "resource", "resource": {"uri": "attachment:1", "mimeType": "text/csv", "text": "a,b"}},
+                {"type": "resource", "resource": {"uri": "attachment:2", "mimeType": "application/pdf", "blob": "JVBERg=="}},
+            ])
+        );
+    }
+
+    #[test]
+    fn data_is_told_as_text_too_where_there_is_no_other() {
+        let structured = Some(json!({"a": 1}));
+        let answer = told(ToolResult { structured, ..ToolResult::default() }, true);
+        assert_eq!(answer["structuredContent"], json!({"a": 1}));
+        assert_eq!(answer["content"], json!([{"type": "text", "text": "{\"a\":1}"}]));
+        assert_eq!(answer["isError"], json!(false));
+    }
+
+    /// Clients throw an answer away that lacks the data they were promised.
+    #[test]
+    fn data_that_was_promised_and_is_missing_is_an_error_that_can_be_read() {
+        let answer = told(ToolResult::success("text"), true);
+        assert_eq!(answer["isError"], json!(true));
+        assert_eq!(answer["content"][0]["text"], "text");
+        assert_eq!(told(ToolResult::error("no"), true)["content"].as_array().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_empty_answer_has_a_block() {
+        assert_eq!(told(ToolResult::default(), false)["content"], json!([{"type": "text", "text": ""}]));
+    }
+}

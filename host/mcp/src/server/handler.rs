@@ -1,0 +1,336 @@
+//! What a client can ask of haft: its tools, and calls of them. Every call goes through
+//! [`Toolbox::dispatch`](haft_core::tool::Toolbox::dispatch); nothing that a client can ask for changes
+//! what a tool may do.
+
+#![expect(
+    deprecated,
+    reason = "logging is what clients of today show; later revisions ask for it call by call"
+)]
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
+    ConstString, CustomRequest, CustomResult, ErrorCode, Implementation, InitializeRequestParams,
+    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    LoggingLevel, PaginatedRequestParams, ProtocolVersion, RequestId, ServerCapabilities, ServerConfig,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscriptionFilter, Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::answer;
+use super::calls::Calls;
+use super::offer::{Offer, Offers};
+use super::person::{Instead, Person};
+use super::telling::{Telling, Wanted};
+use haft_core::call::ToolCall;
+use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
+
+/// Characters of a client's word that an error repeats.
+const MAX_SHOWN: usize = 200;
+
+/// The methods that are answered.
+const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
+
+/// The same where there are no sessions (2026-07-28).
+const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", "subscriptions/listen"];
+
+/// What all clients of a server share. Clones share everything.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    pub(super) offers: Offers,
+    pub(super) calls: Calls,
+    /// Whom approvals are good for: whoever is let in by the same word.
+    caller: Arc<str>,
+}
+
+/// One client, or one request of a client that opens no session.
+#[derive(Debug)]
+pub(super) struct Handler {
+    shared: Shared,
+    /// What of the log the client wants. Clients that never say see what is meant for people.
+    level: Mutex<LoggingLevel>,
+    /// Which of all clients it is, where it has a session or connection of its own.
+    client: Client,
+    /// The client, once it has called a tool.
+    peer: OnceLock<Peer<RoleServer>>,
+    /// Cancelled when the client is gone.
+    life: CancellationToken,
+    _ends_with_this: DropGuard,
+}
+
+impl Shared {
+    /// For clients who are all `caller`.
+    pub(super) fn new(offers: Offers, caller: impl Into<Arc<str>>) -> Self {
+        Self { offers, calls: Calls::default(), caller: caller.into() }
+    }
+
+    /// The side of haft that a new client talks to.
+    pub(super) fn handler(&self) -> Handler {
+        let life = CancellationToken::new();
+        let (level, guard) = (Mutex::new(LoggingLevel::Info), life.clone().drop_guard());
+        let (client, peer) = (Client::another(), OnceLock::new());
+        Handler { shared: self.clone(), level, client, peer, life, _ends_with_this: guard }
+    }
+}
+
+impl Handler {
+    /// Whether a call will be over in a moment, as far as can be told.
+    pub(super) fn is_brief(&self, request: &CallToolRequestParams) -> bool {
+        let offer = self.shared.offers.now();
+        let entry = offer.toolbox().find(&offer.own_name(&request.name));
+        request.request_state.is_none()
+            && entry.is_some_and(Entry::is_brief)
+            && offer.session().journal.is_settled()
+    }
+
+    /// What a request of the client comes with, once it has made one through rmcp.
+    pub(super) fn context(&self, id: &RequestId) -> Option<RequestContext<RoleServer>> {
+        let mut context = RequestContext::new(id.clone(), self.peer.get()?.clone());
+        context.ct = self.life.child_token();
+        Some(context)
+    }
+
+    /// What the client wants to hear of a call. Clients of later revisions say it with each.
+    fn wanted(&self, context: &RequestContext<RoleServer>) -> Wanted {
+        let own = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = if is_by_call(context) { context.meta.log_level() } else { Some(own) };
+        Wanted { progress: context.meta.get_progress_token(), log }
+    }
+
+    /// Which of all clients asks. Who opens no session is known by what it says of itself.
+    fn client(&self, context: &RequestContext<RoleServer>) -> Client {
+        match context.client_info().filter(|_| is_by_call(context)) {
+            Some(about) => Client::named(&format!("{} {}", about.name, about.version)),
+            None => self.client,
+        }
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let offer = self.shared.offers.with_tool(&request.name).await;
+        let own = offer.own_name(&request.name);
+        let entry = offer.toolbox().find(&own);
+        let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
+        let person = if asks || request.request_state.is_some() {
+            let questions = self.shared.offers.questions();
+            Some(Person::new(&context, &request, questions, &self.shared.caller).await)
+        } else {
+            None
+        };
+        if let Some(refusal) = person.as_ref().and_then(Person::refusal) {
+            return Err(refusal);
+        }
+        let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
+        let telling = Telling::begin(&context.peer, &request.name, self.wanted(&context));
+        let session = Session {
+            events: telling.events(),
+            cancel: context.ct.clone(),
+            approvals: person.clone().map(Approvals::by).unwrap_or_default(),
+            client: self.client(&context),
+            ..offer.session().clone()
+        };
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
+        let result = offer.toolbox().dispatch(call, &session).await;
+        drop(session);
+        telling.end().await;
+        match person.and_then(|person| person.instead()) {
+            Some(Instead::Question(question)) => return Ok(question.into()),
+            Some(Instead::Missing(error)) => return Err(error),
+            None => {}
+        }
+        if !is_known {
+            return Err(ErrorData::invalid_params(result.content, None));
+        }
+        Ok(answer::of(result, has_schema).into())
+    }
+
+    /// Tells a client whose session lasts of other tools, for as long as it lasts.
+    fn keep_told(&self, peer: Peer<RoleServer>) {
+        let (offers, life) = (self.shared.offers.clone(), self.life.clone());
+        tokio::spawn(async move {
+            let mut seen = offers.now();
+            let told = async {
+                while let Some(other) = offers.other_than(&seen).await {
+                    seen = other;
+                    if peer.notify_tool_list_changed().await.is_err() {
+                        return;
+                    }
+                }
+            };
+            tokio::select! { () = told => {} () = life.cancelled() => {} }
+        });
+    }
+}
+
+/// Whether the client says with every call what it wants (2026-07-28).
+fn is_by_call(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// The answer to clients that ask for what nobody offered: an empty list, since many ask all the same and
+/// take an error for a broken server; later revisions are strict.
+fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
+    if is_by_call(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
+}
+
+/// A client's own word, as it is repeated in an error.
+fn shown(word: &str) -> String {
+    clip(word, MAX_SHOWN, Keep::Head)
+}
+
+/// What a server says of itself.
+fn about(offer: &Offer) -> ServerConfig {
+    let capabilities =
+        ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
+    let about = offer.about();
+    let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+    own.title.clone_from(&about.title);
+    ServerConfig::new(capabilities).with_server_info(own).with_instructions(about.instructions.clone())
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        about(&self.shared.offers.now())
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.keep_told(context.peer);
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if is_by_call(&context) {
+            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+        }
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = request.level;
+        Ok(())
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
+        if let Some(cursor) = cursor {
+            let message = format!("unknown cursor `{}`: the list has one page", shown(&cursor));
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Ok(ListToolsResult::with_all_items(self.shared.offers.complete().await.tools().to_vec()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.offers.now().tool(name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let _under_way = self.shared.calls.begin();
+        self.peer.get_or_init(|| context.peer.clone());
+        tokio::select! {
+            biased;
+            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is ending: the call was stopped", None)),
+            answer = self.call(request, context) => answer,
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        none::<_, ListPromptsRequestMethod>(&context)
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        none::<_, ListResourcesRequestMethod>(&context)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        none::<_, ListResourceTemplatesRequestMethod>(&context)
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        none::<_, CompleteRequestMethod>(&context)
+    }
+
+    /// What is no request that rmcp knows: another method, or one of these with other parameters.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, .. } = request;
+        let methods = if is_by_call(&context) { LATER_METHODS } else { METHODS };
+        if methods.contains(&method.as_str()) {
+            return Err(ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, shown(&method), None))
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        // Narrowed by what is said in `about`.
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let sink = context.sink();
+        let mut seen = self.shared.offers.now();
+        let told = async {
+            while let Some(other) = self.shared.offers.other_than(&seen).await {
+                seen = other;
+                if sink.notify_tool_list_changed().await.is_err() {
+                    return;
+                }
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = told => {}
+            () = context.cancelled() => {}
+            () = self.shared.calls.closed() => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! What every request passes before MCP sees it: host and origin, path, token, size, and whether
+//! there is room for what it wants. Says no in one line.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio_util::sync::CancellationToken;
+
+use super::body::{Bodies, MAX_BODY};
+use super::places::{Busy, Place};
+use super::sessions::{InUse, Sessions};
+use super::{PATH, Token, body, message, origin};
+use crate::scan::Scan;
+use crate::server::bounds;
+use crate::server::handler::{Handler, Shared};
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// What every request passes.
+pub(super) struct Gate {
+    token: Option<Token>,
+    hosts: Vec<String>,
+    bodies: Bodies,
+    sessions: Arc<Sessions>,
+    service: StreamableHttpService<Handler, Sessions>,
+    closing: CancellationToken,
+}
+
+pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// The connection that a request came on.
+pub(super) struct Connection {
+    pub(super) place: Place,
+    /// Where it arrived.
+    pub(super) local: Option<SocketAddr>,
+}
+
+/// Why a request is not answered.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    why: String,
+    /// Whether it is the end of the connection too.
+    is_end: bool,
+}
+
+impl Gate {
+    /// A gate with room for `most` sessions, that waits for bodies for so long.
+    pub(super) fn new(
+        shared: &Shared,
+        token: Option<Token>,
+        hosts: Vec<String>,
+        most: usize,
+        patience: Duration,
+    ) -> Self {
+        let (sessions, closing) = (Arc::new(Sessions::new(most)), CancellationToken::new());
+        // Both are judged here, with what is known of the connection; how streams begin is the sessions' own.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_sse_retry(None)
+            .with_max_request_body_bytes(MAX_BODY)
+            .with_cancellation_token(closing.clone());
+        let shared = shared.clone();
+        let service = StreamableHttpService::new(move || Ok(shared.handler()), sessions.clone(), config);
+        Self { token, hosts, bodies: Bodies::new(patience), sessions, service, closing }
+    }
+
+    /// Ends every stream and session.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Answers a request.
+    pub(super) async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Answer {
+        match self.pass(request, connection).await {
+            Ok(answer) => answer,
+            Err(refusal) => refusal.into_answer(),
+        }
+    }
+
+    async fn pass(&self, request: Request<Incoming>, connection: &Connection) -> Result<Answer, Refusal> {
+        self.judge(&request, connection.local)?;
+        // Without a token whoever sends a whole request is a client.
+        let shown = self.token.as_ref().map(|_| begin(connection)).transpose()?;
+        let (head, body) = request.into_parts();
+        let body = self.bodies.read(body).await?;
+        if let Some(refusal) = beyond_bounds(&body.bytes) {
+            return Ok(refusal);
+        }
+        let busy = shown.map_or_else(|| begin(connection), Ok)?;
+        let session = session_of(&head.headers);
+        let in_use = session.as_ref().and_then(|id| self.sessions.enter(id, true));
+        let ends = head.method == Method::DELETE;
+        if ends && session.is_some() && in_use.is_none() {
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such session"));
+        }
+        let is_json = message::is_json(&head.headers);
+        let request = Request::from_parts(head, Full::new(body.bytes.clone()));
+        // Large, and held by every connection that waits for a request otherwise.
+        let answer = Box::pin(self.service.handle(request));
+        let (answer, is_full) = Sessions::answering(answer).await;
+        if is_full {
+            let why = "all sessions are in use; try again later";
+            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        }
+        let answer = match answer.status() {
+            // rmcp says so of every body that it cannot take.
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::refused(&body.bytes),
+            StatusCode::ACCEPTED if ends => done(answer),
+            _ => answer,
+        };
+        let opened = session_of(answer.headers());
+        let in_use = opened.and_then(|id| self.sessions.enter(&id, false)).or(in_use);
+        Ok(answer.map(|body| Held { body, _in_use: in_use, _busy: busy }.boxed()))
+    }
+
+    /// What can be said without reading the body.
+    fn judge(&self, request: &Request<Incoming>, local: Option<SocketAddr>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        if let Some((status, why)) = origin::refusal(headers, local, &self.hosts) {
+            return Err(Refusal::new(status, why));
+        }
+        if self.token.as_ref().is_some_and(|token| !token.is_shown(headers)) {
+            return Err(Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "expected `Authorization: Bearer` and the token of this server",
+            ));
+        }
+        if request.uri().path() != PATH {
+            return Err(Refusal::new(StatusCode::NOT_FOUND, format!("nothing is here; MCP is at `{PATH}`")));
+        }
+        if body::is_too_large(headers) { Err(body::too_large()) } else { Ok(()) }
+    }
+}
+
+/// A client's request begins.
+fn begin(connection: &Connection) -> Result<Busy, Refusal> {
+    let why = "all connections are in use; try again later";
+    let full = || Refusal { is_end: true, ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why) };
+    connection.place.begin().ok_or_else(full)
+}
+
+/// The session that a head names.
+fn session_of(headers: &HeaderMap) -> Option<String> {
+    headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned)
+}
+
+/// The answer to a message that is beyond the bounds of one.
+fn beyond_bounds(body: &Bytes) -> Option<Answer> {
+    let scan = Scan::of(body);
+    let error = bounds::excess(&scan)?;
+    let message = bounds::refusal(scan.id(), error, false).to_string();
+    let mut answer = Response::new(Full::new(Bytes::from(message)).boxed());
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Some(answer)
+}
+
+/// The answer to the end of a session that is over: some clients take "accepted" for a failure.
+fn done<B>(mut answer: Response<B>) -> Response<B> {
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
+        Self { status, why: why.into(), is_end: false }
+    }
+
+    fn into_answer(self) -> Answer {
+        tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
+        let mut answer = Response::new(Full::new(Bytes::from(self.why + "\n")).boxed());
+        *answer.status_mut() = self.status;
+        let extra = match self.status {
+            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"haft\"")),
+            StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "10")),
+            _ => None,
+        };
+        if let Some((name, value)) = extra {
+            answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        if self.is_end {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
+    }
+}
+
+/// A body that keeps its session and its connection in use until it was sent.
+struct Held {
+    body: BoxBody<Bytes, Infallible>,
+    _in_use: Option<InUse>,
+    _busy: Busy,
+}
+
+impl Body for Held {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

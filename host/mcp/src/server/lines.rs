@@ -1,0 +1,235 @@
+//! Messages as lines, as MCP has them on standard input and output. Two threads do the reading and
+//! the writing, since both may wait for a client for ever; the one that reads makes calls that are over in
+//! a moment (`brief`). What is no message is answered, and never ends the conversation; nothing but messages
+//! is written, and what was asked before standard input ended is answered before anything else ends.
+
+mod brief;
+mod code;
+mod hanging_up;
+mod inbox;
+mod outbox;
+mod under_way;
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta, JsonRpcMessage,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+};
+use rmcp::transport::Transport;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::brief::Brief;
+pub(super) use self::hanging_up::HangingUp;
+use self::inbox::Incoming;
+pub use self::inbox::Input;
+use self::outbox::Outbox;
+pub use self::outbox::Output;
+use self::under_way::{Refused, Request, UnderWay};
+use super::bounds;
+use super::calls::Calls;
+use super::handler::Handler;
+use haft_core::heap;
+
+/// How long closing waits for calls that were read here: as long as rmcp waits for its own. Whoever has less
+/// patience ends them.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Bytes of a request after which the memory that its values took is given back.
+const LARGE: usize = 1 << 20;
+
+/// The code of an error that the protocol has no name for: "server error" of JSON-RPC 2.0.
+const BUSY: ErrorCode = ErrorCode(-32_000);
+
+/// A client at the other end of two pipes.
+pub(super) struct Lines {
+    incoming: mpsc::Receiver<Incoming>,
+    outbox: Outbox,
+    under_way: Arc<UnderWay>,
+    going_on: Calls,
+    /// Whether the client has chosen an era: until then whatever is no request means nothing yet.
+    has_begun: bool,
+    /// Whether that is one without sessions.
+    is_stateless: bool,
+    hanging_up: HangingUp,
+    firsts: Firsts,
+    stop: CancellationToken,
+}
+
+impl Lines {
+    /// Reads `input` and writes `output`; `handler` makes the calls that are over in a moment.
+    /// `hanging_up` is told what the client does; once `stop` is cancelled, nothing more is read.
+    pub(super) fn new(
+        input: impl Input,
+        output: impl Output,
+        handler: Weak<Handler>,
+        (hanging_up, stop): (&HangingUp, CancellationToken),
+    ) -> io::Result<Self> {
+        let (under_way, going_on) = <(Arc<UnderWay>, Calls)>::default();
+        let outbox = Outbox::start(output, hanging_up.clone())?;
+        let brief = Brief::new(handler, outbox.downgrade(), under_way.clone(), going_on.clone());
+        let incoming = inbox::start(input, brief, hanging_up.clone())?;
+        Ok(Self {
+            incoming,
+            outbox,
+            under_way,
+            going_on,
+            has_begun: false,
+            is_stateless: false,
+            hanging_up: hanging_up.clone(),
+            firsts: Firsts::default(),
+            stop,
+        })
+    }
+
+    /// The next message; nothing once the input has ended and everything is answered that is waited for.
+    async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
+        while let Some(incoming) = self.incoming.recv().await {
+            match incoming {
+                Incoming::Message(message, bytes) => {
+                    if let Some(message) = self.admit(*message, bytes) {
+                        return Some(message);
+                    }
+                }
+                Incoming::Invalid(id, error) => self.refuse(id, error),
+            }
+        }
+        self.hanging_up.ended().await;
+        self.under_way.answered(self.hanging_up.asked_since()).await;
+        None
+    }
+
+    /// The message, if it is one to act on.
+    fn admit(&mut self, message: ClientJsonRpcMessage, bytes: usize) -> Option<ClientJsonRpcMessage> {
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                if !self.has_begun && begins(&request.request) {
+                    self.has_begun = true;
+                    self.is_stateless = !matches!(request.request, ClientRequest::InitializeRequest(_));
+                }
+                let lasts = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+                let begun = Request { bytes, stop: None, lasts };
+                if let Err(refused) = self.under_way.begin(&request.id, begun) {
+                    self.turn_away(&request.id, refused);
+                    return None;
+                }
+            }
+            // The request will not be answered.
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.under_way.cancel(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+        let is_request = matches!(message, JsonRpcMessage::Request(_));
+        (self.has_begun || is_request).then_some(message)
+    }
+
+    fn turn_away(&self, id: &RequestId, refused: Refused) {
+        match refused {
+            Refused::Busy(why) => self.refuse(Some(id.clone()), ErrorData::new(BUSY, why, None)),
+            // What is answered by this id is the request before.
+            Refused::InUse => {
+                let why = format!("the id {} is that of a request that is not answered yet", json!(id));
+                self.refuse(None, ErrorData::invalid_request(why, None));
+            }
+        }
+    }
+
+    fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
+        // Where the client is gone there is nobody to answer.
+        let _ = self.outbox.post(&bounds::refusal(id, error, self.is_stateless));
+    }
+}
+
+/// What has been answered for the first time, which takes more of haft than any time after.
+#[derive(Default)]
+struct Firsts {
+    list: bool,
+    call: bool,
+}
+
+impl Firsts {
+    /// Whether an answer is the first of its kind.
+    fn is_one(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        let JsonRpcMessage::Response(response) = message else { return false };
+        let is_known = match &response.result {
+            ServerResult::ListToolsResult(_) => &mut self.list,
+            ServerResult::CallToolResult(_) => &mut self.call,
+            _ => return false,
+        };
+        !std::mem::replace(is_known, true)
+    }
+}
+
+/// Whether a request settles how the client speaks: by opening a session, or by bringing all that
+/// later revisions say with every request. Asking what there is and whether anybody is there do not.
+fn begins(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::DiscoverRequest(_) | ClientRequest::PingRequest(_) => false,
+        other => other.get_meta().missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty(),
+    }
+}
+
+impl Transport<RoleServer> for Lines {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let request = answered.and_then(|id| self.under_way.end(id));
+        let was_large = request.is_some_and(|request| request.bytes > LARGE);
+        let (outbox, is_first) = (self.outbox.clone(), self.firsts.is_one(&message));
+        let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
+        async move {
+            let posted = if is_answer { outbox.post(&message) } else { outbox.tell(&message).await };
+            drop(message);
+            if is_first {
+                #[cfg(target_os = "linux")]
+                code::give_back();
+            }
+            if was_large {
+                let _ = tokio::task::spawn_blocking(heap::give_back).await;
+            }
+            posted
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            message = self.next() => {
+                if message.is_none() {
+                    self.hanging_up.all_is_answered();
+                }
+                message
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.going_on.over(DRAIN).await;
+        self.outbox.close().await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! The reading side: bytes to lines, lines to messages. Holds one line at a time, and of a line that
+//! is too long nothing but its id. Reads nothing while a client takes no answers.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestMethod, CallToolRequestParams, ClientJsonRpcMessage, ClientRequest,
+    ErrorData, GetMeta, JsonRpcMessage, JsonRpcVersion2_0, RequestId,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
+use super::brief::{Brief, Next};
+use super::hanging_up::HangingUp;
+use crate::scan::Scan;
+use haft_core::tool::inline::{self, Whose};
+
+/// Messages that were read and not looked at yet. A client that sends more waits.
+const QUEUE: usize = 64;
+
+/// Bytes read at once.
+const BUFFER: usize = 64 << 10;
+
+/// Messages ahead that are counted.
+const AHEAD: usize = 8;
+
+/// Bytes that the buffer of a line keeps for the next one.
+const KEPT: usize = 1 << 20;
+
+/// Where messages come from.
+pub trait Input: Read + Send + 'static {
+    /// Whether nobody can write to it any more, as far as can be told without reading what is left.
+    fn has_hung_up(&self) -> bool {
+        false
+    }
+}
+
+impl Input for File {
+    fn has_hung_up(&self) -> bool {
+        let mut descriptors = [PollFd::new(self, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let hung_up = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
+        poll(&mut descriptors, Some(&now)).is_ok()
+            && descriptors.iter().any(|one| one.revents().intersects(hung_up))
+    }
+}
+
+/// What was read.
+pub(super) enum Incoming {
+    /// A message, and how long its line was.
+    Message(Box<ClientJsonRpcMessage>, usize),
+    /// No message; the answer to it.
+    Invalid(Option<RequestId>, ErrorData),
+}
+
+/// Starts reading.
+pub(super) fn start(
+    input: impl Input,
+    brief: Brief,
+    hanging_up: HangingUp,
+) -> io::Result<mpsc::Receiver<Incoming>> {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let read = move || {
+        // This thread reads, makes calls and answers them, and does nothing else.
+        inline::lend();
+        let input = BufReader::with_capacity(BUFFER, input);
+        if let Err(error) = (Inbox { input, brief, sender, hanging_up: &hanging_up }).read() {
+            tracing::warn!(%error, "standard input cannot be read any more");
+        }
+        hanging_up.input_has_ended();
+    };
+    std::thread::Builder::new().name("haft-input".into()).spawn(read)?;
+    Ok(receiver)
+}
+
+struct Inbox<'a, I> {
+    input: BufReader<I>,
+    brief: Brief,
+    sender: mpsc::Sender<Incoming>,
+    hanging_up: &'a HangingUp,
+}
+
+impl<I: Input> Inbox<'_, I> {
+    fn read(mut self) -> io::Result<()> {
+        let mut line = Vec::new();
+        loop {
+            if !self.input.buffer().contains(&b'\n') {
+                // Nothing is held back, or left, by somebody who waits.
+                self.brief.let_go();
+                inline::clear(Whose::Nobodys);
+            }
+            let taken = (&mut self.input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
+            if taken == 0 {
+                return Ok(());
+            }
+            let is_wanted = if line.len() > MAX_LINE {
+                let id = self.id_of_long(std::mem::take(&mut line))?;
+                self.pass(Incoming::Invalid(id, bounds::too_long()))
+            } else {
+                // What ends without a newline is half a message, or the last one of somebody careless.
+                messages(line.trim_ascii()).into_iter().all(|incoming| self.pass(incoming))
+            };
+            if !is_wanted {
+                return Ok(());
+            }
+            line.clear();
+            line.shrink_to(KEPT);
+        }
+    }
+
+    /// Passes on what was read, once there is room for what it may be answered. Whether anybody wants more.
+    fn pass(&self, incoming: Incoming) -> bool {
+        if let Incoming::Message(message, _) = &incoming
+            && matches!(**message, JsonRpcMessage::Request(_))
+        {
+            self.hanging_up.asked();
+        }
+        // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
+        self.brief.wait_for_room(|| self.input.get_ref().has_hung_up());
+        let next = next(self.input.buffer());
+        self.brief.make(incoming, next).is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok())
+    }
+
+    /// Reads to the end of a line that begins with `beginning` without keeping it; its id.
+    fn id_of_long(&mut self, beginning: Vec<u8>) -> io::Result<Option<RequestId>> {
+        let mut scan = Scan::of(&beginning);
+        let mut is_end = beginning.ends_with(b"\n");
+        drop(beginning);
+        while !is_end {
+            let buffer = self.input.fill_buf()?;
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let used = end.map_or(buffer.len(), |end| end + 1);
+            is_end = end.is_some() || buffer.is_empty();
+            scan.feed(buffer.get(..used).unwrap_or_default());
+            self.input.consume(used);
+        }
+        Ok(scan.id().filter(|_| !scan.is_answer()))
+    }
+}
+
+/// What comes after a message where `buffer` is read already.
+fn next(buffer: &[u8]) -> Next {
+    let whose = if buffer.is_empty() { Whose::Nobodys } else { Whose::Callers };
+    Next { whose, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
+}
+
+/// The messages of a line: one, or those of a batch (2025-03-26).
+fn messages(line: &[u8]) -> Vec<Incoming> {
+    // Some put a byte order mark before everything.
+    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+    if line.is_empty() {
+        return Vec::new();
+    }
+    let scan = Scan::of(line);
+    if scan.is_batch() && bounds::excess(&scan).is_none() {
+        return batch(line);
+    }
+    within_bounds(line, &scan).into_iter().collect()
+}
+
+/// The message, or the answer to one that is beyond the bounds of its method.
+fn within_bounds(line: &[u8], scan: &Scan) -> Option<Incoming> {
+    match bounds::excess(scan) {
+        // An answer is not answered.
+        Some(error) => (!scan.is_answer()).then(|| Incoming::Invalid(scan.id(), error)),
+        None => message(line, scan),
+    }
+}
+
+fn batch(line: &[u8]) -> Vec<Incoming> {
+    let error = match serde_json::from_slice::<Vec<&RawValue>>(line) {
+        Ok(batch) if batch.is_empty() => ErrorData::invalid_request("a batch without messages", None),
+        Ok(batch) if batch.len() > MAX_BATCH => {
+            ErrorData::invalid_request(format!("a batch of more than {MAX_BATCH} messages"), None)
+        }
+        Ok(batch) => {
+            let messages = batch.iter().map(|one| one.get().as_bytes());
+            return messages.filter_map(|one| within_bounds(one, &Scan::of(one))).collect();
+        }
+        Err(error) => not_json(&error),
+    };
+    vec![Incoming::Invalid(None, error)]
+}
+
+/// The message, or the answer to what is none.
+fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
+    let is_call = scan.method() == Some(CALL);
+    if is_call && let Some(call) = call(line) {
+        return Some(Incoming::Message(Box::new(call), line.len()));
+    }
+    if is_call && let Some(error) = bounds::excess_of_other(scan) {
+        return Some(Incoming::Invalid(scan.id(), error));
+    }
+    match serde_json::from_slice(line) {
+        Ok(message) => Some(Incoming::Message(Box::new(message), line.len())),
+        Err(error) => match serde_json::from_slice::<Value>(line) {
+            Ok(value) => invalid(&value, &error),
+            Err(error) => {
+                tracing::debug!(%error, "a line that is not JSON");
+                Some(Incoming::Invalid(scan.id().filter(|_| !scan.is_answer()), not_json(&error)))
+            }
+        },
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> ErrorData {
+    ErrorData::parse_error(format!("not JSON: {error}"), None)
+}
+
+/// A call, as nearly all lines are. rmcp tries every other method first, each on a copy of the whole.
+#[derive(Deserialize)]
+struct Call {
+    #[serde(rename = "jsonrpc")]
+    _jsonrpc: JsonRpcVersion2_0,
+    id: RequestId,
+    #[serde(rename = "method")]
+    _method: CallToolRequestMethod,
+    params: CallToolRequestParams,
+}
+
+fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
+    let Call { id, mut params, .. } = serde_json::from_slice(line).ok()?;
+    let meta = params.meta.take();
+    let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    if let Some(meta) = meta {
+        *request.get_meta_mut() = meta;
+    }
+    Some(ClientJsonRpcMessage::request(request, id))
+}
+
+fn invalid(value: &Value, error: &serde_json::Error) -> Option<Incoming> {
+    tracing::debug!(%error, "a line that is no message");
+    let id = value.get("id").and_then(|id| RequestId::deserialize(id).ok());
+    let is_notification = id.is_none() && value.get("method").is_some();
+    let error = if value.get("method").is_some_and(Value::is_string) {
+        ErrorData::invalid_params(format!("not what this method takes: {error}"), None)
+    } else {
+        ErrorData::invalid_request("not a message of JSON-RPC 2.0", None)
+    };
+    (!is_notification).then_some(Incoming::Invalid(id, error))
+}

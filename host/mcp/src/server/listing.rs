@@ -1,0 +1,104 @@
+//! Tools as clients are told of them. One whose definition some client would refuse is mended or
+//! left out, since many clients refuse the whole list for it.
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::Value;
+
+use haft_core::call::{Hints, ToolDef};
+use haft_core::tool::{Schema, Toolbox};
+
+/// The tools of `toolbox` that clients are told of, in order, without `prefix` where their names begin
+/// with it.
+pub(super) fn of(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
+    // What a component says of its tools was checked when it was listed, which compiles every schema.
+    let tools = toolbox.entries().filter_map(|entry| told(entry.def(), entry.digest().is_some()));
+    let shortened = |mut tool: Tool| {
+        if let Some(short) = tool.name.strip_prefix(prefix) {
+            tool.name = short.to_owned().into();
+        }
+        tool
+    };
+    tools.map(shortened).collect()
+}
+
+/// A tool, or nothing where it could not be called either. `is_checked` says that its schemas can be compiled.
+fn told(def: &ToolDef, is_checked: bool) -> Option<Tool> {
+    let Some(parameters) = object_schema(&def.parameters) else {
+        tracing::warn!(tool = def.name, "tool left out: its parameters are no schema of an object");
+        return None;
+    };
+    let mut tool = Tool::new(def.name.clone(), def.description.clone(), Arc::new(parameters));
+    tool.annotations = Some(annotations(def.hints));
+    tool.output_schema = def.output.as_ref().and_then(|schema| output(schema, is_checked)).map(Arc::new);
+    Some(tool)
+}
+
+/// The schema of a tool's data, where clients can check with it: they want that of an object, and
+/// some know no other dialect than their own, whatever the schema says of itself.
+fn output(schema: &Value, is_checked: bool) -> Option<JsonObject> {
+    let mut schema = object_schema(schema).filter(|_| is_checked || Schema::compile(schema).is_ok())?;
+    schema.remove("$schema");
+    Some(schema)
+}
+
+fn object_schema(schema: &Value) -> Option<JsonObject> {
+    let object = schema.as_object()?;
+    (object.get("type").and_then(Value::as_str) == Some("object")).then(|| object.clone())
+}
+
+fn annotations(hints: Hints) -> ToolAnnotations {
+    ToolAnnotations::new()
+        .read_only(hints.read_only)
+        .destructive(hints.destructive)
+        .idempotent(hints.idempotent)
+        .open_world(hints.open_world)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn def(parameters: Value, output: Option<Value>) -> ToolDef {
+        ToolDef { name: "t".into(), parameters, output, ..ToolDef::default() }
+    }
+
+    /// A schema that clients refuse hides no other tool.
+    #[test]
+    fn a_definition_that_clients_refuse_is_mended_or_left_out() {
+        for bad in [json!(true), json!({}), json!({"type": "string"}), json!({"type": ["object", "null"]})] {
+            assert!(told(&def(bad.clone(), None), false).is_none(), "{bad}");
+            let tool = told(&def(json!({"type": "object"}), Some(bad)), false).unwrap();
+            assert_eq!(tool.output_schema, None);
+        }
+    }
+
+    /// What is not refused stays as it is, dialect, references and all.
+    #[test]
+    fn a_definition_is_passed_on_whole() {
+        let parameters = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": {"a": {"type": "string"}},
+            "properties": {"a": {"$ref": "#/$defs/a"}},
+            "additionalProperties": false,
+        });
+        let tool = told(&def(parameters.clone(), Some(parameters.clone())), false).unwrap();
+        assert_eq!(Value::Object((*tool.input_schema).clone()), parameters);
+        let output = tool.output_schema.unwrap();
+        assert_eq!((output.get("$schema"), output.get("$defs")), (None, parameters.get("$defs")));
+    }
+
+    #[test]
+    fn hints_are_annotations() {
+        let hints = Hints { read_only: true, ..Hints::default() };
+        let told = told(&ToolDef { hints, ..def(json!({"type": "object"}), None) }, false).unwrap();
+        assert_eq!(
+            serde_json::to_value(told.annotations).unwrap(),
+            json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false})
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! What is served at the moment, and what comes in its place when program.toml or a plugin changes.
+//! A call that is under way keeps the offer it began with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::Tool;
+use tokio::sync::watch;
+
+use super::listing;
+use super::questions::Questions;
+use haft_core::tool::{Session, Toolbox};
+
+/// How long a first answer waits for plugins that were never seen before and MCP servers whose
+/// tools are not known yet: what fits in the ten seconds that the least patient clients give a
+/// server to come up. What comes later is told by `notifications/tools/list_changed`.
+pub const PATIENCE: Duration = Duration::from_secs(8);
+
+/// The tools that are served, and what is said of them.
+#[derive(Debug)]
+pub struct Offer {
+    toolbox: Toolbox,
+    session: Session,
+    /// What the names of the tools begin with and clients are not told.
+    prefix: String,
+    tools: Vec<Tool>,
+    about: About,
+    is_complete: bool,
+}
+
+/// What clients are told of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// A name for people; that of the program.
+    pub title: Option<String>,
+    /// What a model should know before it sees the tools.
+    pub instructions: String,
+}
+
+/// The offer at the moment. Clones see the same.
+#[derive(Clone, Debug)]
+pub struct Offers {
+    now: watch::Receiver<Arc<Offer>>,
+    questions: Questions,
+}
+
+/// Puts another offer in the place of the one that was made.
+#[derive(Debug)]
+pub struct Publisher(watch::Sender<Arc<Offer>>);
+
+impl Offer {
+    /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
+    /// the approvals of their own client. `is_complete` says that nothing is still being looked at.
+    pub fn new(toolbox: Toolbox, session: Session, about: About, is_complete: bool) -> Self {
+        let (prefix, tools) = (String::new(), listing::of(&toolbox, ""));
+        Self { toolbox, session, prefix, tools, about, is_complete }
+    }
+
+    /// The same, told without `prefix`, which the names of its tools begin with: where all are of one
+    /// plugin, they can have the names that it gives them.
+    #[must_use]
+    pub fn without_prefix(self, prefix: String) -> Self {
+        Self { tools: listing::of(&self.toolbox, &prefix), prefix, ..self }
+    }
+
+    pub(super) fn toolbox(&self) -> &Toolbox {
+        &self.toolbox
+    }
+
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(super) fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    pub(super) fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The tool as clients see it.
+    pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The name in the toolbox of what a client calls `told`.
+    pub(super) fn own_name(&self, told: &str) -> String {
+        let own = format!("{}{told}", self.prefix);
+        if self.toolbox.find(&own).is_some() { own } else { told.to_owned() }
+    }
+
+    fn has(&self, told: &str) -> bool {
+        self.toolbox.find(&self.own_name(told)).is_some()
+    }
+}
+
+impl Publisher {
+    /// Begins with `offer`.
+    pub fn new(offer: Offer) -> (Self, Offers) {
+        let (sender, receiver) = watch::channel(Arc::new(offer));
+        (Self(sender), Offers { now: receiver, questions: Questions::default() })
+    }
+
+    /// Serves `offer` from now on. Whether clients see a difference.
+    pub fn publish(&self, offer: Offer) -> bool {
+        let differs = self.0.borrow().tools != offer.tools;
+        self.0.send_replace(Arc::new(offer));
+        differs
+    }
+
+    /// Ends when nobody is served any more.
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+}
+
+impl Offers {
+    /// The same, with the questions that its clients are asked. Without, what a person answers is good in
+    /// this process alone.
+    #[must_use]
+    pub fn with_questions(self, questions: Questions) -> Self {
+        Self { questions, ..self }
+    }
+
+    pub(super) fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    /// What there is now.
+    pub(super) fn now(&self) -> Arc<Offer> {
+        self.now.borrow().clone()
+    }
+
+    /// What there is when nothing is being looked at any more, or after [`PATIENCE`].
+    pub(super) async fn complete(&self) -> Arc<Offer> {
+        let mut receiver = self.now.clone();
+        let complete = receiver.wait_for(|offer| offer.is_complete);
+        match tokio::time::timeout(PATIENCE, complete).await {
+            Ok(Ok(offer)) => offer.clone(),
+            // Nothing more will come, or not now.
+            Ok(Err(_)) | Err(_) => self.now(),
+        }
+    }
+
+    /// An offer with the tool `name`, where one comes in time.
+    pub(super) async fn with_tool(&self, name: &str) -> Arc<Offer> {
+        let now = self.now();
+        if now.is_complete || now.has(name) { now } else { self.complete().await }
+    }
+
+    /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
+    pub(super) async fn other_than(&self, seen: &Arc<Offer>) -> Option<Arc<Offer>> {
+        let mut receiver = self.now.clone();
+        receiver.wait_for(|offer| offer.tools != seen.tools).await.ok().map(|offer| offer.clone())
+    }
+}

@@ -1,0 +1,205 @@
+//! Asking the person behind a client, by elicitation. Up to 2025-11-25 the question is a request of
+//! its own, while the call waits. From 2026-07-28 on a server has no requests: the call is answered
+//! with the question, and comes again with the answer. Nothing but an explicit yes to the very call
+//! it was asked about is one.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ElicitRequest, ElicitRequestParams, ElicitationAction,
+    ElicitationCapability, ElicitationSchema, ErrorData, FormElicitationCapability, InputRequest,
+    InputRequests, InputRequiredResult, ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use serde_json::Value;
+
+use super::questions::{Fingerprint, Questions, Words, fingerprint, words};
+use haft_core::tool::{Approver, Decision, Question};
+
+/// The field of the form, and the key of the question.
+const APPROVE: &str = "approve";
+
+/// The person behind one call. Clones share the call.
+#[derive(Clone)]
+pub(super) struct Person(Arc<Inner>);
+
+struct Inner {
+    context: RequestContext<RoleServer>,
+    questions: Questions,
+    /// What tells this call from others.
+    call: Fingerprint,
+    /// What the person said when the call came the first time, and to which words.
+    answered: Option<(Words, Decision)>,
+    /// Why the call is refused as it is, where it brings an answer that is good for nothing.
+    refusal: Option<ErrorData>,
+    /// What the call is to be answered with in place of what the tool answered.
+    instead: Mutex<Option<Instead>>,
+}
+
+/// What a call is answered with in place of what the tool answered.
+pub(super) enum Instead {
+    /// A question to the person; the call comes again with the answer.
+    Question(InputRequiredResult),
+    /// That the client would have to be able to ask, with what haft has to say of it.
+    Missing(ErrorData),
+}
+
+impl Person {
+    /// The person behind the client of `context`, who is `caller`, about the call in `request`.
+    pub(super) async fn new(
+        context: &RequestContext<RoleServer>,
+        request: &CallToolRequestParams,
+        questions: &Questions,
+        caller: &str,
+    ) -> Self {
+        let call = fingerprint(caller, &request.name, request.arguments.as_ref());
+        let (words, refusal) = match &request.request_state {
+            Some(state) => of_state(questions.take(state, &call).await),
+            None => (None, None),
+        };
+        let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
+        let answered = words.zip(response.map(decision));
+        let (context, questions, instead) = (context.clone(), questions.clone(), Mutex::default());
+        Self(Arc::new(Inner { context, questions, call, answered, refusal, instead }))
+    }
+
+    /// Why the call is refused as it is: it brings an answer to a question that was never asked about it,
+    /// was answered before, or was asked too long ago.
+    pub(super) fn refusal(&self) -> Option<ErrorData> {
+        self.0.refusal.clone()
+    }
+
+    /// What the call is to be answered with in place of what the tool answered.
+    pub(super) fn instead(&self) -> Option<Instead> {
+        self.0.instead.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Inner {
+    fn answer_instead(&self, instead: Instead) {
+        *self.instead.lock().unwrap_or_else(PoisonError::into_inner) = Some(instead);
+    }
+}
+
+#[async_trait]
+impl Approver for Person {
+    async fn ask(&self, question: &Question) -> Decision {
+        let Inner { context, questions, call, answered, .. } = &*self.0;
+        let words = words(question);
+        // An answer to other words is none: program.toml may say another command by now.
+        if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == words) {
+            return decision.clone();
+        }
+        let is_without_requests = is_without_requests(context);
+        if !has_forms(context) {
+            if is_without_requests {
+                self.0.answer_instead(Instead::Missing(missing(question)));
+            }
+            return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
+        }
+        if is_without_requests {
+            let state = match questions.put(call, &words) {
+                Ok(state) => state,
+                Err(error) => return Decision::Unasked(error.to_string()),
+            };
+            let asked = InputRequiredResult::new(Some(form_request(question)), Some(state));
+            self.0.answer_instead(Instead::Question(asked));
+            return Decision::Unasked("the person is being asked".into());
+        }
+        match context.peer.create_elicitation(form(question)).await {
+            Ok(result) => decision(&serde_json::to_value(result).unwrap_or_default()),
+            Err(error) => Decision::Unasked(format!("the client could not ask: {error}")),
+        }
+    }
+}
+
+/// The words that a call with an answer answers, or what is said to it.
+fn of_state(words: io::Result<Option<Words>>) -> (Option<Words>, Option<ErrorData>) {
+    match words {
+        Ok(Some(words)) => (Some(words), None),
+        Ok(None) => {
+            let why =
+                "this answers no question that was asked about this call, or one that was answered before";
+            (None, Some(ErrorData::invalid_params(why, None)))
+        }
+        Err(error) => (None, Some(ErrorData::internal_error(error.to_string(), None))),
+    }
+}
+
+/// Whether the client shows forms. One that says nothing of kinds of elicitation does.
+fn has_forms(context: &RequestContext<RoleServer>) -> bool {
+    let capabilities = context.client_capabilities();
+    let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation);
+    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
+}
+
+fn is_without_requests(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// What later revisions answer to a client that lacks what a call needs.
+fn missing(question: &Question) -> ErrorData {
+    let form = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+    let mut needed = ClientCapabilities::default();
+    needed.elicitation = Some(form);
+    let mut error = ErrorData::missing_required_client_capability(needed);
+    let tool = &question.tool;
+    error.message =
+        format!("`{tool}` did not run: it needs a person's approval, which takes elicitation").into();
+    error
+}
+
+fn form(question: &Question) -> ElicitRequestParams {
+    let Question { tool, verb, what } = question;
+    let schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
+        approve.title(format!("{verb} it")).description("Only a yes lets the tool run").with_default(false)
+    });
+    let message = format!("`{tool}` wants your approval.\n\n{verb}: {what}");
+    ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message,
+        requested_schema: schema.build_unchecked(),
+    }
+}
+
+fn form_request(question: &Question) -> InputRequests {
+    let request = InputRequest::Elicitation(ElicitRequest::new(form(question)));
+    [(APPROVE.to_owned(), request)].into()
+}
+
+/// What a client's answer means.
+fn decision(response: &Value) -> Decision {
+    let accepted = serde_json::to_value(ElicitationAction::Accept).unwrap_or_default();
+    let said = response.get("content").and_then(|content| content.get(APPROVE)).and_then(Value::as_bool);
+    if response.get("action") == Some(&accepted) && said == Some(true) {
+        Decision::Approved
+    } else {
+        Decision::Denied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rs06_only_an_accepted_form_with_a_yes_is_one() {
+        assert_eq!(decision(&json!({"action": "accept", "content": {"approve": true}})), Decision::Approved);
+        for no in [
+            json!({"action": "accept"}),
+            json!({"action": "accept", "content": {}}),
+            json!({"action": "accept", "content": {"approve": false}}),
+            json!({"action": "accept", "content": {"approve": "true"}}),
+            json!({"action": "decline", "content": {"approve": true}}),
+            json!({"action": "cancel"}),
+            json!(true),
+        ] {
+            assert_eq!(decision(&no), Decision::Denied, "{no}");
+        }
+    }
+}

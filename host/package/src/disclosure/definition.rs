@@ -1,0 +1,222 @@
+//! A tool's definition as lines to read: all that a model is told, in words where JSON Schema has usual
+//! ones, and as JSON where it has not. Leaves nothing out.
+
+use serde_json::{Map, Value};
+
+use haft_core::call::ToolDef;
+
+/// How deep a schema is written out; what lies deeper stands there as JSON.
+const MAX_DEPTH: usize = 12;
+
+/// Keys of a schema that [`head`] tells.
+const HEAD: &[&str] = &["type", "enum", "default"];
+
+/// Keys that [`inner`] tells in words, besides.
+const TOLD: &[&str] = &["description", "properties", "required", "items"];
+
+/// All that a model is told of a tool but its name: its description, its parameters, its answer.
+pub fn lines(def: &ToolDef) -> Vec<String> {
+    let mut lines: Vec<String> = def.description.lines().map(str::to_owned).collect();
+    parameters(&def.parameters, &mut lines);
+    let hints = def.hints;
+    let said = [
+        (hints.read_only, "only reads"),
+        (hints.destructive, "may destroy"),
+        (hints.idempotent, "may be repeated"),
+        (hints.open_world, "reaches beyond this machine"),
+    ];
+    let said: Vec<&str> = said.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect();
+    if !said.is_empty() {
+        lines.push(format!("says of itself: {}", said.join(", ")));
+    }
+    if let Some(output) = &def.output {
+        one("answers", output, None, 0, &mut lines);
+    }
+    lines
+}
+
+/// The schema of all parameters, which has no head.
+fn parameters(schema: &Value, lines: &mut Vec<String>) {
+    let Some(object) = schema.as_object() else { return lines.push(format!("parameters: {schema}")) };
+    for key in HEAD {
+        // What every schema of parameters says.
+        let is_usual = |value: &&Value| *key == "type" && **value == "object";
+        let told = object.get(*key).filter(|value| !is_usual(value));
+        lines.extend(told.map(|value| format!("{key}: {value}")));
+    }
+    inner(schema, 0, lines);
+}
+
+/// A value of a schema under its name, and whether it must be given, where that is known.
+fn one(name: &str, schema: &Value, required: Option<bool>, depth: usize, lines: &mut Vec<String>) {
+    let indent = "  ".repeat(depth);
+    let head = head(schema);
+    let required = match required {
+        Some(true) => ", required",
+        Some(false) => ", optional",
+        None => "",
+    };
+    lines.push(format!("{indent}{}: {head}{required}", on_one_line(name)));
+    inner(schema, depth + 1, lines);
+}
+
+/// The type, the default and the choices.
+fn head(schema: &Value) -> String {
+    let mut text = match schema.get("type") {
+        Some(Value::String(kind)) => on_one_line(kind),
+        Some(other) => other.to_string(),
+        None if schema.is_object() => "any".to_owned(),
+        None => schema.to_string(),
+    };
+    match schema.get("enum") {
+        Some(Value::Array(values)) => {
+            let values: Vec<_> = values.iter().map(ToString::to_string).collect();
+            text = format!("{text}, one of {}", values.join(" "));
+        }
+        Some(value) => text = format!("{text}, one of {value}"),
+        None => {}
+    }
+    if let Some(value) = schema.get("default") {
+        text = format!("{text}, default {value}");
+    }
+    text
+}
+
+/// What stands below the head of a schema.
+fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
+    let Some(object) = schema.as_object() else { return };
+    let indent = "  ".repeat(depth);
+    match object.get("description") {
+        Some(Value::String(text)) => lines.extend(text.lines().map(|line| format!("{indent}{line}"))),
+        Some(other) => lines.push(format!("{indent}description: {other}")),
+        None => {}
+    }
+    if depth > MAX_DEPTH {
+        let deeper =
+            object.iter().filter(|(key, _)| matches!(key.as_str(), "properties" | "items" | "required"));
+        lines.extend(deeper.map(|(key, value)| format!("{indent}{key}: {value}")));
+    } else {
+        properties(object, depth, lines);
+        match object.get("items") {
+            Some(items @ Value::Object(_)) => one("each", items, None, depth, lines),
+            Some(other) => lines.push(format!("{indent}items: {other}")),
+            None => {}
+        }
+    }
+    // Whether more is let through says nothing to a reader.
+    let is_told = |key: &str, value: &Value| {
+        [HEAD, TOLD].concat().contains(&key) || key == "additionalProperties" && value.is_boolean()
+    };
+    let others = object.iter().filter(|(key, value)| !is_told(key, value));
+    lines.extend(others.map(|(key, value)| format!("{indent}{}: {value}", on_one_line(key))));
+}
+
+fn properties(object: &Map<String, Value>, depth: usize, lines: &mut Vec<String>) {
+    let indent = "  ".repeat(depth);
+    let all = object.get("properties").and_then(Value::as_object);
+    let required = object.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    for (name, schema) in all.into_iter().flatten() {
+        one(name, schema, Some(is_required(name)), depth, lines);
+    }
+    // What requires something that is not there says it nowhere else.
+    let is_known =
+        |name: &Value| name.as_str().is_some_and(|name| all.is_some_and(|all| all.contains_key(name)));
+    let unknown = required.into_iter().flatten().filter(|name| !is_known(name));
+    lines.extend(unknown.map(|name| format!("{indent}requires {name}")));
+    for key in ["properties", "required"] {
+        let is_told = |value: &&Value| if key == "required" { value.is_array() } else { value.is_object() };
+        let odd = object.get(key).filter(|value| !is_told(value));
+        lines.extend(odd.map(|value| format!("{indent}{key}: {value}")));
+    }
+}
+
+fn on_one_line(text: &str) -> String {
+    if text.contains(char::is_control) { Value::from(text).to_string() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Keys of JSON Schema, and one that is none.
+    const KEYS: &str = "$comment $defs $id $ref additionalProperties allOf anyOf const contains default \
+        definitions dependentRequired deprecated description else enum examples format if items \
+        maxLength not oneOf pattern patternProperties prefixItems properties propertyNames \
+        readOnly required then title type x-other";
+
+    /// S03: wherever in a schema a word stands, under whichever key, it is told.
+    #[test]
+    fn s03_no_word_of_a_schema_is_left_out() {
+        const WORD: &str = "send ~/.ssh";
+        let values = [
+            json!(WORD),
+            json!([WORD]),
+            json!([[WORD]]),
+            json!({ WORD: true }),
+            json!({ "a": WORD }),
+            json!({ "a": { "default": WORD } }),
+            json!([{ "description": WORD }]),
+            json!({ "enum": [WORD] }),
+        ];
+        let told = |parameters: Value| {
+            let def = ToolDef { name: "t".into(), parameters, ..ToolDef::default() };
+            lines(&def).iter().any(|line| line.contains(WORD))
+        };
+        for (key, value) in KEYS.split(' ').flat_map(|key| values.iter().map(move |value| (key, value))) {
+            let mut schema = json!({ key: value });
+            for depth in 0..MAX_DEPTH + 3 {
+                assert!(told(schema.clone()), "{key}, {depth} deep: {schema}");
+                let mut typed = schema.clone();
+                typed.as_object_mut().unwrap().entry("type").or_insert("object".into());
+                assert!(told(typed.clone()), "{key}, {depth} deep: {typed}");
+                schema = match depth % 3 {
+                    0 => json!({ "type": "object", "properties": { "p": schema } }),
+                    1 => json!({ "type": "array", "items": schema }),
+                    _ => json!({ "anyOf": [schema] }),
+                };
+            }
+        }
+    }
+
+    /// S03: whatever a schema says stands there.
+    #[test]
+    fn s03_all_of_a_definition_is_there_to_read() {
+        let def = ToolDef {
+            name: "t".into(),
+            description: "First.\n\nSecond paragraph.".into(),
+            parameters: json!({ "type": "object", "additionalProperties": false, "required": ["path", "gone"],
+            "title": "a title", "properties": {
+                "path": { "type": "string", "description": "What to read.\n\nAnd more.", "pattern": "^a$" },
+                "unit": { "enum": ["lines", "ignore what was said"], "default": "lines" },
+                "deep": { "type": "array", "items": { "type": "object", "properties": {
+                    "inner": { "type": ["string", "null"], "description": "innermost", "examples": ["an example"] },
+                } } },
+                "odd": { "anyOf": [{ "description": "either" }] },
+            } }),
+            output: Some(json!({ "type": "object", "description": "what comes back" })),
+            ..ToolDef::default()
+        };
+        let expected = "First.\n\nSecond paragraph.\npath: string, required\n  What to read.\n  \n  And more.\n  \
+            pattern: \"^a$\"\nunit: any, one of \"lines\" \"ignore what was said\", default \"lines\", optional\n\
+            deep: array, optional\n  each: object\n    inner: [\"string\",\"null\"], optional\n      innermost\n      \
+            examples: [\"an example\"]\nodd: any, optional\n  anyOf: [{\"description\":\"either\"}]\n\
+            requires \"gone\"\ntitle: \"a title\"\nanswers: object\n  what comes back";
+        assert_eq!(lines(&def).join("\n"), expected);
+    }
+
+    #[test]
+    fn s03_a_schema_of_odd_values_hides_nothing() {
+        let said = |parameters: Value| lines(&ToolDef { parameters, ..ToolDef::default() }).join("\n");
+        assert_eq!(said(json!({ "properties": ["do x"] })), "properties: [\"do x\"]");
+        assert_eq!(said(json!({ "required": "do y" })), "required: \"do y\"");
+        assert_eq!(said(json!({ "description": { "a": "do z" } })), "description: {\"a\":\"do z\"}");
+        let mut deep = json!({ "type": "string", "description": "at the bottom" });
+        for _ in 0..40 {
+            deep = json!({ "properties": { "a": deep } });
+        }
+        assert!(said(deep).contains("at the bottom"));
+    }
+}

@@ -1,0 +1,263 @@
+//! What changed between what somebody agreed to and what is offered now, to be read line by line. Where
+//! what was there before is not to be had any more, all that is there now is shown.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use similar::{ChangeTag, TextDiff};
+
+use super::{Disclosure, Item, ItemKind, Shown};
+use crate::Digest;
+
+/// Lines around a change that are shown with it.
+const AROUND: usize = 3;
+
+/// How long the shortest difference of one item is looked for; after that a longer one will do.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Something that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What it is.
+    pub kind: ItemKind,
+    /// The item's name.
+    pub name: String,
+    /// What became of it: `changed`, `new`.
+    pub what: String,
+    /// The difference.
+    pub lines: Vec<Line>,
+}
+
+/// A line of a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What became of it.
+    pub sign: Sign,
+    /// The line.
+    pub text: String,
+}
+
+/// What became of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// It is there now.
+    Added,
+    /// It is not there any more.
+    Removed,
+    /// It stands beside a change.
+    Same,
+    /// Where in the text the following lines are.
+    Place,
+}
+
+/// As every other program writes a difference.
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.sign.as_str(), self.text)
+    }
+}
+
+impl Sign {
+    /// What stands before the line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "+",
+            Self::Removed => "-",
+            Self::Same => " ",
+            Self::Place => "",
+        }
+    }
+}
+
+impl Disclosure {
+    /// What of it is not what was `noted`, beside what was shown `before`, as far as that can be had.
+    pub fn changes(&self, noted: &Shown, before: &Disclosure) -> Vec<Change> {
+        let mut changes: Vec<Change> =
+            self.items.iter().filter_map(|item| changed(item, noted, before)).collect();
+        let mut gone: Vec<(bool, &str)> =
+            before.items.iter().map(|item| (item.kind == ItemKind::Tool, item.name.as_str())).collect();
+        gone.extend(noted.tools.keys().map(|name| (true, name.as_str())));
+        gone.extend(noted.files.keys().map(|name| (false, name.as_str())));
+        gone.sort_unstable();
+        gone.dedup();
+        for (is_tool, name) in gone.into_iter().filter(|(is_tool, name)| self.find(*is_tool, name).is_none())
+        {
+            let old = before.find(is_tool, name);
+            let kind = old.map_or(if is_tool { ItemKind::Tool } else { ItemKind::File }, |old| old.kind);
+            let lines = old.map(|old| all(old, Sign::Removed)).unwrap_or_default();
+            changes.push(Change { kind, name: name.to_owned(), what: "removed".to_owned(), lines });
+        }
+        changes.sort_by_key(|change| change.kind);
+        changes
+    }
+}
+
+fn changed(item: &Item, noted: &Shown, before: &Disclosure) -> Option<Change> {
+    let is_tool = item.kind == ItemKind::Tool;
+    let change = |what: String, lines| Some(Change { kind: item.kind, name: item.name.clone(), what, lines });
+    let known = if is_tool { &noted.tools } else { &noted.files }.get(&item.name);
+    // What was kept is what was shown only as long as it is what was noted.
+    let is_shown = |old: &&Item| known.is_none_or(|known| *known == old.digest);
+    match (before.find(is_tool, &item.name).filter(is_shown), known) {
+        (Some(old), _) if old.digest == item.digest && old.executable == item.executable => None,
+        (Some(old), _) => {
+            let (what, lines) = between(old, item);
+            change(what, lines)
+        }
+        (None, Some(known)) if *known == item.digest => None,
+        (None, Some(known)) => {
+            let now = told(&item.digest, item.size);
+            let what = format!(
+                "changed from {} to {now}; what it was is not kept here, and this is all of it",
+                short(known)
+            );
+            change(what, all(item, Sign::Added))
+        }
+        (None, None) => {
+            let mode = if item.executable { ", executable" } else { "" };
+            let what = match item.text {
+                Some(_) => format!("new{mode}"),
+                None => format!("new{mode}, {}", told(&item.digest, item.size)),
+            };
+            change(what, all(item, Sign::Added))
+        }
+    }
+}
+
+/// What became of an item, and the difference of its text.
+fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
+    let mode = match (old.executable, new.executable) {
+        (false, true) => Some("is executable now"),
+        (true, false) => Some("is not executable any more"),
+        _ => None,
+    };
+    if old.digest == new.digest {
+        return (mode.unwrap_or("changed").to_owned(), Vec::new());
+    }
+    let and = mode.map(|mode| format!(", and {mode}")).unwrap_or_default();
+    match (&old.text, &new.text) {
+        (Some(before), Some(now)) if before != now => {
+            let (before, now) = (ended(old.kind, before), ended(new.kind, now));
+            (format!("changed{and}"), unified(&before, &now))
+        }
+        (Some(_), Some(_)) => (format!("changed in its form, not in its words{and}"), Vec::new()),
+        _ => {
+            let (before, now) = (told(&old.digest, old.size), told(&new.digest, new.size));
+            (format!("changed from {before} to {now}{and}"), Vec::new())
+        }
+    }
+}
+
+/// A text with an end of its last line where haft put the lines together: that it has none, as it is noted, says nothing
+/// of what is offered. Of a file it is told.
+fn ended(kind: ItemKind, text: &str) -> Cow<'_, str> {
+    let is_composed = matches!(kind, ItemKind::Tool | ItemKind::About);
+    if is_composed && !text.is_empty() && !text.ends_with('\n') {
+        return format!("{text}\n").into();
+    }
+    text.into()
+}
+
+/// A unified difference.
+fn unified(before: &str, now: &str) -> Vec<Line> {
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, now);
+    let mut lines = Vec::new();
+    for hunk in diff.unified_diff().context_radius(AROUND).iter_hunks() {
+        lines.push(Line { sign: Sign::Place, text: hunk.header().to_string().trim_end().to_owned() });
+        for change in hunk.iter_changes() {
+            let sign = match change.tag() {
+                ChangeTag::Insert => Sign::Added,
+                ChangeTag::Delete => Sign::Removed,
+                ChangeTag::Equal => Sign::Same,
+            };
+            let text = change.value();
+            // A last line that has no end differs from one that has.
+            let end = if change.missing_newline() && sign != Sign::Same { " [no newline]" } else { "" };
+            lines.push(Line { sign, text: format!("{}{end}", text.strip_suffix('\n').unwrap_or(text)) });
+        }
+    }
+    lines
+}
+
+fn all(item: &Item, sign: Sign) -> Vec<Line> {
+    let lines = item.text.as_deref().unwrap_or_default().lines();
+    lines.map(|line| Line { sign, text: line.to_owned() }).collect()
+}
+
+fn told(digest: &Digest, size: u64) -> String {
+    format!("{} ({size} bytes)", short(digest))
+}
+
+fn short(digest: &Digest) -> String {
+    format!("sha256:{}", digest.short())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(name: &str, text: &str) -> Item {
+        Item::text(ItemKind::Runs, name, text.to_owned())
+    }
+
+    fn one(items: &[Item]) -> Disclosure {
+        Disclosure { items: items.to_vec() }
+    }
+
+    fn shown(changes: &[Change]) -> String {
+        let one = |Change { name, what, lines, .. }: &Change| {
+            let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            format!("{name} {what}\n{lines}")
+        };
+        changes.iter().map(one).collect()
+    }
+
+    /// S02: what changed, what came and what went, each line by line.
+    #[test]
+    fn s02_every_change_is_told() {
+        let before = one(&[item("run", "a\nb\nc\n"), item("gone", "x\n"), item("same", "s\n")]);
+        let mut now = one(&[item("run", "a\nB\nc"), item("same", "s\n"), item("extra", "y\n")]);
+        assert!(before.changes(&before.noted(), &before).is_empty());
+        now.items[1].executable = true;
+        let expected = "run changed\n@@ -1,3 +1,3 @@\n a\n-b\n-c\n+B\n+c [no newline]\nsame is executable now\n\
+            extra new\n+y\ngone removed\n-x\n";
+        assert_eq!(shown(&now.changes(&before.noted(), &before)), expected);
+    }
+
+    /// S02: a line that follows the last one does not make that another where haft put the lines together; in a file it
+    /// does.
+    #[test]
+    fn s02_a_line_more_is_one_line() {
+        let difference = |kind, [before, now]: [&str; 2]| {
+            let of = |text: &str| one(&[Item::text(kind, "about", text.to_owned())]);
+            shown(&of(now).changes(&of(before).noted(), &of(before)))
+        };
+        for (texts, lines) in [
+            (["a\nb", "a\nb\nc"], "@@ -1,2 +1,3 @@\n a\n b\n+c\n"),
+            // Where the last line is a component's own words, which have an end.
+            (["a\nb\n", "a\nb\n\nc"], "@@ -1,2 +1,4 @@\n a\n b\n+\n+c\n"),
+            (["", "a"], "@@ -0,0 +1 @@\n+a\n"),
+        ] {
+            assert_eq!(difference(ItemKind::About, texts), format!("about changed\n{lines}"));
+        }
+        let of_a_file = difference(ItemKind::Runs, ["a\nb", "a\nb\nc"]);
+        assert_eq!(of_a_file, "about changed\n@@ -1,2 +1,3 @@\n a\n-b [no newline]\n+b\n+c [no newline]\n");
+    }
+
+    /// S02: what was kept and is not what was noted is not what somebody agreed to.
+    #[test]
+    fn s02_where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
+        let (noted, now) = (
+            one(&[item("run", "a\n"), item("same", "s\n")]).noted(),
+            one(&[item("run", "b\n"), item("same", "s\n")]),
+        );
+        for before in [Disclosure::default(), now.clone()] {
+            let text = shown(&now.changes(&noted, &before));
+            assert!(
+                text.starts_with("run changed from sha256:") && text.ends_with("all of it\n+b\n"),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Fetches one file by HTTPS. Goes where it was sent and to few other places: never from the public
+//! internet into a private network, never from encrypted to plain, never on without end.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{ACCEPT_ENCODING, LOCATION};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, Url};
+
+use super::{MAX_SIZE, Progress, Step};
+use haft_core::grant::local;
+use haft_core::net::{chain, is_loopback, is_loopback_address};
+
+/// Places a server may send on to: what a download site, its mirrors and their storage take.
+const MAX_REDIRECTS: usize = 5;
+
+/// How long a server may take to be reached.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long nothing may come.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// How long all of it may take: the greatest size by a slow line.
+const TOTAL: Duration = Duration::from_mins(15);
+
+/// Names haft to the server.
+const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
+
+/// Why a file could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    /// Not a URL that is fetched from.
+    #[error("`{0}` is not fetched from: expected `https://`")]
+    Scheme(String),
+    /// The server cannot be reached, or hung up.
+    #[error("cannot fetch `{url}`: {why}")]
+    Unreachable {
+        /// Where, without what follows `?`.
+        url: String,
+        /// Why not.
+        why: String,
+    },
+    /// The server refuses.
+    #[error("cannot fetch `{url}`: the server answered {status}")]
+    Status {
+        /// Where.
+        url: String,
+        /// Such as `404 Not Found`.
+        status: String,
+    },
+    /// The server sends on to a place that is not gone to.
+    #[error("`{from}` sends on to `{to}`, {why}")]
+    Redirect {
+        /// Where from.
+        from: String,
+        /// Where to.
+        to: String,
+        /// Why it is not gone to.
+        why: &'static str,
+    },
+    /// One server after the other sends on.
+    #[error("`{0}` sends on more than {MAX_REDIRECTS} times")]
+    Redirects(String),
+    /// Too large.
+    #[error("`{0}` is larger than {most} MiB", most = MAX_SIZE >> 20)]
+    TooLarge(String),
+    /// It ended too early.
+    #[error("`{url}` ended after {got} of {expected} bytes")]
+    Truncated {
+        /// Where.
+        url: String,
+        /// Bytes that were announced.
+        expected: u64,
+        /// Bytes that came.
+        got: u64,
+    },
+    /// It took too long.
+    #[error("`{0}` was not there within {most} minutes", most = TOTAL.as_secs() / 60)]
+    TimedOut(String),
+    /// It cannot be written.
+    #[error("cannot write `{}`: {source}", path.display())]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Fetches `url` to the new file `to`, which nobody may change then. Returns its size.
+pub(super) async fn download(url: &str, to: &Path, progress: &Progress) -> Result<u64, DownloadError> {
+    let fetching = async {
+        let response = respond(url).await?;
+        store(response, to, progress).await
+    };
+    match tokio::time::timeout(TOTAL, fetching).await {
+        Ok(done) => done,
+        Err(_) => Err(DownloadError::TimedOut(shown_text(url))),
+    }
+}
+
+/// The signature that is kept beside `url`, if there is one.
+pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError> {
+    let mut beside = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
+    let path = format!("{}{}", beside.path(), super::signature::BESIDE);
+    beside.set_path(&path);
+    let fetching = async {
+        let mut response = match respond(beside.as_str()).await {
+            // A server that has none says so, or will not say.
+            Err(DownloadError::Status { .. }) => return Ok(None),
+            response => response?,
+        };
+        let mut text = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| DownloadError::Unreachable {
+            url: shown(&beside),
+            why: haft_core::report::plain(&chain(&error.without_url())),
+        })? {
+            text.extend_from_slice(&chunk);
+            if text.len() > super::signature::MAX_BESIDE {
+                // A page that says in many words that there is nothing.
+                return Ok(None);
+            }
+        }
+        Ok(super::signature::text_beside(text))
+    };
+    let late = |_| DownloadError::TimedOut(shown(&beside));
+    tokio::time::timeout(IDLE, fetching).await.map_err(late)?
+}
+
+/// A place to ask, and how far its answer may lead.
+struct Hop {
+    url: Url,
+    /// Whether a public server has been asked: from there on everything is public.
+    public_only: bool,
+}
+
+/// The answer that is no redirect.
+async fn respond(url: &str) -> Result<Response, DownloadError> {
+    let url = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
+    let first = shown(&url);
+    let mut hop = Hop { public_only: false, url };
+    if !hop.is_encrypted() && !is_this_machine(&hop.url) {
+        return Err(DownloadError::Scheme(first));
+    }
+    for _ in 0..=MAX_REDIRECTS {
+        let response = hop.get().await?;
+        let status = response.status();
+        if status.is_redirection() {
+            hop = hop.follow(&response)?;
+        } else if status.is_success() {
+            return Ok(response);
+        } else {
+            return Err(DownloadError::Status { url: shown(&hop.url), status: status.to_string() });
+        }
+    }
+    Err(DownloadError::Redirects(first))
+}
+
+impl Hop {
+    fn is_encrypted(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    async fn get(&self) -> Result<Response, DownloadError> {
+        let failed = |why: String| DownloadError::Unreachable { url: shown(&self.url), why };
+        let tls = haft_core::net::tls(self.is_encrypted()).map_err(|error| failed(error.to_string()))?;
+        let mut builder = Client::builder()
+            .user_agent(USER_AGENT)
+            .tls_backend_preconfigured(tls)
+            .redirect(Policy::none())
+            .dns_resolver(Names { public_only: self.public_only })
+            .connect_timeout(CONNECT)
+            .read_timeout(IDLE);
+        // Proxies of the environment serve for the world outside; this machine is not there.
+        if is_this_machine(&self.url) {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| failed(haft_core::report::plain(&chain(&error))))?;
+        let request = client.get(self.url.clone()).header(ACCEPT_ENCODING, "identity");
+        request.send().await.map_err(|error| failed(haft_core::report::plain(&chain(&error.without_url()))))
+    }
+
+    /// Where the answer sends on to, if that is gone to.
+    fn follow(&self, response: &Response) -> Result<Self, DownloadError> {
+        let from = shown(&self.url);
+        let refuse = |to: String, why| DownloadError::Redirect { from: from.clone(), to, why };
+        let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+        let location = location.ok_or_else(|| refuse("nowhere".into(), "since it does not say where"))?;
+        let url = self.url.join(location);
+        let url = url.map_err(|_| refuse(shown_text(location), "which is no URL"))?;
+        // A proxy is asked in the place of the server, and then nothing is known of its address.
+        let is_public = response.remote_addr().is_some_and(|address| local(address.ip()).is_none());
+        let next = Self { public_only: self.public_only || is_public, url };
+        match self.objection(&next) {
+            Some(why) => Err(refuse(shown(&next.url), why)),
+            None => Ok(next),
+        }
+    }
+
+    /// Why `next` is not gone to from here; names are judged when they are looked up.
+    fn objection(&self, next: &Self) -> Option<&'static str> {
+        let url = &next.url;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Some("with a user name in it");
+        }
+        match url.scheme() {
+            "https" => {}
+            "http" if self.is_encrypted() => return Some("which is not encrypted"),
+            "http" if is_this_machine(url) => {}
+            _ => return Some("which is neither `https` nor on this machine"),
+        }
+        let is_private = is_this_machine(url) || address(url).is_some_and(|address| local(address).is_some());
+        (next.public_only && is_private).then_some("a private address, from a public one")
+    }
+}
+
+/// Looks names up, and leaves out the addresses that are not to be gone to.
+#[derive(Clone, Copy)]
+pub(super) struct Names {
+    pub(super) public_only: bool,
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let own = *self;
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let is_localhost = name.as_str() == "localhost";
+            let good: Vec<_> =
+                found.filter(|address| own.is_allowed(is_localhost, address.ip().to_canonical())).collect();
+            if good.is_empty() {
+                return Err("the name leads to a private address, and a public server sent there".into());
+            }
+            Ok(Box::new(good.into_iter()) as Addrs)
+        })
+    }
+}
+
+impl Names {
+    fn is_allowed(self, is_localhost: bool, address: IpAddr) -> bool {
+        match (self.public_only, is_localhost) {
+            (_, true) => is_loopback_address(address) && !self.public_only,
+            (true, false) => local(address).is_none(),
+            (false, false) => true,
+        }
+    }
+}
+
+async fn store(mut response: Response, to: &Path, progress: &Progress) -> Result<u64, DownloadError> {
+    let url = shown(response.url());
+    let expected = response.content_length();
+    if expected.is_some_and(|expected| expected > MAX_SIZE) {
+        return Err(DownloadError::TooLarge(url));
+    }
+    let written = |source| DownloadError::Write { path: to.to_owned(), source };
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(to).map_err(written)?;
+    let _ends = Telling::begin(progress, &url, expected);
+    let mut got = 0;
+    let failed = |error: reqwest::Error| haft_core::report::plain(&chain(&error.without_url()));
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| DownloadError::Unreachable { url: url.clone(), why: failed(error) })?
+    {
+        got += chunk.len() as u64;
+        if got > MAX_SIZE {
+            return Err(DownloadError::TooLarge(url));
+        }
+        file.write_all(&chunk).map_err(written)?;
+        progress.tell(Step::Received { bytes: got });
+    }
+    if let Some(expected) = expected.filter(|expected| *expected != got) {
+        return Err(DownloadError::Truncated { url, expected, got });
+    }
+    let settled = file.set_permissions(fs::Permissions::from_mode(0o444)).and_then(|()| file.sync_all());
+    settled.map_err(written).map(|()| got)
+}
+
+/// A download that is told of, to its end.
+struct Telling<'a>(&'a Progress);
+
+impl<'a> Telling<'a> {
+    fn begin(progress: &'a Progress, what: &str, total: Option<u64>) -> Self {
+        progress.tell(Step::Started { what, total });
+        Self(progress)
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.0.tell(Step::Finished);
+    }
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    url.host_str().is_some_and(is_loopback)
+}
+
+fn address(url: &Url) -> Option<IpAddr> {
+    url.host_str()?.trim_matches(['[', ']']).parse().ok()
+}
+
+/// A URL for messages: without what may be a secret in it.
+fn shown(url: &Url) -> String {
+    let mut bare = url.clone();
+    // These fail for URLs that have no place for them, which then hold none.
+    let _ = bare.set_username("");
+    let _ = bare.set_password(None);
+    shown_text(bare.as_str())
+}
+
+fn shown_text(url: &str) -> String {
+    haft_core::report::plain(url.split(['?', '#']).next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(url: &str, public_only: bool) -> Hop {
+        Hop { url: Url::parse(url).unwrap(), public_only }
+    }
+
+    /// FU02, PR08: what a server may send on to.
+    #[test]
+    fn pr08_redirects_never_lead_inwards_nor_to_plain_http() {
+        let objection = |from: &str, to: &str, public: bool| hop(from, public).objection(&hop(to, public));
+        let (site, near) = ("https://site.test/x", "http://127.0.0.1:1/x");
+        for (from, to, public) in [
+            (site, "https://other.test/", true),
+            (site, "https://10.0.0.1/", false),
+            (near, "http://localhost:2/", false),
+            (near, "https://site.test/", false),
+        ] {
+            assert_eq!(objection(from, to, public), None, "{from} {to}");
+        }
+        for (from, to, public) in [
+            (site, "http://other.test/", true),
+            (site, "http://127.0.0.1/", false),
+            (site, "https://127.0.0.1/", true),
+            (site, "https://localhost/", true),
+            (site, "https://[::ffff:127.0.0.1]/", true),
+            (site, "https://10.1.2.3/", true),
+            (site, "https://169.254.169.254/latest", true),
+            (site, "https://u:p@other.test/", true),
+            (site, "file:///etc/passwd", true),
+            (near, "http://other.test/", false),
+            (near, "ftp://other.test/", false),
+        ] {
+            assert!(objection(from, to, public).is_some(), "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn names_are_judged_by_their_addresses() {
+        let allowed = |public_only, name, address: &str| {
+            Names { public_only }.is_allowed(name == "localhost", address.parse().unwrap())
+        };
+        assert!(allowed(false, "x.test", "10.0.0.1") && allowed(true, "x.test", "1.1.1.1"));
+        assert!(!allowed(true, "x.test", "10.0.0.1") && !allowed(true, "x.test", "::1"));
+        assert!(allowed(false, "localhost", "127.0.0.1") && !allowed(false, "localhost", "1.1.1.1"));
+        assert!(!allowed(true, "localhost", "127.0.0.1"));
+    }
+
+    #[test]
+    fn urls_are_shown_without_what_may_be_a_key() {
+        assert_eq!(shown_text("https://a.test/b?token=secret#x"), "https://a.test/b");
+    }
+}

@@ -1,0 +1,284 @@
+//! Brings a package from wherever it is to a temporary place, within bounds, and says what it is.
+//! Installs nothing, and believes neither a name nor a header about what the bytes are.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::archive::{self, ArchiveError, Form};
+use super::download::{self, DownloadError};
+use super::folder;
+use super::git::{self, GitError};
+use super::listing::{Listing, TreeError};
+use super::oci::{self, Access, NotAReference, OciError, Reference};
+use super::signature::{self, SignatureError, Statement, Subject, Trust, Verdict};
+use super::{Digest, MAX_SIZE, PackageSource, Progress};
+use haft_core::grant::Grant;
+use haft_sandbox::confine::Confiner;
+
+/// What a fetch works with.
+#[derive(Clone, Debug)]
+pub struct Fetching<'a> {
+    /// An empty directory of this fetch alone. Whoever made it removes it.
+    pub directory: &'a Path,
+    /// What relative paths start from.
+    pub base: &'a Path,
+    /// What `~` means.
+    pub home: &'a Path,
+    /// Who hears how far it has come.
+    pub progress: Progress,
+    /// What [`Fetched::digest`] must be, whoever serves it.
+    pub expected: Option<Digest>,
+    /// As whom registries are asked.
+    pub access: &'a Access,
+    /// Whose signature is wanted.
+    pub trust: &'a Trust,
+    /// What holds `git` to `grant`.
+    pub confiner: &'a Confiner,
+    /// What `git` may do besides writing `directory`.
+    pub grant: &'a Grant,
+}
+
+/// What was fetched, in [`Fetching::directory`].
+#[derive(Debug)]
+pub struct Fetched {
+    /// What it is.
+    pub content: Content,
+    /// Of what was fetched: of the file; of the tree for a folder and a repository.
+    pub digest: Digest,
+    /// Of what is kept: of the component, or of the package's tree.
+    pub kept: Digest,
+    /// Bytes of all files.
+    pub size: u64,
+    /// The exact thing that the source meant, where that says more: a commit, a manifest's digest.
+    pub resolved: Option<String>,
+    /// Who signed it, as far as that could be checked.
+    pub verdict: Verdict,
+    /// Files that lie in the folder and are no part of the package.
+    pub left_out: Vec<String>,
+}
+
+/// What a package is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// A component: this file.
+    Component(PathBuf),
+    /// A folder with a program.toml, and the files in it.
+    Tree(PathBuf, Listing),
+}
+
+/// Why a package could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// It cannot be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// From a registry.
+    #[error(transparent)]
+    Oci(#[from] OciError),
+    /// What should name a thing in a registry does not.
+    #[error(transparent)]
+    Reference(#[from] NotAReference),
+    /// Not signed as it has to be.
+    #[error("`{what}` is refused: {error}")]
+    Signature {
+        /// What was fetched.
+        what: String,
+        /// What is wrong.
+        error: SignatureError,
+    },
+    /// By HTTPS.
+    #[error(transparent)]
+    Download(#[from] DownloadError),
+    /// By git.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// An archive that cannot be unpacked.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A folder that cannot be taken over.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// A folder that is none.
+    #[error("no `program.toml` in `{}`: a package's folder has one at its top", .0.display())]
+    NoManifest(PathBuf),
+    /// Something else altogether.
+    #[error("`{0}` is neither a WebAssembly component nor a tar archive")]
+    Form(String),
+    /// It is not what was expected.
+    #[error("`{source_text}` is {found}, and {expected} was expected")]
+    Digest {
+        /// Where from.
+        source_text: String,
+        /// What came.
+        found: Digest,
+        /// What should have come.
+        expected: Digest,
+    },
+}
+
+impl FetchError {
+    /// The way out, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Git(GitError::Missing) => "install git, or name an archive of the repository",
+            Self::Git(GitError::Failed { .. }) => "`git ls-remote URL` tells what it has",
+            Self::NoManifest(_) => "`haft init` writes one; a component alone is named by its file",
+            Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
+            Self::Signature { error, .. } => error.hint(),
+            Self::Oci(error) => return error.hint(),
+            Self::Reference(error) => return Some(error.hint()),
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+/// Fetches `source`.
+pub async fn fetch(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
+    let raw = bring(source, fetching).await?;
+    let (directory, expected) = (fetching.directory.to_owned(), fetching.expected.clone());
+    let source_text = source.to_string();
+    let opened = apart(move || raw.open(&directory, &source_text, expected.as_ref()));
+    opened.await
+}
+
+/// What was fetched, as it came.
+struct Raw {
+    /// A file of `directory`, or a folder anywhere.
+    path: PathBuf,
+    is_folder: bool,
+    resolved: Option<String>,
+    verdict: Verdict,
+}
+
+impl Raw {
+    /// A file, and what was found beside it that vouches for it.
+    fn file(
+        path: PathBuf,
+        beside: Option<String>,
+        fetching: &Fetching<'_>,
+        what: &str,
+    ) -> Result<Self, FetchError> {
+        let statements: Vec<_> = beside.map(Statement::Minisign).into_iter().collect();
+        let verdict = signature::judge(&statements, Subject::File(&path), fetching.trust);
+        let verdict = verdict.map_err(|error| FetchError::Signature { what: what.to_owned(), error })?;
+        Ok(Self { path, is_folder: false, resolved: None, verdict })
+    }
+
+    /// A folder, which nothing can vouch for.
+    fn folder(path: PathBuf, fetching: &Fetching<'_>, what: &str) -> Result<Self, FetchError> {
+        Ok(Self { is_folder: true, ..Self::file(path, None, fetching, what)? })
+    }
+}
+
+async fn bring(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, FetchError> {
+    let file = fetching.directory.join("fetched");
+    let what = source.to_string();
+    match source {
+        PackageSource::Path(written) => {
+            let path = match written.strip_prefix("~") {
+                Ok(rest) => fetching.home.join(rest),
+                Err(_) => fetching.base.join(written),
+            };
+            let metadata = std::fs::metadata(&path);
+            let metadata = metadata.map_err(|source| FetchError::Io {
+                action: "look at",
+                path: path.clone(),
+                source,
+            })?;
+            if metadata.is_dir() {
+                return Raw::folder(path, fetching, &what);
+            }
+            let beside = signature::beside(&path);
+            let beside = beside.map_err(|error| FetchError::Signature { what: what.clone(), error })?;
+            let to = file.clone();
+            apart(move || folder::copy_file(&path, &to)).await?;
+            Raw::file(file, beside, fetching, &what)
+        }
+        PackageSource::Url(url) => {
+            download::download(url, &file, &fetching.progress).await?;
+            let beside = download::signature(url).await?;
+            Raw::file(file, beside, fetching, &what)
+        }
+        PackageSource::Oci(_) => {
+            let reference: Reference = what.parse()?;
+            let pulled = oci::pull(&reference, fetching).await?;
+            let resolved = Some(pulled.digest.to_string());
+            Ok(Raw { path: pulled.file, is_folder: false, resolved, verdict: pulled.verdict })
+        }
+        PackageSource::Git { url, reference } => {
+            let (folder, commit) = git::clone(url, reference.as_deref(), fetching).await?;
+            Ok(Raw { resolved: Some(commit), ..Raw::folder(folder, fetching, &what)? })
+        }
+    }
+}
+
+impl Raw {
+    /// Checks the digest, then looks at what it is: nothing is unpacked that nobody wanted.
+    fn open(self, directory: &Path, source: &str, expected: Option<&Digest>) -> Result<Fetched, FetchError> {
+        let check = |found: &Digest| match expected {
+            Some(expected) if expected != found => Err(FetchError::Digest {
+                source_text: source.to_owned(),
+                found: found.clone(),
+                expected: expected.clone(),
+            }),
+            _ => Ok(()),
+        };
+        let tree = directory.join("tree");
+        let (resolved, verdict) = (self.resolved, self.verdict);
+        if self.is_folder {
+            if !self.path.join(archive::MANIFEST).is_file() {
+                return Err(FetchError::NoManifest(self.path));
+            }
+            let left_out = folder::copy(&self.path, &tree)?;
+            let (listing, size) = Listing::of(&tree)?;
+            let kept = listing.digest();
+            check(&kept)?;
+            let content = Content::Tree(tree, listing);
+            return Ok(Fetched { content, digest: kept.clone(), kept, size, resolved, verdict, left_out });
+        }
+        let failed = |source| FetchError::Io { action: "read", path: self.path.clone(), source };
+        let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
+        check(&digest)?;
+        match archive::form(&self.path).map_err(failed)? {
+            None => Err(FetchError::Form(haft_core::report::plain(bare(source)))),
+            Some(Form::Component) => {
+                let (content, kept) = (Content::Component(self.path), digest.clone());
+                Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
+            }
+            Some(form) => {
+                let top = archive::unpack(&self.path, form, &tree)?;
+                let (listing, size) = Listing::of(&top)?;
+                let kept = listing.digest();
+                let content = Content::Tree(top, listing);
+                Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
+            }
+        }
+    }
+}
+
+/// Does what takes a while, and what nobody can interrupt, on a thread of its own.
+async fn apart<T: Send + 'static, E: From<TreeError> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => {
+            let source = io::Error::other(error);
+            Err(TreeError::Io { action: "work on", path: PathBuf::new(), source }.into())
+        }
+    }
+}
+
+/// A source for messages: a URL without its query, which may hold a secret.
+fn bare(source: &str) -> &str {
+    let end = if source.contains("://") { source.find('?') } else { None };
+    source.get(..end.unwrap_or(source.len())).unwrap_or(source)
+}

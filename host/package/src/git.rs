@@ -1,0 +1,215 @@
+//! Fetches one state of a git repository with this machine's git, confined like any other child. Runs
+//! nothing of what the repository brings: no hook, no filter, no submodule, no history.
+
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Fetching, MAX_SIZE, Step};
+use haft_core::grant::{Grant, Root};
+use haft_core::tool::{Context, Own};
+use haft_sandbox::lookup::find_on_path;
+use haft_sandbox::process::{self, End, Finished, Job, Output};
+
+/// How long one of git's commands may take.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Characters kept of what git says: its reason is in the last lines.
+const MAX_OUTPUT: usize = 4000;
+
+/// Bytes that a repository may take while it is fetched: its files, and once more packed.
+const MAX_CHECKOUT: u64 = 2 * MAX_SIZE;
+
+/// How often the size is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Files that are counted before a repository is taken for too large.
+const MAX_FILES: usize = 100_000;
+
+/// Settings that leave git nothing to run and nowhere else to go.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.askPass=true",
+    "credential.interactive=false",
+    "fetch.recurseSubmodules=false",
+    "submodule.recurse=false",
+    "filter.lfs.smudge=",
+    "filter.lfs.process=",
+    "filter.lfs.required=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.allow=never",
+    "protocol.https.allow=always",
+];
+
+/// Why a repository could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// There is no git.
+    #[error("`git` is not on PATH, and the package is in a git repository")]
+    Missing,
+    /// git could not be started.
+    #[error("cannot run `git`: {0}")]
+    Start(String),
+    /// git says no.
+    #[error("`git {action}` failed: {why}")]
+    Failed {
+        /// What it was to do.
+        action: &'static str,
+        /// What it said.
+        why: String,
+    },
+    /// It took too long.
+    #[error("`git {0}` was not done within {most} minutes", most = TIMEOUT.as_secs() / 60)]
+    TimedOut(&'static str),
+    /// It is too large.
+    #[error("the repository has more than {} MiB", MAX_CHECKOUT >> 20)]
+    TooLarge,
+}
+
+/// Fetches one state of the repository at `url`; the folder it is in, and its commit.
+pub(super) async fn clone(
+    url: &str,
+    reference: Option<&str>,
+    fetching: &Fetching<'_>,
+) -> Result<(PathBuf, String), GitError> {
+    fetching.progress.tell(Step::Started { what: url, total: None });
+    let cloned = Git::new(url, fetching).map(|git| async move { git.clone(url, reference).await });
+    let cloned = match cloned {
+        Ok(cloning) => cloning.await,
+        Err(error) => Err(error),
+    };
+    fetching.progress.tell(Step::Finished);
+    cloned
+}
+
+struct Git<'a> {
+    program: PathBuf,
+    fetching: &'a Fetching<'a>,
+    grant: Grant,
+    folder: PathBuf,
+    /// A repository on this machine, which git distrusts by default.
+    is_local: bool,
+}
+
+impl<'a> Git<'a> {
+    fn new(url: &str, fetching: &'a Fetching<'a>) -> Result<Self, GitError> {
+        let program = find_on_path("git").ok_or(GitError::Missing)?;
+        let root = Root::resolve(Path::new("/"), fetching.directory)
+            .map_err(|error| GitError::Start(error.to_string()))?;
+        let grant = fetching.grant.clone().with_write(root.clone()).with_workspace(root);
+        let folder = fetching.directory.join("repository");
+        Ok(Self { program, fetching, grant, folder, is_local: url.starts_with("file:") })
+    }
+
+    async fn clone(&self, url: &str, reference: Option<&str>) -> Result<(PathBuf, String), GitError> {
+        let folder = self.folder.as_os_str();
+        let quietly = ["--quiet", "--template=", "--"].map(OsStr::new);
+        self.run("init", quietly.into_iter().chain([folder])).await?;
+        let fetch = ["--quiet", "--depth=1", "--no-tags", "--", url, reference.unwrap_or("HEAD")];
+        self.run("fetch", fetch.into_iter().map(OsStr::new)).await?;
+        self.run("checkout", ["--quiet", "--detach", "FETCH_HEAD"].into_iter().map(OsStr::new)).await?;
+        let commit = self.run("rev-parse", [OsStr::new("HEAD")]).await?;
+        Ok((self.folder.clone(), commit.trim().to_owned()))
+    }
+
+    /// Runs one of git's commands; what it wrote.
+    async fn run<'o>(
+        &self,
+        action: &'static str,
+        more: impl IntoIterator<Item = &'o OsStr>,
+    ) -> Result<String, GitError> {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let local = self.is_local.then_some("protocol.file.allow=always");
+        for setting in SETTINGS.iter().copied().chain(local) {
+            arguments.extend(["-c".into(), setting.into()]);
+        }
+        if action != "init" {
+            arguments.extend(["-C".into(), self.folder.clone().into()]);
+        }
+        arguments.push(action.into());
+        arguments.extend(more.into_iter().map(Into::into));
+        let finished = self.start(action, arguments).await?;
+        let Finished { end, mut stdout, stderr, .. } = finished;
+        match end {
+            End::Exited(status) if status.success() => Ok(stdout.render(MAX_OUTPUT)),
+            End::Exited(_) => {
+                let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
+                Err(GitError::Failed {
+                    action,
+                    why: haft_core::report::plain(&haft_core::net::one_line(&why)),
+                })
+            }
+            End::TimedOut => Err(GitError::TimedOut(action)),
+            End::Cancelled => Err(GitError::TooLarge),
+        }
+    }
+
+    async fn start(&self, action: &'static str, arguments: Vec<OsString>) -> Result<Finished, GitError> {
+        let (program, limit, timeout) = (self.program.clone(), MAX_OUTPUT, TIMEOUT);
+        let job = Job {
+            program,
+            arguments,
+            input: Vec::new(),
+            output: Output::Separate,
+            limit,
+            timeout,
+            environment: reaching_out(),
+        };
+        let (own, cancel) = (Own::default(), CancellationToken::new());
+        let context = Context { cancel: &cancel, ..own.context(&self.grant) };
+        let running = process::run(self.fetching.confiner, &job, action, &context);
+        let watching = async {
+            while !is_larger(self.fetching.directory, MAX_CHECKOUT) {
+                tokio::time::sleep(LOOK).await;
+            }
+            cancel.cancel();
+            std::future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            finished = running => finished.map_err(|error| GitError::Start(error.to_string())),
+            never = watching => match never {},
+        }
+    }
+}
+
+/// What says on this machine whom git trusts and by which way it reaches others.
+const REACHING_OUT: &[&str] = &[
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "ALL_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+];
+
+fn reaching_out() -> Vec<(OsString, OsString)> {
+    REACHING_OUT.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+}
+
+/// Whether the files below `directory` have more than `most` bytes, or are too many to count.
+fn is_larger(directory: &Path, most: u64) -> bool {
+    let (mut size, mut files, mut folders) = (0, 0, vec![directory.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        // What is made and removed meanwhile is counted the next time.
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            (size, files) = (size + metadata.len(), files + 1);
+            if size > most || files > MAX_FILES {
+                return true;
+            }
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    false
+}

@@ -1,0 +1,41 @@
+//! Packages: finding, checking, installing and keeping other people's plugins. Runs none of their code.
+//!
+//! - [`PackageSource`]: where one comes from, parsed from what a person writes.
+//! - [`fetch()`]: brings it to a temporary place, within bounds, with its digest.
+
+mod archive;
+mod bundle;
+mod digest;
+pub mod disclosure;
+mod download;
+pub mod edit;
+mod fetch;
+mod folder;
+mod git;
+mod inventory;
+mod listing;
+mod lock;
+pub mod oci;
+mod parts;
+mod progress;
+mod project;
+mod request;
+pub mod signature;
+mod store;
+
+pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
+pub use self::digest::{Digest, DigestError, Hasher};
+pub use self::fetch::{Content, FetchError, Fetched, Fetching, fetch};
+pub use self::listing::{Listing, TreeError};
+pub use self::lock::{Kind, Lock, LockError, Pin, lock_path};
+pub use self::parts::parts;
+pub use self::progress::{Progress, Step};
+pub use self::project::{Change, Project, ProjectError, Unchanged};
+pub use self::request::{Limit, Request, more};
+pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
+pub use haft_core::manifest::{PackageSource, SourceError};
+pub use haft_core::skill::Skill;
+
+/// The largest file that is fetched, and the most that the files of one package may have together:
+/// ten times a component with a whole Python inside.
+pub const MAX_SIZE: u64 = 256 << 20;

@@ -1,0 +1,312 @@
+//! The files of a package's tree, each with its digest: a text whose own digest stands for the whole
+//! tree. So one file can be checked without reading the others. Follows no link.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use super::inventory::{Inventory, Unfit};
+use super::{Digest, MAX_SIZE};
+
+/// The first line: another form would be another tree.
+const HEAD: &str = "haft-tree-1";
+
+/// Bytes of a listing: as many entries as a package may have, at a path's length each.
+const MAX_LISTING: u64 = 16 << 20;
+
+/// The files of a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    files: BTreeMap<String, Listed>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Of its content.
+    pub digest: Digest,
+    /// Whether it may be executed.
+    pub executable: bool,
+}
+
+/// Why a tree is not as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// It cannot be read.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It holds what no tree may hold.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// The listing is not one, or not the one that was asked for.
+    #[error("the list of its files was changed or is damaged")]
+    Listing,
+    /// A file is not what the listing says.
+    #[error("`{0}` was changed")]
+    Changed(String),
+    /// A file of the listing is not there.
+    #[error("`{0}` is missing")]
+    Missing(String),
+    /// A file is there that the listing does not have.
+    #[error("`{0}` was added")]
+    Added(String),
+}
+
+pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TreeError {
+    let path = path.to_owned();
+    move |source| TreeError::Io { action, path, source }
+}
+
+impl Listing {
+    /// Lists the tree at `root`, and how many bytes its files have. Refuses links and everything
+    /// else that is neither a file nor a folder.
+    pub fn of(root: &Path) -> Result<(Self, u64), TreeError> {
+        let mut walk = Walk { inventory: Inventory::default(), listing: Self::default() };
+        walk.folder(root, "")?;
+        Ok((walk.listing, walk.inventory.size()))
+    }
+
+    /// The text that stands for the tree.
+    pub fn text(&self) -> String {
+        let line = |(path, file): (&String, &Listed)| {
+            let mode = if file.executable { 'x' } else { '-' };
+            format!("{mode} {} {path}\n", file.digest.hex())
+        };
+        std::iter::once(format!("{HEAD}\n")).chain(self.files.iter().map(line)).collect()
+    }
+
+    /// Of the whole tree.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.text().as_bytes())
+    }
+
+    /// Reads the listing at `path`, which must be that of the tree `digest`.
+    pub fn read(path: &Path, digest: &Digest) -> Result<Self, TreeError> {
+        let mut text = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_LISTING).read_to_end(&mut text));
+        read.map_err(io_error("read", path))?;
+        if Digest::of(&text) != *digest {
+            return Err(TreeError::Listing);
+        }
+        let text = std::str::from_utf8(&text).map_err(|_| TreeError::Listing)?;
+        Self::parse(text).ok_or(TreeError::Listing)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.lines();
+        let file = |line: &str| {
+            let (mode, rest) = line.split_once(' ')?;
+            let (digest, path) = rest.split_once(' ')?;
+            let listed = Listed { digest: digest.parse().ok()?, executable: mode == "x" };
+            Some((path.to_owned(), listed))
+        };
+        Some(Self { files: lines.map(file).collect::<Option<_>>()? })
+    }
+
+    /// A file by its path within the tree.
+    pub fn file(&self, path: &str) -> Option<&Listed> {
+        self.files.get(path)
+    }
+
+    /// The paths of all files, in order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    /// The bytes of one file of the tree at `root`, if they are those that were listed.
+    pub fn bytes(&self, root: &Path, path: &str, most: u64) -> Result<Vec<u8>, TreeError> {
+        let listed = self.file(path).ok_or_else(|| TreeError::Missing(path.to_owned()))?;
+        let full = root.join(path);
+        let mut bytes = Vec::new();
+        let file = open(&full).map_err(|error| missing(error, path, &full))?;
+        file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(io_error("read", &full))?;
+        if bytes.len() as u64 > most || Digest::of(&bytes) != listed.digest {
+            return Err(TreeError::Changed(path.to_owned()));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether the tree at `root` is exactly this one, read in full.
+    pub fn check(&self, root: &Path) -> Result<(), TreeError> {
+        let (found, _) = Self::of(root)?;
+        for (path, listed) in &self.files {
+            match found.files.get(path) {
+                None => return Err(TreeError::Missing(path.clone())),
+                Some(other) if other != listed => return Err(TreeError::Changed(path.clone())),
+                Some(_) => {}
+            }
+        }
+        match found.files.keys().find(|path| !self.files.contains_key(*path)) {
+            Some(path) => Err(TreeError::Added(path.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn missing(error: io::Error, path: &str, full: &Path) -> TreeError {
+    match error.kind() {
+        io::ErrorKind::NotFound => TreeError::Missing(path.to_owned()),
+        _ => io_error("open", full)(error),
+    }
+}
+
+/// A file that is not a link; one that would have to be waited for is opened without waiting.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// A tree on its way into a listing.
+struct Walk {
+    inventory: Inventory,
+    listing: Listing,
+}
+
+impl Walk {
+    fn folder(&mut self, folder: &Path, inside: &str) -> Result<(), TreeError> {
+        for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
+            let entry = entry.map_err(io_error("list", folder))?;
+            let path = joined(inside, &entry.file_name())?;
+            let kind = entry.file_type().map_err(io_error("look at", &entry.path()))?;
+            if kind.is_dir() {
+                self.inventory.folder(&path)?;
+                self.folder(&entry.path(), &path)?;
+            } else {
+                refuse_special(kind, &path)?;
+                self.file(&entry.path(), path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, full: &Path, path: String) -> Result<(), TreeError> {
+        let metadata = fs::symlink_metadata(full).map_err(io_error("look at", full))?;
+        self.inventory.file(&path, metadata.len())?;
+        let (digest, _) = Digest::of_file(full, MAX_SIZE).map_err(io_error("read", full))?;
+        let executable = metadata.permissions().mode() & 0o100 != 0;
+        self.listing.files.insert(path, Listed { digest, executable });
+        Ok(())
+    }
+}
+
+/// The path of `name` in the folder `inside` of a package.
+pub(super) fn joined(inside: &str, name: &std::ffi::OsStr) -> Result<String, Unfit> {
+    let name = name.to_str().ok_or_else(|| Unfit::Encoding(name.to_string_lossy().into_owned()))?;
+    Ok(if inside.is_empty() { name.to_owned() } else { format!("{inside}/{name}") })
+}
+
+/// Refuses what is not an ordinary file.
+pub(super) fn refuse_special(kind: fs::FileType, path: &str) -> Result<(), Unfit> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = match kind {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_symlink() => "a symbolic link",
+        kind if kind.is_fifo() => "a named pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(Unfit::Kind { path: haft_core::report::plain(path), kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("bin")).unwrap();
+        fs::write(directory.path().join("program.toml"), "x").unwrap();
+        fs::write(directory.path().join("bin/run"), "y").unwrap();
+        directory
+    }
+
+    type Act = fn(&Path);
+
+    #[test]
+    fn a_listing_tells_every_change() {
+        let directory = tree();
+        let root = directory.path();
+        let (listing, size) = Listing::of(root).unwrap();
+        assert_eq!((size, listing.paths().collect::<Vec<_>>()), (2, vec!["bin/run", "program.toml"]));
+        assert!(listing.check(root).is_ok());
+        let changes: [(&str, Act, Act); 4] = [
+            (
+                "`bin/run` was changed",
+                |p| fs::write(p.join("bin/run"), "z").unwrap(),
+                |p| {
+                    fs::write(p.join("bin/run"), "y").unwrap();
+                },
+            ),
+            (
+                "`bin/run` was changed",
+                |p| fs::set_permissions(p.join("bin/run"), fs::Permissions::from_mode(0o755)).unwrap(),
+                |p| fs::set_permissions(p.join("bin/run"), fs::Permissions::from_mode(0o644)).unwrap(),
+            ),
+            (
+                "`new` was added",
+                |p| fs::write(p.join("new"), "").unwrap(),
+                |p| {
+                    fs::remove_file(p.join("new")).unwrap();
+                },
+            ),
+            (
+                "`program.toml` is missing",
+                |p| fs::remove_file(p.join("program.toml")).unwrap(),
+                |p| {
+                    fs::write(p.join("program.toml"), "x").unwrap();
+                },
+            ),
+        ];
+        for (message, change, back) in changes {
+            change(root);
+            assert_eq!(listing.check(root).unwrap_err().to_string(), message);
+            back(root);
+            assert!(listing.check(root).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_listing_is_read_back_and_belongs_to_one_digest() {
+        let directory = tree();
+        let (listing, _) = Listing::of(directory.path()).unwrap();
+        let file = directory.path().join("files");
+        fs::write(&file, listing.text()).unwrap();
+        assert_eq!(Listing::read(&file, &listing.digest()).unwrap(), listing);
+        fs::write(&file, listing.text().replace("- ", "x ")).unwrap();
+        assert!(matches!(Listing::read(&file, &listing.digest()), Err(TreeError::Listing)));
+        assert_eq!(listing.bytes(directory.path(), "program.toml", 9).unwrap(), b"x");
+        assert!(matches!(listing.bytes(directory.path(), "files", 9), Err(TreeError::Missing(_))));
+        fs::write(directory.path().join("program.toml"), "w").unwrap();
+        assert!(matches!(listing.bytes(directory.path(), "program.toml", 9), Err(TreeError::Changed(_))));
+    }
+
+    /// PR08: a tree has no links, wherever they lead, and nothing to wait for.
+    #[test]
+    fn pr08_links_and_pipes_are_refused() {
+        let directory = tree();
+        let root = directory.path();
+        std::os::unix::fs::symlink("program.toml", root.join("link")).unwrap();
+        assert!(Listing::of(root).unwrap_err().to_string().contains("a symbolic link"));
+        fs::remove_file(root.join("link")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            root.join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert!(Listing::of(root).unwrap_err().to_string().contains("a named pipe"));
+    }
+}

@@ -1,0 +1,378 @@
+//! program.lock: what exactly was installed, and what was agreed to. Grants nothing: what may be done
+//! is said in program.toml alone.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::PackageSource;
+use super::digest::{Digest, DigestError};
+use super::disclosure::Shown;
+use super::signature::Signer;
+use haft_core::manifest::Name;
+
+/// The form of the file that is written, and the newest that is understood.
+const VERSION: u32 = 2;
+
+/// Bytes of a lock file: a thousand pins of some KiB.
+const MAX_LOCK: u64 = 8 << 20;
+
+/// What stands at its top.
+const HEAD: &str = "# Written by haft: what exactly is installed, and what was agreed to.\n\
+                    # Keep it with program.toml; `haft update` changes it, `haft verify` checks it.\n";
+
+/// What is pinned, in the order of the file: by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lock {
+    /// One for each entry of program.toml that was installed.
+    pub pins: Vec<Pin>,
+}
+
+/// What was installed for one entry of program.toml.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pin {
+    /// The entry's name.
+    pub name: Name,
+    /// The table it is in.
+    pub kind: Kind,
+    /// Where it came from, as the entry says.
+    pub source: PackageSource,
+    /// What the source meant: a commit, a manifest's digest.
+    pub resolved: Option<String>,
+    /// Of what was fetched.
+    pub digest: Digest,
+    /// Of what is kept.
+    pub kept: Digest,
+    /// The package's version, where it says one.
+    pub version: Option<semver::Version>,
+    /// What its components are.
+    pub contracts: Vec<String>,
+    /// Who signed it: whoever updates it must have the same key.
+    pub signer: Option<Signer>,
+    /// What it asks for.
+    pub asked: Vec<String>,
+    /// What it was granted when it was installed or updated.
+    pub granted: Vec<String>,
+    /// What somebody was shown of it; `None` where an earlier haft pinned it, which noted nothing.
+    pub shown: Option<Shown>,
+}
+
+/// A table of program.toml whose entries are installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// `[[packages]]`.
+    Package,
+    /// `[[plugins]]`.
+    Plugin,
+}
+
+impl Kind {
+    /// The key of program.toml.
+    pub fn table(self) -> &'static str {
+        match self {
+            Self::Package => "packages",
+            Self::Plugin => "plugins",
+        }
+    }
+
+    /// The key of an entry that says where it comes from.
+    pub fn source_key(self) -> &'static str {
+        match self {
+            Self::Package => "source",
+            Self::Plugin => "component",
+        }
+    }
+}
+
+/// Why a lock file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// It cannot be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A later haft wrote it.
+    #[error("`{}` has version {version}, and this haft understands up to {VERSION}", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// It is not what haft wrote.
+    #[error("`{}` is damaged: {why}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl LockError {
+    /// The way out.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Read { .. } => None,
+            Self::Newer { .. } => Some("use the haft that wrote it, or a later one"),
+            Self::Damaged { .. } => {
+                Some("restore it, or remove it and run `haft add` to agree to everything anew")
+            }
+        }
+    }
+}
+
+/// The file, as written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    version: u32,
+    #[serde(default, rename = "pin")]
+    pins: Vec<WrittenPin>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenPin {
+    name: String,
+    kind: Kind,
+    source: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resolved: Option<String>,
+    digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tree: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    contracts: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signer: Option<String>,
+    asked: Vec<String>,
+    granted: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shown: Option<WrittenShown>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenShown {
+    #[serde(default)]
+    tools: BTreeMap<String, String>,
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+}
+
+/// The lock file of the program file `program`: beside it, with its name.
+pub fn lock_path(program: &Path) -> PathBuf {
+    program.with_extension("lock")
+}
+
+impl Lock {
+    /// Reads the file at `path`; `None` where there is none.
+    pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
+        let failed = |source| LockError::Read { path: path.to_owned(), source };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if is_absent(error.kind()) => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut text = String::new();
+        file.take(MAX_LOCK + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > MAX_LOCK {
+            return Err(failed(io::ErrorKind::FileTooLarge.into()));
+        }
+        Self::parse(&text, path).map(Some)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, LockError> {
+        let damaged = |why: String| LockError::Damaged { path: path.to_owned(), why };
+        let message = |error: toml::de::Error| damaged(error.message().to_owned());
+        let table: toml::Table = toml::from_str(text).map_err(message)?;
+        // First of all: what a later version means by its other keys is not to be guessed.
+        let version = table.get("version").and_then(toml::Value::as_integer).unwrap_or_default();
+        match u64::try_from(version) {
+            Ok(version) if version > u64::from(VERSION) => {
+                return Err(LockError::Newer { path: path.to_owned(), version });
+            }
+            Ok(1..) => {}
+            _ => return Err(damaged("it does not say its `version`".to_owned())),
+        }
+        let written: Written = toml::from_str(text).map_err(message)?;
+        let pins = written.pins.into_iter().map(|pin| Pin::read(pin).map_err(&damaged));
+        Ok(Self { pins: pins.collect::<Result<_, _>>()? })
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> String {
+        let mut pins: Vec<_> = self.pins.iter().map(Pin::written).collect();
+        pins.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
+        // There is nothing in it that could not be written.
+        let text = toml::to_string_pretty(&Written { version: VERSION, pins }).unwrap_or_default();
+        format!("{HEAD}\n{text}")
+    }
+
+    /// What is pinned for an entry.
+    pub fn find(&self, kind: Kind, name: &str) -> Option<&Pin> {
+        self.pins.iter().find(|pin| pin.kind == kind && pin.name.as_str() == name)
+    }
+
+    /// Pins, in place of what was pinned for the same entry.
+    pub fn put(&mut self, pin: Pin) {
+        self.remove(pin.kind, pin.name.as_str());
+        self.pins.push(pin);
+    }
+
+    /// Forgets what was pinned for an entry.
+    pub fn remove(&mut self, kind: Kind, name: &str) {
+        self.pins.retain(|pin| pin.kind != kind || pin.name.as_str() != name);
+    }
+}
+
+fn is_absent(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+impl Pin {
+    fn read(pin: WrittenPin) -> Result<Self, String> {
+        let named = |what: &str, error: &dyn std::fmt::Display| {
+            format!("`{what}` of `{}`: {error}", haft_core::report::plain(&pin.name))
+        };
+        let digest: Digest = pin.digest.parse().map_err(|error| named("digest", &error))?;
+        let tree = pin.tree.as_deref().map(str::parse).transpose().map_err(|error| named("tree", &error))?;
+        let version = pin.version.as_deref().map(semver::Version::parse).transpose();
+        let signer = pin.signer.as_deref().map(str::parse).transpose();
+        Ok(Self {
+            source: pin.source.parse().map_err(|error| named("source", &error))?,
+            version: version.map_err(|error| named("version", &error))?,
+            name: pin.name.parse().map_err(|error| named("name", &error))?,
+            kept: tree.unwrap_or_else(|| digest.clone()),
+            digest,
+            kind: pin.kind,
+            resolved: pin.resolved,
+            contracts: pin.contracts,
+            signer: signer.map_err(|error| named("signer", &error))?,
+            asked: pin.asked,
+            granted: pin.granted,
+            shown: pin.shown.map(read_shown).transpose().map_err(|error| named("shown", &error))?,
+        })
+    }
+
+    fn written(&self) -> WrittenPin {
+        WrittenPin {
+            name: self.name.as_str().to_owned(),
+            kind: self.kind,
+            source: self.source.to_string(),
+            resolved: self.resolved.clone(),
+            digest: self.digest.to_string(),
+            tree: (self.kept != self.digest).then(|| self.kept.to_string()),
+            version: self.version.as_ref().map(ToString::to_string),
+            contracts: self.contracts.clone(),
+            signer: self.signer.as_ref().map(ToString::to_string),
+            asked: self.asked.clone(),
+            granted: self.granted.clone(),
+            shown: self
+                .shown
+                .as_ref()
+                .map(|shown| WrittenShown { tools: written(&shown.tools), files: written(&shown.files) }),
+        }
+    }
+}
+
+fn read_shown(shown: WrittenShown) -> Result<Shown, DigestError> {
+    let read = |digests: BTreeMap<String, String>| {
+        let digest = |(name, digest): (String, String)| Ok((name, digest.parse()?));
+        digests.into_iter().map(digest).collect::<Result<_, DigestError>>()
+    };
+    Ok(Shown { tools: read(shown.tools)?, files: read(shown.files)? })
+}
+
+fn written(digests: &BTreeMap<String, Digest>) -> BTreeMap<String, String> {
+    digests.iter().map(|(name, digest)| (name.clone(), digest.to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(name: &str, kind: Kind) -> Pin {
+        Pin {
+            name: name.parse().unwrap(),
+            kind,
+            source: "https://a.test/words-1.0.tar.gz".parse().unwrap(),
+            resolved: None,
+            digest: Digest::of(b"archive"),
+            kept: Digest::of(b"tree"),
+            version: Some(semver::Version::new(1, 0, 0)),
+            contracts: vec!["haft:plugin".into()],
+            signer: None,
+            asked: vec!["words:read=./docs".into()],
+            granted: vec![],
+            shown: Some(Shown {
+                tools: [("words__count".to_owned(), Digest::of(b"tool"))].into(),
+                files: [("bin/run it".to_owned(), Digest::of(b"script"))].into(),
+            }),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Lock, String> {
+        Lock::parse(text, Path::new("program.lock")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_lock_is_read_back_and_always_written_in_one_order() {
+        let mut lock =
+            Lock { pins: vec![pin("b", Kind::Plugin), pin("b", Kind::Package), pin("a", Kind::Plugin)] };
+        let text = lock.text();
+        let read = parse(&text).unwrap();
+        let order: Vec<_> = read.pins.iter().map(|pin| (pin.name.as_str(), pin.kind)).collect();
+        assert_eq!(order, [("a", Kind::Plugin), ("b", Kind::Package), ("b", Kind::Plugin)]);
+        assert_eq!(read.text(), text);
+        assert_eq!(read.find(Kind::Package, "b"), Some(&pin("b", Kind::Package)));
+        lock.remove(Kind::Package, "b");
+        assert_eq!(lock.pins.len(), 2);
+        lock.put(pin("b", Kind::Plugin));
+        assert_eq!(lock.pins.len(), 2);
+    }
+
+    /// S02: what an earlier haft pinned is read, and says that nobody was shown what is in it.
+    #[test]
+    fn s02_a_lock_of_the_version_before_is_read() {
+        let text = Lock { pins: vec![Pin { shown: None, ..pin("a", Kind::Plugin) }] }.text();
+        let old = text.replace("version = 2", "version = 1");
+        assert_ne!(old, text);
+        assert_eq!(parse(&old).unwrap().pins[0].shown, None);
+    }
+
+    #[test]
+    fn a_lock_of_a_later_version_is_not_guessed_at() {
+        let error = parse("version = 3\nanything = { else = true }\n").unwrap_err();
+        assert_eq!(error, "`program.lock` has version 3, and this haft understands up to 2");
+        for (text, why) in [
+            ("", "does not say its `version`"),
+            ("version = 1\nx = 2", "unknown field `x`"),
+            ("version = 1\n[[pin]]", "missing field"),
+            ("version = ", "damaged"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+        let good = Lock { pins: vec![pin("a", Kind::Plugin)] }.text();
+        for (from, to, why) in [
+            ("sha256:", "md5:", "`digest` of `a`"),
+            ("https://", "ftp://", "`source` of `a`"),
+            ("\"a\"", "\"../a\"", "`name` of"),
+            ("\"1.0.0\"", "\"1\"", "`version` of `a`"),
+        ] {
+            let error = parse(&good.replace(from, to)).unwrap_err();
+            assert!(error.contains(why), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Credential helpers: programs beside docker that keep credentials in a keychain. They are a
+//! person's own, named in a file of theirs, and have to reach that keychain, so that nothing
+//! confines them; but they are bounded in time and output, and it refuses to show what they print.
+
+use std::path::Path;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::credentials::Secret;
+use haft_core::grant::{Grant, Root};
+use haft_core::tool::Own;
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::lookup::find_on_path;
+use haft_sandbox::process::{self, End, Finished, Job, Output};
+
+/// A keychain that is locked asks its owner, who is sitting there or is not.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Characters that are read: the longest tokens have a quarter of that.
+const MAX_OUTPUT: usize = 64 << 10;
+
+/// Characters of a helper's name.
+const MAX_NAME: usize = 64;
+
+/// What keychains and the clouds' own helpers need to be told, beside what every child is.
+const ENVIRONMENT: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONFIG_FILE",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "CLOUDSDK_CONFIG",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "GNUPGHOME",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "PASSWORD_STORE_DIR",
+    "WAYLAND_DISPLAY",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// What helpers say, word for word, where they have nothing.
+const NOTHING: &str = "credentials not found in native keychain";
+
+/// The name that stands for a token instead of a password.
+const TOKEN: &str = "<token>";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer {
+    username: String,
+    secret: String,
+}
+
+/// What the helper `docker-credential-NAME` keeps for `server`.
+pub(super) async fn ask(name: &str, server: &str) -> Result<Option<Secret>, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.len() > MAX_NAME || !name.chars().all(is_name) {
+        return Err("the credential helper that is named for the registry has a name that is none".to_owned());
+    }
+    let program = format!("docker-credential-{name}");
+    let found = find_on_path(&program);
+    let path = found.ok_or_else(|| format!("the credential helper `{program}` is not on PATH"))?;
+    let finished = run(&path, server).await.map_err(|why| format!("cannot ask `{program}`: {why}"))?;
+    answered(finished).map_err(|why| format!("`{program}` {why}"))
+}
+
+async fn run(program: &Path, server: &str) -> Result<Finished, String> {
+    let root = Root::resolve(Path::new("/"), Path::new("/")).map_err(|error| error.to_string())?;
+    let grant = Grant::none().with_read_anywhere().with_workspace(root);
+    let grant = ENVIRONMENT.iter().fold(grant, |grant, name| grant.with_env(*name));
+    let job = Job {
+        program: program.to_owned(),
+        arguments: vec!["get".into()],
+        input: server.as_bytes().to_vec(),
+        output: Output::Separate,
+        environment: Vec::new(),
+        limit: MAX_OUTPUT,
+        timeout: TIMEOUT,
+    };
+    // Nobody hears what it prints.
+    let own = Own::default();
+    let finished = process::run(&Confiner::open(), &job, "credentials", &own.context(&grant)).await;
+    finished.map_err(|error| error.to_string())
+}
+
+fn answered(mut finished: Finished) -> Result<Option<Secret>, String> {
+    let text = finished.stdout.render(MAX_OUTPUT);
+    match finished.end {
+        End::Exited(status) if status.success() => {}
+        End::Exited(_) if text.trim() == NOTHING => return Ok(None),
+        End::Exited(status) => return Err(format!("gave no credentials: {status}")),
+        End::TimedOut | End::Cancelled => {
+            return Err(format!("gave no answer within {} s", TIMEOUT.as_secs()));
+        }
+    }
+    let answer: Answer =
+        serde_json::from_str(&text).map_err(|_| "answered something that is not credentials".to_owned())?;
+    let secret = SecretString::from(answer.secret);
+    Ok(Some(match answer.username.as_str() {
+        TOKEN => Secret::IdentityToken(secret),
+        _ => Secret::Password { name: answer.username, password: secret },
+    }))
+}

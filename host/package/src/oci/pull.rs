@@ -1,0 +1,262 @@
+//! Fetching: the manifest, the one layer that matters, and what is attached to it. It believes no
+//! size and no digest before it has counted.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use tokio::fs::File;
+use tokio::io::{AsyncSeekExt, AsyncWriteExt};
+
+use super::content::{Content, judge};
+use super::error::{Failure, OciError};
+use super::exchange::{Ask, broken, read};
+use super::manifest::{ACCEPT, Descriptor, Document, MAX_MANIFEST, Manifest};
+use super::reference::Reference;
+use super::registry::{Action, Registry, WITHIN};
+use super::{Access, signatures};
+use crate::signature::Statement;
+use crate::{Digest, Hasher, MAX_SIZE, Progress, Step};
+
+/// How long a layer may take to come: the largest at 150 KB a second.
+const DOWNLOAD: Duration = Duration::from_mins(30);
+
+/// The header in which registries say the digest of what they answer.
+const DIGEST: &str = "docker-content-digest";
+
+/// What words of messages stand for.
+const THE_MANIFEST: &str = "the manifest";
+const THE_LAYER: &str = "the layer";
+
+/// What a registry holds under a reference, before anything of it was fetched.
+#[derive(Debug)]
+pub struct Described {
+    /// Of what the reference stands for: a manifest, or an index of several. What is signed.
+    pub digest: Digest,
+    /// Of the manifest, where that is another.
+    pub manifest: Digest,
+    /// What the layer holds.
+    pub content: Content,
+    /// The layer's media type.
+    pub media_type: String,
+    /// Of the layer's bytes.
+    pub layer: Digest,
+    /// Bytes of the layer, as announced.
+    pub size: u64,
+    /// What whoever pushed it noted.
+    pub annotations: BTreeMap<String, String>,
+    /// What vouches for it, and why there could be more.
+    pub statements: Vec<Statement>,
+    /// Why it could not be found out what vouches for it.
+    pub trouble: Option<String>,
+}
+
+/// Looks at what `reference` stands for.
+pub async fn describe(reference: &Reference, access: &Access) -> Result<Described, OciError> {
+    let registry = Registry::new(reference, Action::Pull, access)?;
+    described(&registry, reference).await
+}
+
+/// The digest that `reference` stands for now; `None` where there is nothing of that name.
+pub async fn resolve(reference: &Reference, access: &Access) -> Result<Option<Digest>, OciError> {
+    let registry = Registry::new(reference, Action::Pull, access)?;
+    match document(&registry, &reference.target(), reference.digest()).await {
+        Ok((_, digest)) => Ok(Some(digest)),
+        Err(OciError { failure: Failure::Missing(_), .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fetches the layer of `reference` to `file`, which must not exist.
+pub(super) async fn fetch(
+    reference: &Reference,
+    file: &Path,
+    access: &Access,
+    progress: &Progress,
+) -> Result<Described, OciError> {
+    let registry = Registry::new(reference, Action::Pull, access)?;
+    let described = described(&registry, reference).await?;
+    progress.tell(Step::Started { what: &reference.to_string(), total: Some(described.size) });
+    let fetched = layer(&registry, &described, file, progress).await;
+    progress.tell(Step::Finished);
+    if fetched.is_err() {
+        // What came of it is not to be found by anybody.
+        let _ = std::fs::remove_file(file);
+    }
+    fetched.map(|()| described)
+}
+
+async fn described(registry: &Registry<'_>, reference: &Reference) -> Result<Described, OciError> {
+    let (top, digest) = document(registry, &reference.target(), reference.digest()).await?;
+    let (manifest, own) = match top {
+        Document::Manifest(manifest) => (manifest, digest.clone()),
+        Document::Index(index) => {
+            let content = |why| registry.failed(Failure::Content(why));
+            let chosen = index.choose().and_then(Descriptor::checked).map_err(content)?;
+            match document(registry, &chosen.to_string(), Some(&chosen)).await? {
+                (Document::Manifest(manifest), own) => (manifest, own),
+                (Document::Index(_), _) => return Err(content("is an index of indexes".to_owned())),
+            }
+        }
+    };
+    let attached = signatures::attached(registry, reference, &digest).await;
+    let (statements, trouble) = match attached {
+        Ok(statements) => (statements, None),
+        Err(error) => (Vec::new(), Some(error.failure.to_string())),
+    };
+    let (content, layer) = checked(&manifest).map_err(|failure| registry.failed(failure))?;
+    Ok(Described {
+        digest,
+        manifest: own,
+        content,
+        media_type: layer.media_type.clone(),
+        layer: layer.checked().map_err(|why| registry.failed(Failure::Content(why)))?,
+        size: layer.size,
+        annotations: manifest.annotations.clone(),
+        statements,
+        trouble,
+    })
+}
+
+fn checked(manifest: &Manifest) -> Result<(Content, &Descriptor), Failure> {
+    let (content, layer) = judge(manifest).map_err(Failure::Content)?;
+    if layer.size > MAX_SIZE {
+        return Err(Failure::TooLarge { what: THE_LAYER, limit: MAX_SIZE });
+    }
+    Ok((content, layer))
+}
+
+/// A manifest or an index, and its digest, which is counted and compared with everything that was
+/// said of it before.
+pub(super) async fn document(
+    registry: &Registry<'_>,
+    target: &str,
+    expected: Option<&Digest>,
+) -> Result<(Document, Digest), OciError> {
+    let ask = Ask { accept: Some(ACCEPT), ..Ask::get(registry.url(&format!("manifests/{target}"))) };
+    let response = registry.send(&ask, WITHIN).await?;
+    parsed(response, expected).await.map_err(|failure| registry.failed(failure))
+}
+
+async fn parsed(response: Response, expected: Option<&Digest>) -> Result<(Document, Digest), Failure> {
+    let text =
+        |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (announced, media_type) = (text(DIGEST), text(CONTENT_TYPE.as_str()).unwrap_or_default());
+    let body = read(response, THE_MANIFEST, MAX_MANIFEST, WITHIN).await?;
+    let found = Digest::of(&body);
+    // One that cannot be checked says nothing: the bytes have been counted.
+    let announced = announced.and_then(|text| super::reference::digest(&text).ok());
+    for expected in expected.into_iter().chain(&announced) {
+        if *expected != found {
+            return Err(Failure::Digest { what: THE_MANIFEST, expected: expected.clone(), found });
+        }
+    }
+    let document = Document::parse(&body, &media_type);
+    let document = document.map_err(|why| Failure::Malformed { what: THE_MANIFEST, why })?;
+    Ok((document, found))
+}
+
+/// A small blob, all of it.
+pub(super) async fn blob(
+    registry: &Registry<'_>,
+    descriptor: &Descriptor,
+    what: &'static str,
+    limit: u64,
+) -> Result<Vec<u8>, OciError> {
+    let failed = |failure| registry.failed(failure);
+    let expected = descriptor.checked().map_err(|why| failed(Failure::Content(why)))?;
+    let response = registry.send(&Ask::get(registry.url(&format!("blobs/{expected}"))), WITHIN).await?;
+    let body = read(response, what, limit, WITHIN).await.map_err(failed)?;
+    let found = Digest::of(&body);
+    if found == expected { Ok(body) } else { Err(failed(Failure::Digest { what, expected, found })) }
+}
+
+/// The layer, to a file, from the start again where the connection breaks.
+async fn layer(
+    registry: &Registry<'_>,
+    described: &Described,
+    file: &Path,
+    progress: &Progress,
+) -> Result<(), OciError> {
+    let failed = |failure| registry.failed(failure);
+    let mut target = Target::create(file).await.map_err(failed)?;
+    let ask = Ask::get(registry.url(&format!("blobs/{}", described.layer)));
+    let mut attempts = 1;
+    loop {
+        let response = registry.send(&ask, WITHIN).await?;
+        let receiving = tokio::time::timeout(DOWNLOAD, target.receive(response, described, progress));
+        let failure = match receiving.await.unwrap_or(Err(Failure::TimedOut(DOWNLOAD))) {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        };
+        let Some(delay) = registry.delay(attempts, &failure, None) else {
+            return Err(OciError { attempts, ..failed(failure) });
+        };
+        tracing::info!("{}; trying again in {delay:.1?}", failed(failure));
+        tokio::time::sleep(delay).await;
+        target.restart().await.map_err(failed)?;
+        attempts += 1;
+    }
+}
+
+/// The file that a layer goes to.
+struct Target {
+    file: File,
+    path: PathBuf,
+}
+
+impl Target {
+    async fn create(path: &Path) -> Result<Self, Failure> {
+        let mut options = File::options();
+        let opened = options.write(true).create_new(true).mode(0o600).open(path).await;
+        let failed = |error| Failure::File { action: "create", path: path.to_owned(), error };
+        Ok(Self { file: opened.map_err(failed)?, path: path.to_owned() })
+    }
+
+    fn failed(&self) -> impl Fn(std::io::Error) -> Failure + use<> {
+        let path = self.path.clone();
+        move |error| Failure::File { action: "write", path: path.clone(), error }
+    }
+
+    async fn restart(&mut self) -> Result<(), Failure> {
+        let failed = self.failed();
+        self.file.rewind().await.map_err(&failed)?;
+        self.file.set_len(0).await.map_err(failed)
+    }
+
+    /// Writes the body, which must be exactly what was announced.
+    async fn receive(
+        &mut self,
+        mut response: Response,
+        described: &Described,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let expected = described.size;
+        let size = |found| Failure::Size { what: THE_LAYER, expected, found };
+        if let Some(length) = response.content_length().filter(|length| *length != expected) {
+            return Err(size(length.to_string()));
+        }
+        let failed = self.failed();
+        let (mut received, mut hasher) = (0, Hasher::default());
+        while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
+            received += chunk.len() as u64;
+            if received > expected {
+                return Err(size("more".to_owned()));
+            }
+            hasher.update(&chunk);
+            self.file.write_all(&chunk).await.map_err(&failed)?;
+            progress.tell(Step::Received { bytes: received });
+        }
+        self.file.flush().await.map_err(failed)?;
+        let found = hasher.finish();
+        match received == expected {
+            false => Err(size(received.to_string())),
+            true if found != described.layer => {
+                Err(Failure::Digest { what: THE_LAYER, expected: described.layer.clone(), found })
+            }
+            true => Ok(()),
+        }
+    }
+}

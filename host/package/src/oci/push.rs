@@ -1,0 +1,195 @@
+//! Publishing: blobs first, then the manifest that names them, so that nobody ever finds half of
+//! it. What is pushed depends on its content alone: the same again is the same digest.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::header::LOCATION;
+use reqwest::{Method, Response, Url};
+use serde_json::json;
+
+use super::content::{COMPONENT, COMPONENT_CONFIG, Content, EMPTY_CONFIG, PACKAGE, TITLE};
+use super::error::{Failure, OciError};
+use super::exchange::{Ask, Payload};
+use super::manifest::{Descriptor, MANIFEST, Manifest};
+use super::reference::{DEFAULT_TAG, Reference};
+use super::registry::{Action, Registry, WITHIN};
+use super::{Access, pull};
+use crate::{Digest, MAX_SIZE, Progress, Step};
+
+/// How long sending a layer may take: the largest at 150 KB a second.
+const UPLOAD: Duration = Duration::from_mins(30);
+
+/// When everything was made that says nothing of it: what depends on the clock is never the same.
+const NO_TIME: &str = "1970-01-01T00:00:00Z";
+
+/// What is to be published.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// What the file holds.
+    pub content: Content,
+    /// The component or the archive.
+    pub file: PathBuf,
+    /// What others see of it: `org.opencontainers.image.version` and such.
+    pub annotations: BTreeMap<String, String>,
+    /// Names of the component's imports and exports, which registries show.
+    pub imports: Vec<String>,
+    /// The same of its exports.
+    pub exports: Vec<String>,
+}
+
+/// What was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// Of the manifest: what to pin.
+    pub digest: Digest,
+    /// Of the file.
+    pub layer: Digest,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Whether the registry had exactly this already.
+    pub was_there: bool,
+}
+
+/// Publishes `publication` as `reference`, which must name a tag that is free, or stands for the
+/// same, unless `replace`.
+pub async fn push(
+    reference: &Reference,
+    publication: &Publication,
+    replace: bool,
+    access: &Access,
+    progress: &Progress,
+) -> Result<Pushed, OciError> {
+    let registry = Registry::new(reference, Action::Push, access)?;
+    let failed = |failure| registry.failed(failure);
+    let (manifest, config) = manifest(publication).map_err(failed)?;
+    let [layer] = manifest.layers.as_slice() else {
+        return Err(failed(Failure::Content("has no layer".into())));
+    };
+    let bytes = serde_json::to_vec(&manifest).unwrap_or_default();
+    let pushed = Pushed {
+        digest: Digest::of(&bytes),
+        layer: layer.checked().map_err(|why| failed(Failure::Content(why)))?,
+        size: layer.size,
+        was_there: false,
+    };
+    match pull::resolve(reference, access).await? {
+        Some(found) if found == pushed.digest => return Ok(Pushed { was_there: true, ..pushed }),
+        Some(found) if !replace => {
+            let tag = reference.tag().unwrap_or(DEFAULT_TAG).to_owned();
+            return Err(failed(Failure::Exists { tag, found }));
+        }
+        _ => {}
+    }
+    progress.tell(Step::Sending { what: &reference.to_string(), total: layer.size });
+    let sent = send(&registry, reference, publication, &manifest, config, bytes).await;
+    progress.tell(Step::Finished);
+    sent.map(|()| pushed)
+}
+
+async fn send(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    publication: &Publication,
+    manifest: &Manifest,
+    config: Vec<u8>,
+    bytes: Vec<u8>,
+) -> Result<(), OciError> {
+    for layer in &manifest.layers {
+        let payload = Payload::File { path: publication.file.clone(), size: layer.size };
+        blob(registry, layer, payload).await?;
+    }
+    let media_type = manifest.config.media_type.clone();
+    blob(registry, &manifest.config, Payload::Bytes { media_type, bytes: config }).await?;
+    let expected = Digest::of(&bytes);
+    let url = registry.url(&format!("manifests/{}", reference.tag().unwrap_or(DEFAULT_TAG)));
+    let payload = Payload::Bytes { media_type: MANIFEST.to_owned(), bytes };
+    registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, WITHIN).await?;
+    // What the registry made of it is what others will get.
+    let (_, found) =
+        pull::document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
+            .await?;
+    if found == expected {
+        return Ok(());
+    }
+    Err(registry.failed(Failure::Digest { what: "what the registry keeps", expected, found }))
+}
+
+/// Sends a blob, unless the registry has it.
+async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload) -> Result<(), OciError> {
+    let have = registry.url(&format!("blobs/{}", descriptor.digest));
+    let have = Ask { method: Method::HEAD, ..Ask::get(have) };
+    match registry.send(&have, WITHIN).await {
+        Ok(_) => return Ok(()),
+        Err(OciError { failure: Failure::Missing(_), .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let opening = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
+    let begun = registry.send(&opening, WITHIN).await?;
+    let url = upload(registry, &begun, descriptor).map_err(|failure| registry.failed(failure))?;
+    registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, UPLOAD).await?;
+    Ok(())
+}
+
+/// Where the blob goes, as the registry says.
+fn upload(registry: &Registry<'_>, begun: &Response, descriptor: &Descriptor) -> Result<Url, Failure> {
+    let location = begun.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let missing = || Failure::Malformed {
+        what: "the answer to an upload",
+        why: "does not say where to send it".to_owned(),
+    };
+    let mut url = registry.upload(location.ok_or_else(missing)?)?;
+    url.query_pairs_mut().append_pair("digest", &descriptor.digest);
+    Ok(url)
+}
+
+/// The manifest and the configuration that it names.
+fn manifest(publication: &Publication) -> Result<(Manifest, Vec<u8>), Failure> {
+    let file = &publication.file;
+    let failed = |error| Failure::File { action: "read", path: file.clone(), error };
+    let (digest, size) = Digest::of_file(file, MAX_SIZE).map_err(failed)?;
+    let (media_type, config_type, config) = match publication.content {
+        Content::Component => (COMPONENT, COMPONENT_CONFIG, component_config(publication, &digest)),
+        Content::Archive => (PACKAGE, EMPTY_CONFIG, b"{}".to_vec()),
+    };
+    let title = [(TITLE.to_owned(), name(file))].into();
+    let layer = descriptor(media_type, &digest, size, title);
+    let own = descriptor(config_type, &Digest::of(&config), config.len() as u64, BTreeMap::new());
+    let manifest = Manifest {
+        schema_version: 2,
+        media_type: Some(MANIFEST.to_owned()),
+        artifact_type: (publication.content == Content::Archive).then(|| PACKAGE.to_owned()),
+        config: own,
+        layers: vec![layer],
+        annotations: publication.annotations.clone(),
+    };
+    Ok((manifest, config))
+}
+
+/// What the WebAssembly working group's clients write beside a component.
+fn component_config(publication: &Publication, layer: &Digest) -> Vec<u8> {
+    let config = json!({
+        "created": NO_TIME,
+        "author": publication.annotations.get("org.opencontainers.image.authors"),
+        "architecture": "wasm",
+        "os": "wasip2",
+        "layerDigests": [layer.to_string()],
+        "component": { "exports": publication.exports, "imports": publication.imports, "target": null },
+    });
+    config.to_string().into_bytes()
+}
+
+fn descriptor(
+    media_type: &str,
+    digest: &Digest,
+    size: u64,
+    annotations: BTreeMap<String, String>,
+) -> Descriptor {
+    let (media_type, digest) = (media_type.to_owned(), digest.to_string());
+    Descriptor { media_type, digest, size, annotations, platform: None, artifact_type: None }
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,194 @@
+//! A conversation with one registry about one repository: who asks is shown when the registry
+//! wants to know, and what failed for a moment is asked again. It knows nothing of what is asked for.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use reqwest::{Response, Url};
+use tokio::sync::OnceCell;
+
+use super::Access;
+use super::challenge::Challenge;
+use super::credentials::Credential;
+use super::error::{Failure, OciError};
+use super::exchange::{Ask, Asking, exchange, explained, is_public, same_origin};
+use super::reference::Reference;
+use super::token::Asker;
+use haft_core::net::retry_after;
+
+/// How long the registry may take to begin an answer to a question without a body.
+pub(super) const WITHIN: Duration = Duration::from_mins(1);
+
+/// What is to be done in a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Pull,
+    Push,
+}
+
+/// A registry, asked about one repository.
+pub(super) struct Registry<'a> {
+    asking: Asking,
+    base: Url,
+    reference: &'a Reference,
+    scope: String,
+    access: &'a Access,
+    /// Looked for when it is first wanted.
+    credential: OnceCell<Option<Credential>>,
+    /// What the registry accepted last.
+    shown: Mutex<Option<HeaderValue>>,
+}
+
+/// An attempt that failed, and how long the registry wants to be left alone.
+struct Miss {
+    failure: Failure,
+    retry_after: Option<Duration>,
+}
+
+impl From<Failure> for Miss {
+    fn from(failure: Failure) -> Self {
+        Self { failure, retry_after: None }
+    }
+}
+
+impl<'a> Registry<'a> {
+    /// Prepares to ask. Sends nothing.
+    pub(super) fn new(
+        reference: &'a Reference,
+        action: Action,
+        access: &'a Access,
+    ) -> Result<Self, OciError> {
+        let failed = |failure: Failure| failure.of(reference, 1);
+        let secure = !reference.is_loopback();
+        let scheme = if secure { "https" } else { "http" };
+        let base = Url::parse(&format!("{scheme}://{}/", reference.endpoint()));
+        let base = base.map_err(|error| failed(Failure::Connect(error.to_string())))?;
+        let rights = match action {
+            Action::Pull => "pull",
+            Action::Push => "pull,push",
+        };
+        Ok(Self {
+            asking: Asking::new(secure).map_err(failed)?,
+            base,
+            reference,
+            scope: format!("repository:{}:{rights}", reference.repository()),
+            access,
+            credential: OnceCell::new(),
+            shown: Mutex::new(None),
+        })
+    }
+
+    /// An address in the repository.
+    pub(super) fn url(&self, rest: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("/v2/{}/{rest}", self.reference.repository()));
+        url
+    }
+
+    /// Where a registry wants the next part of an upload: itself, or nothing is sent.
+    pub(super) fn upload(&self, location: &str) -> Result<Url, Failure> {
+        let wrong = |why| Failure::Redirect { target: super::error::excerpt(location), why };
+        let url = self.base.join(location).map_err(|_| wrong("that is not an address"))?;
+        if same_origin(&url, &self.base) {
+            return Ok(url);
+        }
+        Err(wrong("what is published is sent to the registry itself or not at all"))
+    }
+
+    /// Adds what was wanted to what went wrong.
+    pub(super) fn failed(&self, failure: Failure) -> OciError {
+        failure.of(self.reference, 1)
+    }
+
+    /// Asks until there is an answer with a status of success, or none to be hoped for.
+    pub(super) async fn send(&self, ask: &Ask, within: Duration) -> Result<Response, OciError> {
+        let mut attempts = 1;
+        loop {
+            // Boxed: what waits for this is a small future then, in however many others it lies.
+            let miss = match Box::pin(self.attempt(ask, within)).await {
+                Ok(response) => return Ok(response),
+                Err(miss) => miss,
+            };
+            let failure = miss.failure.cleaned(&self.access.redactor);
+            let delay = self.delay(attempts, &failure, miss.retry_after);
+            let Some(delay) = delay else { return Err(failure.of(self.reference, attempts)) };
+            tracing::info!("{}; trying again in {delay:.1?}", failure.of(self.reference, attempts));
+            tokio::time::sleep(delay).await;
+            attempts += 1;
+        }
+    }
+
+    /// How long to wait after attempt number `attempt` failed; `None` where that was the last one.
+    pub(super) fn delay(&self, attempt: u32, failure: &Failure, asked: Option<Duration>) -> Option<Duration> {
+        failure.is_transient().then(|| self.access.retry.wait(attempt, asked))?
+    }
+
+    async fn attempt(&self, ask: &Ask, within: Duration) -> Result<Response, Miss> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let response = exchange(&self.asking, ask, shown.as_ref(), within).await?;
+        // Somewhere else they may ask for a password as well; that is nothing to us.
+        if response.status().as_u16() != 401 || !same_origin(response.url(), &self.base) {
+            return self.judged(response).await;
+        }
+        let Some(challenge) = challenge(&response) else { return self.judged(response).await };
+        let shown = self.authorize(&challenge, is_public(&response)).await?;
+        let response = exchange(&self.asking, ask, Some(&shown), within).await?;
+        if response.status().is_success() {
+            *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+        }
+        self.judged(response).await
+    }
+
+    /// What the registry wants to be shown.
+    async fn authorize(&self, challenge: &Challenge, from_public: bool) -> Result<HeaderValue, Failure> {
+        let credential = self.credential().await?;
+        let asker =
+            Asker { asking: &self.asking, registry: &self.base, scope: &self.scope, credential, from_public };
+        let shown = asker.answer(challenge).await?.ok_or_else(|| Failure::Anonymous {
+            registry: self.reference.registry().to_owned(),
+            looked: self.access.credentials.describe(),
+        })?;
+        self.access.redactor.add(&shown.secrets);
+        Ok(shown.header)
+    }
+
+    async fn credential(&self) -> Result<Option<&Credential>, Failure> {
+        let find = || async {
+            let found = self.access.credentials.find(self.reference).await.map_err(Failure::Credentials)?;
+            if let Some(credential) = &found {
+                self.access.redactor.add(&credential.secrets());
+            }
+            Ok::<_, Failure>(found)
+        };
+        Ok(self.credential.get_or_try_init(find).await?.as_ref())
+    }
+
+    /// The response, if it says success.
+    async fn judged(&self, response: Response) -> Result<Response, Miss> {
+        let status = response.status().as_u16();
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = header.and_then(|value| retry_after(value, std::time::SystemTime::now()));
+        let body = explained(response).await;
+        let failure = match status {
+            404 => Failure::Missing(body),
+            401 | 403 => Failure::Denied { who: self.who(), body },
+            _ => Failure::Status { status, body },
+        };
+        Err(Miss { failure, retry_after })
+    }
+
+    /// As whom the registry was asked.
+    fn who(&self) -> String {
+        let credential = self.credential.get().and_then(Option::as_ref);
+        credential.map_or_else(|| "who asks as nobody".to_owned(), Credential::describe)
+    }
+}
+
+fn challenge(response: &Response) -> Option<Challenge> {
+    let headers = response.headers().get_all(WWW_AUTHENTICATE).iter();
+    Challenge::parse(headers.filter_map(|value| value.to_str().ok()))
+}

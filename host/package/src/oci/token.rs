@@ -1,0 +1,243 @@
+//! What is shown to a registry that asks who one is. It refuses to send a credential to any place
+//! but the registry it was stored for and what belongs to the same site.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::HeaderValue;
+use reqwest::{Method, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+use super::challenge::Challenge;
+use super::credentials::{Credential, Secret};
+use super::error::{Failure, excerpt};
+use super::exchange::{Ask, Asking, Payload, exchange, explained, is_private_ground, read, without_query};
+use haft_core::net::is_loopback;
+
+/// How long handing out a token may take.
+const WITHIN: Duration = Duration::from_secs(30);
+/// Bytes of the answer that holds a token.
+const MAX_ANSWER: u64 = 64 << 10;
+/// How haft calls itself where tokens are exchanged.
+const CLIENT: &str = "haft";
+
+/// Who asks for what.
+pub(super) struct Asker<'a> {
+    pub(super) asking: &'a Asking,
+    /// Where the registry is.
+    pub(super) registry: &'a Url,
+    /// What the token is to allow.
+    pub(super) scope: &'a str,
+    pub(super) credential: Option<&'a Credential>,
+    /// Whether it is a public server that sends there.
+    pub(super) from_public: bool,
+}
+
+/// What is to be shown, and the secrets in it that must appear nowhere.
+pub(super) struct Shown {
+    pub(super) header: HeaderValue,
+    pub(super) secrets: Vec<SecretString>,
+}
+
+/// The answers of those who hand out tokens.
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    token: Option<String>,
+    /// The same by the name that OAuth gives it; many send both.
+    #[serde(default)]
+    access_token: Option<String>,
+}
+
+impl Asker<'_> {
+    /// What answers `challenge`; `None` where nothing is known that would.
+    pub(super) async fn answer(&self, challenge: &Challenge) -> Result<Option<Shown>, Failure> {
+        match challenge {
+            Challenge::Basic => self.credential.map(basic).transpose().map(Option::flatten),
+            Challenge::Bearer { realm, service, .. } => {
+                self.bearer(realm, service.as_deref()).await.map(Some)
+            }
+        }
+    }
+
+    async fn bearer(&self, realm: &str, service: Option<&str>) -> Result<Shown, Failure> {
+        let url = self.realm(realm)?;
+        let ask = self.token_ask(url, service);
+        let shown = match self.credential.map(|credential| &credential.secret) {
+            Some(Secret::Password { .. }) => self.credential.map(basic).transpose()?.flatten(),
+            _ => None,
+        };
+        let response = exchange(self.asking, &ask, shown.as_ref().map(|shown| &shown.header), WITHIN).await?;
+        let status = response.status().as_u16();
+        if matches!(status, 400 | 401 | 403) {
+            let who = self.credential.map_or_else(|| "who asks as nobody".to_owned(), Credential::describe);
+            return Err(Failure::Denied { who, body: explained(response).await });
+        }
+        if !response.status().is_success() {
+            return Err(Failure::Status { status, body: explained(response).await });
+        }
+        token(&read(response, "the answer with the token", MAX_ANSWER, WITHIN).await?)
+    }
+
+    /// The address to ask for a token, if what is to be shown there may be.
+    fn realm(&self, realm: &str) -> Result<Url, Failure> {
+        let refuse = |shown: String, why: &str| Failure::Realm { realm: shown, why: why.to_owned() };
+        let url = Url::parse(realm).map_err(|_| refuse(excerpt(realm), "that is not an address"))?;
+        let shown = without_query(&url);
+        if is_private_ground(self.registry, &url) || !url.username().is_empty() || url.password().is_some() {
+            return Err(refuse(shown, "nothing is asked for there"));
+        }
+        let (own, other) = (self.registry.host_str().unwrap_or_default(), url.host_str().unwrap_or_default());
+        if self.credential.is_some() && !is_same_site(own, other) {
+            return Err(refuse(shown, &format!("what was stored for `{own}` is not sent to `{other}`")));
+        }
+        Ok(url)
+    }
+
+    fn token_ask(&self, mut url: Url, service: Option<&str>) -> Ask {
+        let identity = match self.credential.map(|credential| &credential.secret) {
+            Some(Secret::IdentityToken(token)) => Some(token),
+            _ => None,
+        };
+        let wanted = service.map(|service| ("service", service)).into_iter().chain([("scope", self.scope)]);
+        let Some(identity) = identity else {
+            url.query_pairs_mut().extend_pairs(wanted);
+            return Ask { from_public: self.from_public, ..Ask::get(url) };
+        };
+        // A form is written as a query is.
+        let mut form = Url::clone(&url);
+        form.set_query(None);
+        let exchanged = [
+            ("grant_type", "refresh_token"),
+            ("client_id", CLIENT),
+            ("refresh_token", identity.expose_secret()),
+        ];
+        form.query_pairs_mut().extend_pairs(wanted.chain(exchanged));
+        let bytes = form.query().unwrap_or_default().as_bytes().to_vec();
+        let payload = Payload::Bytes { media_type: "application/x-www-form-urlencoded".to_owned(), bytes };
+        Ask { method: Method::POST, payload, from_public: self.from_public, ..Ask::get(url) }
+    }
+}
+
+/// A name and a password, if that is what there is.
+fn basic(credential: &Credential) -> Result<Option<Shown>, Failure> {
+    let Secret::Password { name, password } = &credential.secret else { return Ok(None) };
+    let pair = STANDARD.encode(format!("{name}:{}", password.expose_secret()));
+    let header = header(&format!("Basic {pair}"));
+    let header =
+        header.ok_or_else(|| Failure::Credentials(format!("{} cannot be sent", credential.describe())))?;
+    Ok(Some(Shown { header, secrets: credential.secrets() }))
+}
+
+fn token(body: &[u8]) -> Result<Shown, Failure> {
+    let malformed = |why: &str| Failure::Malformed { what: "the answer with the token", why: why.to_owned() };
+    // What serde says of a wrong value repeats it.
+    let answer: Answer = serde_json::from_slice(body).map_err(|_| malformed("is not what it should be"))?;
+    let token = answer
+        .token
+        .or(answer.access_token)
+        .filter(|token| !token.is_empty())
+        .ok_or_else(|| malformed("holds no token"))?;
+    let header = header(&format!("Bearer {token}")).ok_or_else(|| malformed("holds a token that is none"))?;
+    Ok(Shown { header, secrets: vec![token.into()] })
+}
+
+/// A header's value that the client keeps out of its own logs.
+fn header(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Whether two hosts belong together, as far as their names tell: `registry.gitlab.com` and
+/// `gitlab.com`, `registry-1.docker.io` and `auth.docker.io`. Two labels in common are a site, three
+/// below the countries that sell names one level further down (`co.uk`).
+fn is_same_site(one: &str, other: &str) -> bool {
+    if one == other || (is_loopback(one) && is_loopback(other)) {
+        return true;
+    }
+    let is_address =
+        |host: &str| host.contains(':') || host.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit());
+    if is_address(one) || is_address(other) {
+        return false;
+    }
+    let labels = |host: &'_ str| host.split('.').rev().map(str::to_owned).collect::<Vec<_>>();
+    let (one, other) = (labels(one), labels(other));
+    let common = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+    let is_short = |at: usize, most: usize| one.get(at).is_some_and(|label| label.len() <= most);
+    common >= if is_short(0, 2) && is_short(1, 3) { 3 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_more_than_a_country() {
+        for (one, other, expected) in [
+            ("ghcr.io", "ghcr.io", true),
+            ("registry-1.docker.io", "auth.docker.io", true),
+            ("registry.gitlab.com", "gitlab.com", true),
+            ("a.example.co.uk", "b.example.co.uk", true),
+            ("127.0.0.1", "localhost", true),
+            ("ghcr.io", "evil.io", false),
+            ("a.co.uk", "b.co.uk", false),
+            ("registry", "other", false),
+            ("10.0.0.1", "11.0.0.1", false),
+            ("ghcr.io", "ghcr.io.evil.test", false),
+        ] {
+            assert_eq!(is_same_site(one, other), expected, "{one} {other}");
+        }
+    }
+
+    fn asker<'a>(asking: &'a Asking, registry: &'a Url, credential: Option<&'a Credential>) -> Asker<'a> {
+        Asker { asking, registry, scope: "repository:a:pull", credential, from_public: false }
+    }
+
+    /// CL04: a token is asked for where the registry says, and a credential goes only where it may.
+    #[tokio::test]
+    async fn cl04_a_credential_goes_to_its_own_site() {
+        let client = Asking::new(false).unwrap();
+        let credential = Credential::of_password("u", "password-4711", "a file");
+        let (public, local) =
+            (Url::parse("https://ghcr.io").unwrap(), Url::parse("http://localhost:1").unwrap());
+        for (registry, realm, anonymous, known) in [
+            (&public, "https://ghcr.io/token", true, true),
+            (&public, "https://evil.test/token", true, false),
+            (&public, "http://ghcr.io/token", false, false),
+            (&public, "https://127.0.0.1/token", false, false),
+            (&public, "file:///etc/passwd", false, false),
+            (&public, "https://u:p@ghcr.io/token", false, false),
+            (&public, "nonsense", false, false),
+            (&local, "http://127.0.0.1:2/token", true, true),
+            (&local, "https://evil.test/token", true, false),
+        ] {
+            assert_eq!(asker(&client, registry, None).realm(realm).is_ok(), anonymous, "{realm}");
+            let known_here = asker(&client, registry, Some(&credential)).realm(realm);
+            assert_eq!(known_here.is_ok(), known, "{realm}");
+            assert!(!format!("{known_here:?}").contains("4711"));
+        }
+    }
+
+    #[test]
+    fn a_token_is_read_by_either_name_and_never_shown() {
+        assert_eq!(token(br#"{ "token": "abc" }"#).unwrap().header, "Bearer abc");
+        assert_eq!(token(br#"{ "access_token": "abc", "expires_in": 3 }"#).unwrap().header, "Bearer abc");
+        assert_eq!(token(br#"{ "token": "abc", "access_token": "def" }"#).unwrap().header, "Bearer abc");
+        for body in [
+            &b"{}"[..],
+            b"<html>",
+            br#"{ "token": "" }"#,
+            br#"{ "token": "secret\n" }"#,
+            br#"{ "token": 4711 }"#,
+        ] {
+            let Err(failure) = token(body) else { panic!("{body:?}") };
+            assert!(
+                !failure.to_string().contains("4711") && !failure.to_string().contains("secret"),
+                "{failure}"
+            );
+        }
+    }
+}

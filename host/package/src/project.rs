@@ -1,0 +1,442 @@
+//! A program.toml with its program.lock, as one thing to change: read anew under a lock, checked, and
+//! written whole or not at all. Knows nothing of what is installed.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+use tempfile::NamedTempFile;
+
+use super::edit::EditError;
+use super::lock::{Kind, Lock, LockError, lock_path};
+use super::store::{Store, StoreError};
+use haft_core::manifest::{MAX_FILE, Manifest, folder_of};
+use haft_core::report::Report;
+
+/// How long a change waits for another haft that changes the same program: that takes a moment.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long whoever only runs a program waits for a change of it. After that the files are read as they are: who may read
+/// a folder may lock it, tools too, and that is no way to keep a program from running.
+const CHANGES: Duration = Duration::from_secs(2);
+
+/// While it lives, no other haft changes the programs of a folder.
+#[derive(Debug)]
+pub struct Unchanged {
+    _lock: File,
+}
+
+/// Both files as they were read.
+#[derive(Clone, Debug)]
+pub struct Project {
+    /// The program.toml, which need not be there.
+    pub path: PathBuf,
+    /// Its text; empty without one.
+    pub text: String,
+    /// What it says.
+    pub manifest: Manifest,
+    /// What is pinned.
+    pub lock: Lock,
+}
+
+/// What both files are to be.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The text of program.toml.
+    pub text: String,
+    /// What is to be pinned.
+    pub lock: Lock,
+}
+
+/// Why a program cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    /// Its program.toml is wrong.
+    #[error(transparent)]
+    Manifest(#[from] Report),
+    /// What is pinned cannot be understood.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// What refers to the store cannot be noted there.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file cannot be read or written.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// An entry cannot be changed.
+    #[error("`{}` was not changed: {error}", path.display())]
+    Edit {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: EditError,
+    },
+    /// The file would be wrong then.
+    #[error("`{}` was not changed, since it would be wrong then\n{report}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What would be wrong.
+        report: Report,
+    },
+    /// Somebody else changes it.
+    #[error("`{}` changed meanwhile, and was left as it is now", .0.display())]
+    Changed(PathBuf),
+    /// Another haft has it.
+    #[error("`{}` is being changed by another haft", .0.display())]
+    Busy(PathBuf),
+    /// There is an entry of this name.
+    #[error("`{}` has an entry `{name}` already", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+}
+
+impl ProjectError {
+    /// The way out.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Lock(error) => error.hint(),
+            Self::Changed(_) | Self::Busy(_) => Some("run it again"),
+            Self::Taken { .. } => Some(
+                "`haft update NAME` fetches it anew, `haft remove NAME` removes it; `--name NAME` gives a component another name",
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProjectError {
+    let path = path.to_owned();
+    move |source| ProjectError::Io { action, path, source }
+}
+
+impl Project {
+    /// Reads both files as they belong together: not in the middle of a change by another haft. A program.toml
+    /// that is not there says nothing, and pins nothing.
+    pub fn open(path: &Path) -> Result<Self, ProjectError> {
+        // Where the folder cannot be opened, opening the files in it says why.
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let _unchanged = match File::open(parent_of(&real)) {
+            Ok(folder) => Some(locked(folder, parent_of(&real), FlockOperation::NonBlockingLockShared)?),
+            Err(_) => None,
+        };
+        Self::read(path)
+    }
+
+    /// Lets the program at `path` be read as it is between changes by other hafts; `None` where that cannot be had, and
+    /// it is to be read all the same.
+    pub async fn unchanged(path: &Path) -> Option<Unchanged> {
+        let real = fs::canonicalize(path).ok()?;
+        let folder = File::open(parent_of(&real)).ok()?;
+        let begun = Instant::now();
+        loop {
+            match rustix::fs::flock(folder.as_fd(), FlockOperation::NonBlockingLockShared) {
+                Ok(()) => return Some(Unchanged { _lock: folder }),
+                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < CHANGES => {
+                    tokio::time::sleep(LOOK).await;
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn read(path: &Path) -> Result<Self, ProjectError> {
+        let text = read(path)?;
+        let manifest = if let Some(text) = &text {
+            Manifest::parse(text, path)?
+        } else {
+            let folder = folder_of(path).map_err(failed("find", path))?;
+            Manifest { path: path.to_owned(), folder, ..Manifest::default() }
+        };
+        let lock = Lock::load(&lock_path(path))?.unwrap_or_default();
+        Ok(Self { path: path.to_owned(), text: text.unwrap_or_default(), manifest, lock })
+    }
+
+    /// Whether there is a program.toml.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// Its folder, which relative paths start from.
+    pub fn folder(&self) -> &Path {
+        &self.manifest.folder
+    }
+
+    /// The table that has an entry of this name.
+    pub fn kind_of(&self, name: &str) -> Option<Kind> {
+        let package = self.manifest.packages.iter().any(|package| package.name.as_str() == name);
+        let plugin = || self.manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
+        if package {
+            return Some(Kind::Package);
+        }
+        plugin().then_some(Kind::Plugin)
+    }
+
+    /// Changes both files by what `change` makes of them as they are now. Two hafts at once change them
+    /// one after the other; a change by anybody else in the very moment is found out, and kept.
+    ///
+    /// Both are written beside their places before either is put there, the lock file first: what it pins beyond
+    /// program.toml does no harm, and a haft that is killed rarely is between the two.
+    pub fn change<E: From<ProjectError>>(
+        path: &Path,
+        store: &Store,
+        change: impl FnOnce(&Self) -> Result<Change, E>,
+    ) -> Result<(), E> {
+        // A link to a program.toml stays one, and what is beside the link belongs to it.
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = parent_of(&real);
+        let opened = File::open(folder).map_err(failed("open", folder))?;
+        let _alone = locked(opened, folder, FlockOperation::NonBlockingLockExclusive)?;
+        let project = Self::read(path)?;
+        let Change { text, lock } = change(&project)?;
+        if let Err(report) = Manifest::parse(&text, path) {
+            return Err(ProjectError::Wrong { path: path.to_owned(), report }.into());
+        }
+        Ok(project.rewrite(&real, store, &text, &lock)?)
+    }
+
+    /// Writes both files that are not what they are to be, program.toml at `path`, which no link is on the way to.
+    fn rewrite(&self, path: &Path, store: &Store, text: &str, lock: &Lock) -> Result<(), ProjectError> {
+        let place = lock_path(&self.path);
+        let is_needed = !lock.pins.is_empty() || place.exists();
+        let new_lock = (is_needed && *lock != self.lock).then(|| New::write(&place, &lock.text()));
+        let new_text = (text != self.text).then(|| New::write(path, text));
+        let (new_lock, new_text) = (new_lock.transpose()?, new_text.transpose()?);
+        if new_lock.is_some() {
+            store.register(&place)?;
+        }
+        if new_text.is_some() && read(path)?.unwrap_or_default() != self.text {
+            return Err(ProjectError::Changed(path.to_owned()));
+        }
+        for new in [new_lock, new_text].into_iter().flatten() {
+            new.put()?;
+        }
+        for folder in [parent_of(&place), parent_of(path)] {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))?;
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Option<String>, ProjectError> {
+    match haft_core::manifest::read_bounded(path) {
+        Ok(bytes) if bytes.len() > MAX_FILE => Err(Manifest::parse_bytes(&bytes, path).err().map_or_else(
+            || failed("read", path)(io::ErrorKind::FileTooLarge.into()),
+            ProjectError::Manifest,
+        )),
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => Err(failed("read", path)(io::Error::new(io::ErrorKind::InvalidData, error))),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path)(error)),
+    }
+}
+
+/// The folder of a file.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The right to read the programs of a folder, or alone to change them, until it is dropped.
+fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, ProjectError> {
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(file.as_fd(), how) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(ProjectError::Busy(folder.to_owned())),
+            Err(error) => return Err(failed("lock", folder)(error.into())),
+        }
+    }
+}
+
+/// A file that is to take another's place: whoever reads that sees the old one or the new one.
+struct New<'a> {
+    draft: Draft,
+    path: &'a Path,
+}
+
+/// What it is written to.
+enum Draft {
+    /// Nobody else can open it: tools may write the folder of a program.toml, and would have the next one in hand.
+    Unnamed(File),
+    /// Where the file system knows of no files without names.
+    Named(NamedTempFile),
+}
+
+impl<'a> New<'a> {
+    fn write(path: &'a Path, text: &str) -> Result<Self, ProjectError> {
+        let write = || -> io::Result<Draft> {
+            let mut draft = match unnamed(parent_of(path)) {
+                Some(file) => Draft::Unnamed(file),
+                None => Draft::Named(named(path)?),
+            };
+            let file = match &mut draft {
+                Draft::Unnamed(file) => file,
+                Draft::Named(file) => file.as_file_mut(),
+            };
+            file.write_all(text.as_bytes())?;
+            let mode = fs::metadata(path).map_or(0o644, |metadata| metadata.permissions().mode() & 0o7777);
+            file.set_permissions(Permissions::from_mode(mode))?;
+            file.sync_all()?;
+            Ok(draft)
+        };
+        Ok(Self { draft: write().map_err(failed("write", path))?, path })
+    }
+
+    fn put(self) -> Result<(), ProjectError> {
+        let put = match self.draft {
+            Draft::Unnamed(file) => put_unnamed(&file, self.path),
+            Draft::Named(file) => file.persist(self.path).map(drop).map_err(|error| error.error),
+        };
+        put.map_err(failed("write", self.path))
+    }
+}
+
+/// A file in `folder` that has no name (`O_TMPFILE`), where there are such.
+fn unnamed(folder: &Path) -> Option<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, Mode, OFlags, openat};
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok().map(File::from)
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// Gives it a name beside `path`, and at once that one.
+fn put_unnamed(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    let name = beside(path);
+    // What a killed haft left there.
+    let _ = fs::remove_file(&name);
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(CWD, own, CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
+    fs::rename(&name, path)
+}
+
+/// The name that a file has before it takes the place of the one at `path`. Always the same, so that what a killed
+/// haft left is replaced by the next change: nobody else writes it, since whoever changes a program has its folder alone.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".haft-");
+    name.push(path.file_name().unwrap_or_default());
+    parent_of(path).join(name)
+}
+
+/// The same with a name from the beginning; with another one where that cannot be had.
+fn named(path: &Path) -> io::Result<NamedTempFile> {
+    let name = beside(path);
+    let _ = fs::remove_file(&name);
+    let name = name.file_name().unwrap_or_default();
+    let new = |random| tempfile::Builder::new().prefix(name).rand_bytes(random).tempfile_in(parent_of(path));
+    new(0).or_else(|_| new(6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn project() -> (tempfile::TempDir, PathBuf, Store) {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, store) = (directory.path().join("program.toml"), directory.path().join("store"));
+        fs::create_dir(&store).unwrap();
+        (directory, path, Store::new(store))
+    }
+
+    fn change(path: &Path, store: &Store, text: &str) -> Result<(), ProjectError> {
+        Project::change(path, store, |project| {
+            Ok::<_, ProjectError>(Change { text: text.into(), lock: project.lock.clone() })
+        })
+    }
+
+    #[test]
+    fn a_file_keeps_its_mode_and_a_link_stays_one() {
+        let (directory, path, store) = project();
+        let real = directory.path().join("real.toml");
+        fs::write(&real, "").unwrap();
+        fs::set_permissions(&real, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("real.toml", &path).unwrap();
+        change(&path, &store, "[agent]\n").unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "[agent]\n");
+        assert!(path.is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn what_would_be_wrong_is_not_written() {
+        let (_directory, path, store) = project();
+        fs::write(&path, "[agent]\n").unwrap();
+        let error = change(&path, &store, "[agnet]\n").unwrap_err().to_string();
+        assert!(error.contains("was not changed, since it would be wrong then"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
+    }
+
+    /// C19: whoever reads sees both files before a change or both after it, never one of each.
+    #[test]
+    fn c19_both_files_are_read_as_they_belong_together() {
+        let (_directory, path, store) = project();
+        let is_pinned = |project: &Project| project.lock.text().contains("https://a.test/0.wasm");
+        let pinned = "version = 1\n[[pin]]\nname = \"a\"\nkind = \"plugin\"\nsource = \"https://a.test/0.wasm\"\n\
+             digest = \"sha256:0000000000000000000000000000000000000000000000000000000000000000\"\n\
+             contracts = []\nasked = []\ngranted = []\n";
+        fs::write(lock_path(&path), pinned).unwrap();
+        let lock = Lock::load(&lock_path(&path)).unwrap().unwrap();
+        fs::remove_file(lock_path(&path)).unwrap();
+        fs::write(&path, "").unwrap();
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..100 {
+                    let changed = Project::change(&path, &store, |_| {
+                        let (text, lock) = if round % 2 == 0 {
+                            ("[agent]\n".to_owned(), lock.clone())
+                        } else {
+                            (String::new(), Lock::default())
+                        };
+                        Ok::<_, ProjectError>(Change { text, lock })
+                    });
+                    changed.unwrap();
+                }
+                is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                let project = Project::open(&path).unwrap();
+                assert_eq!(is_pinned(&project), !project.text.is_empty());
+            }
+        });
+    }
+
+    /// Somebody saves the file in an editor in the very moment.
+    #[test]
+    fn a_change_by_somebody_else_is_kept() {
+        let (_directory, path, store) = project();
+        fs::write(&path, "[agent]\n").unwrap();
+        let changed = Project::change(&path, &store, |project| {
+            fs::write(&path, "[agent] # theirs\n").unwrap();
+            Ok::<_, ProjectError>(Change { text: "[sandbox]\n".into(), lock: project.lock.clone() })
+        });
+        assert!(matches!(changed, Err(ProjectError::Changed(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[agent] # theirs\n");
+    }
+}

@@ -1,0 +1,309 @@
+//! What a package asks for, one line each: shown to whoever installs it and kept in program.lock, so
+//! that an update that asks for more is told from one that does not. Grants nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use haft_core::grant::Right;
+use haft_core::limit::Limits;
+use haft_core::manifest::units::{self, format_duration, format_size};
+use haft_core::manifest::{
+    CommandTool, GrantTable, McpServer, PluginSecret, SecretSource, TextOrSecret, Transport,
+};
+use haft_plugin_host::inspect::Asked;
+
+/// One thing that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// A right, for the plugin of this name; without one for the package's commands.
+    Right(Option<String>, Right),
+    /// More than a plugin usually gets of a limit.
+    Limit(Option<String>, Limit),
+    /// A header with a secret in it, added to what a plugin sends.
+    Secret(Option<String>, PluginSecret),
+    /// To be started when its tool is called, with the rights of the program's commands: the tool's
+    /// name and the words.
+    Command(String, Vec<String>),
+    /// An MCP server: its name, and the words that start it or where it answers.
+    Server(String, String),
+    /// To have its `SKILL.md` read to the model.
+    Instructions,
+    /// Something that haft does not know and does not give.
+    Unknown(String),
+}
+
+/// A limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes of memory.
+    Memory(u64),
+    /// Time for one call.
+    Time(Duration),
+    /// Bytes of one answer.
+    Result(u64),
+    /// Bytes written to files.
+    Disk(u64),
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(bytes) => write!(f, "memory={}", format_size(*bytes)),
+            Self::Time(time) => write!(f, "time={}", format_duration(*time)),
+            Self::Result(bytes) => write!(f, "result={}", format_size(*bytes)),
+            Self::Disk(bytes) => write!(f, "disk={}", format_size(*bytes)),
+        }
+    }
+}
+
+impl Request {
+    /// What it is about, in a word or two.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::Right(_, Right::Read(_)) => "read",
+            Self::Right(_, Right::Write(_)) => "read and write",
+            Self::Right(_, Right::Host(_)) => "reach",
+            Self::Right(_, Right::Env(_)) => "see variable",
+            Self::Limit(..) => "use more",
+            Self::Secret(..) => "send secret",
+            Self::Command(..) => "run command",
+            Self::Server(..) => "MCP server",
+            Self::Instructions => "instruct",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// The rest of it, for people; not neutralised.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::Right(_, Right::Read(path) | Right::Write(path)) => path.clone(),
+            Self::Right(_, Right::Host(host)) if host.is_any() => "* (every public host)".to_owned(),
+            Self::Right(_, Right::Host(host)) => host.to_string(),
+            Self::Right(_, Right::Env(name)) => name.clone(),
+            Self::Limit(_, limit) => limit.to_string().replace('=', " "),
+            Self::Secret(_, secret) => secret_text(secret),
+            Self::Command(_, words) => shell_words::join(words),
+            Self::Server(_, how) => how.clone(),
+            Self::Instructions => "the model, by its SKILL.md".to_owned(),
+            Self::Unknown(what) => what.clone(),
+        }
+    }
+
+    /// Whose it is, where that is a part of a package.
+    pub fn whose(&self) -> Option<&str> {
+        match self {
+            Self::Right(whose, _) | Self::Limit(whose, _) | Self::Secret(whose, _) => whose.as_deref(),
+            Self::Command(name, _) | Self::Server(name, _) => Some(name),
+            Self::Instructions | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Whether somebody who agreed to what `text` says need not be asked for this.
+    fn is_covered_by(&self, text: &str) -> bool {
+        if self.to_string() == text {
+            return true;
+        }
+        let rest = match self.whose() {
+            Some(whose) => text.strip_prefix(whose).and_then(|rest| rest.strip_prefix(':')),
+            None => Some(text),
+        };
+        let Some(rest) = rest else { return false };
+        match self {
+            Self::Right(_, right) => rest.parse().is_ok_and(|agreed: Right| agreed.covers(right)),
+            Self::Limit(_, limit) => limit.is_within(rest),
+            _ => false,
+        }
+    }
+}
+
+impl Limit {
+    fn is_within(&self, agreed: &str) -> bool {
+        let size = |name: &str| {
+            agreed.strip_prefix(name).and_then(|rest| units::parse_size(rest.strip_prefix('=')?).ok())
+        };
+        match self {
+            Self::Memory(bytes) => size("memory").is_some_and(|agreed| *bytes <= agreed),
+            Self::Result(bytes) => size("result").is_some_and(|agreed| *bytes <= agreed),
+            Self::Disk(bytes) => size("disk").is_some_and(|agreed| *bytes <= agreed),
+            Self::Time(time) => agreed
+                .strip_prefix("time=")
+                .and_then(|agreed| units::parse_duration(agreed).ok())
+                .is_some_and(|agreed| *time <= agreed),
+        }
+    }
+}
+
+/// `words:read=./docs`: what program.lock says, on one line.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Self::Right(..) | Self::Limit(..) | Self::Secret(..), Some(whose)) = (self, self.whose()) {
+            write!(f, "{whose}:")?;
+        }
+        match self {
+            Self::Right(_, right) => right.fmt(f),
+            Self::Limit(_, limit) => limit.fmt(f),
+            Self::Secret(_, secret) => write!(f, "secret={}", secret_text(secret)),
+            Self::Command(name, words) => write!(f, "command={name}: {}", shell_words::join(words)),
+            Self::Server(name, how) => write!(f, "server={name}: {how}"),
+            Self::Instructions => f.write_str("instructions=SKILL.md"),
+            Self::Unknown(what) => write!(f, "unknown={what}"),
+        }
+    }
+}
+
+/// What `new` asks for beyond what was agreed to.
+pub fn more<'r>(agreed: &[String], new: &'r [Request]) -> Vec<&'r Request> {
+    let is_new = |request: &&Request| !agreed.iter().any(|text| request.is_covered_by(text));
+    new.iter().filter(is_new).collect()
+}
+
+/// The rights of a grant table.
+pub(super) fn of_table(whose: Option<&str>, table: &GrantTable) -> Vec<Request> {
+    table.rights().into_iter().map(|right| Request::Right(whose.map(str::to_owned), right)).collect()
+}
+
+/// The limits that are wider than usual.
+pub(super) fn of_limits(whose: Option<&str>, limits: &Limits) -> Vec<Request> {
+    let usual = Limits::default();
+    let memory = (limits.memory > usual.memory).then_some(Limit::Memory(limits.memory));
+    let time = (limits.time > usual.time).then_some(Limit::Time(limits.time));
+    let result = (limits.result > usual.result).then_some(Limit::Result(limits.result));
+    let disk = (limits.disk > usual.disk).then_some(Limit::Disk(limits.disk));
+    let limit = |limit| Request::Limit(whose.map(str::to_owned), limit);
+    memory.into_iter().chain(time).chain(result).chain(disk).map(limit).collect()
+}
+
+/// A command, and the variables that it wants to see.
+pub(super) fn of_command(tool: &CommandTool) -> Vec<Request> {
+    let command = Request::Command(tool.name.as_str().to_owned(), tool.command.value.clone());
+    let env = tool.env.iter().map(|name| Request::Right(None, Right::Env(name.clone())));
+    std::iter::once(command).chain(env).collect()
+}
+
+/// A server, with what it is handed, and the variables whose values it wants to have.
+pub(super) fn of_server(server: &McpServer) -> Vec<Request> {
+    let (how, handed) = match &server.transport {
+        Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
+        Transport::Http { url, headers } => (url.value.clone(), headers),
+    };
+    let variables = handed.iter().filter_map(|(_, value)| match value {
+        TextOrSecret::Secret(SecretSource::Env(name)) => Some(Right::Env(name.to_string())),
+        TextOrSecret::Secret(_) | TextOrSecret::Text(_) => None,
+    });
+    let variables = variables.map(|right| Request::Right(None, right));
+    let handed = handed.iter().map(|(name, value)| match value {
+        // `NODE_OPTIONS` says what is run as much as a word of the command does.
+        TextOrSecret::Text(text) => format!("{name}={text}"),
+        TextOrSecret::Secret(source) => format!("{name} from {}", source_text(source)),
+    });
+    let handed: Vec<_> = handed.collect();
+    let how = if handed.is_empty() { how } else { format!("{how} (with {})", handed.join(", ")) };
+    std::iter::once(Request::Server(server.name.as_str().to_owned(), how)).chain(variables).collect()
+}
+
+/// What a component of another host asks for, in haft's words.
+pub(super) fn of_act(asked: &Asked) -> Vec<Request> {
+    let right = |right| Request::Right(None, right);
+    match asked {
+        Asked::Files { path, write } => {
+            let folder = fixed_part(path);
+            vec![right(if *write { Right::Write(folder) } else { Right::Read(folder) })]
+        }
+        Asked::Host { host, ports } => {
+            let texts = hosts(host, ports);
+            let patterns: Option<Vec<_>> = texts.iter().map(|text| text.parse().ok()).collect();
+            let unknown = || vec![Request::Unknown(format!("host {host}"))];
+            patterns.map_or_else(unknown, |all| all.into_iter().map(Right::Host).map(right).collect())
+        }
+        Asked::Other(what) => vec![Request::Unknown(what.clone())],
+    }
+}
+
+/// The folders of a glob in front of its first wildcard.
+fn fixed_part(glob: &str) -> String {
+    let parts: Vec<_> = glob.split('/').take_while(|part| !part.contains(['*', '?', '[', '{'])).collect();
+    match parts.join("/").as_str() {
+        "" => "/".to_owned(),
+        folder => folder.to_owned(),
+    }
+}
+
+/// Both ways of speaking to a host, on these ports.
+fn hosts(host: &str, ports: &[u16]) -> Vec<String> {
+    if host == "*" {
+        return vec!["*".to_owned()];
+    }
+    if ports.is_empty() {
+        return vec![host.to_owned(), format!("http://{host}")];
+    }
+    ports.iter().flat_map(|port| [format!("{host}:{port}"), format!("http://{host}:{port}")]).collect()
+}
+
+fn secret_text(secret: &PluginSecret) -> String {
+    let (name, host, header) = (&secret.name.value, &secret.host, &secret.header);
+    format!("{name} ({}) to {host} as `{header}`", source_text(&secret.source))
+}
+
+fn source_text(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Env(variable) => format!("variable {variable}"),
+        SecretSource::File(path) => format!("file {}", path.display()),
+        SecretSource::Keyring(entry) => format!("keyring {entry}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn right(whose: Option<&str>, text: &str) -> Request {
+        Request::Right(whose.map(str::to_owned), text.parse().unwrap())
+    }
+
+    /// PR10: asking for less, or for the same in other words, is not asking for more.
+    #[test]
+    fn pr10_only_what_goes_beyond_is_more() {
+        let agreed: Vec<String> =
+            ["a:read=.", "host=*.a.test", "b:memory=256MiB", "command=c: gh pr", "a:time=1m"]
+                .map(str::to_owned)
+                .into();
+        let memory =
+            |whose: &str, mebibytes: u64| Request::Limit(Some(whose.into()), Limit::Memory(mebibytes << 20));
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect();
+        for (request, is_more) in [
+            (right(Some("a"), "read=./docs"), false),
+            (right(Some("b"), "read=./docs"), true),
+            (right(None, "read=./docs"), true),
+            (right(Some("a"), "write=./docs"), true),
+            (right(None, "host=x.a.test"), false),
+            (right(Some("a"), "host=x.a.test"), true),
+            (memory("b", 128), false),
+            (memory("b", 512), true),
+            (memory("a", 128), true),
+            (Request::Limit(Some("a".into()), Limit::Time(Duration::from_mins(1))), false),
+            (Request::Command("c".into(), words("gh pr")), false),
+            (Request::Command("c".into(), words("gh repo delete")), true),
+            (Request::Instructions, true),
+        ] {
+            assert_eq!(
+                more(&agreed, std::slice::from_ref(&request)).len(),
+                usize::from(is_more),
+                "{request}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_another_host_calls_a_capability_is_said_in_haft_s_words() {
+        let texts = |asked| of_act(&asked).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let files = |path: &str, write| Asked::Files { path: path.into(), write };
+        assert_eq!(texts(files("**", false)), ["read=/"]);
+        assert_eq!(texts(files("/data/x*/y", true)), ["write=/data"]);
+        assert_eq!(texts(files("notes/**", true)), ["write=notes"]);
+        let host = |host: &str, ports| Asked::Host { host: host.into(), ports };
+        assert_eq!(texts(host("a.test", vec![])), ["host=a.test", "host=http://a.test"]);
+        assert_eq!(texts(host("*", vec![])), ["host=*"]);
+        assert_eq!(texts(host("a b", vec![])), ["unknown=host a b"]);
+        assert_eq!(texts(Asked::Other("wasi:sockets".into())), ["unknown=wasi:sockets"]);
+    }
+}

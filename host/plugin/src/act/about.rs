@@ -1,0 +1,183 @@
+//! What an `act:tools` component says of itself (ACT-SPEC, section 3.2) and what it asks for
+//! (section 7). Grants nothing: what is asked for is shown to whoever installs it.
+
+use ciborium::Value;
+
+/// What a component says of itself. Everything in it is somebody else's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What it is for, in its default language.
+    pub description: Option<String>,
+    /// The language its author writes, as a BCP 47 tag.
+    pub language: Option<String>,
+    /// What it asks for.
+    pub capabilities: Vec<Asked>,
+}
+
+/// Something a component asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// `wasi:filesystem`: to read, or to read and write, paths that match a pattern.
+    Files {
+        /// A glob: `**`, `/data/**`.
+        path: String,
+        /// Whether writing is asked for as well.
+        write: bool,
+    },
+    /// `wasi:http`: requests to a host.
+    Host {
+        /// A name, `*.example.com`, or `*`.
+        host: String,
+        /// The ports; empty for those of the scheme.
+        ports: Vec<u16>,
+    },
+    /// A capability with parameters that haft does not know, or none.
+    Other(String),
+}
+
+/// How deep the values of a description nest; they need five levels.
+const MAX_DEPTH: usize = 16;
+
+/// Entries of what is asked for.
+const MAX_ASKED: usize = 200;
+
+/// Characters of a text.
+const MAX_TEXT: usize = 4000;
+
+impl About {
+    /// Decodes the section `act:component`; the error goes on after "cannot be used: ".
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let value: Value = ciborium::de::from_reader_with_recursion_limit(bytes, MAX_DEPTH)
+            .map_err(|_| "not CBOR".to_owned())?;
+        let std = field(&value, "std").ok_or("no table `std`")?;
+        let text = |name: &str| field(std, name).and_then(Value::as_text).map(shortened);
+        let language = text("default-language");
+        Ok(Self {
+            name: text("name").ok_or("no `std.name`")?,
+            version: text("version").ok_or("no `std.version`")?,
+            description: field(std, "description").and_then(|value| in_language(value, language.as_deref())),
+            capabilities: field(std, "capabilities").map(asked).unwrap_or_default(),
+            language,
+        })
+    }
+}
+
+/// The entry of a map.
+fn field<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    let entries = value.as_map()?;
+    entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_TEXT).collect()
+}
+
+/// A localized text: plain, or a map from language to text.
+fn in_language(value: &Value, language: Option<&str>) -> Option<String> {
+    if let Some(text) = value.as_text() {
+        return Some(shortened(text));
+    }
+    let texts: Vec<(&str, &str)> =
+        value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?))).collect();
+    super::text::choose(&texts, language).map(shortened)
+}
+
+fn asked(capabilities: &Value) -> Vec<Asked> {
+    let entries = capabilities.as_map().map(Vec::as_slice).unwrap_or_default();
+    let named = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));
+    named.flat_map(|(name, value)| capability(name, value)).take(MAX_ASKED).collect()
+}
+
+fn capability(name: &str, value: &Value) -> Vec<Asked> {
+    // The specification's word, and the one that its own packer writes (0.14).
+    let list = |word| field(value, word).and_then(Value::as_array);
+    let allow = list("allow").or_else(|| list("constraints"));
+    match (name, allow) {
+        ("wasi:filesystem", Some(allow)) => allow.iter().filter_map(files).take(MAX_ASKED).collect(),
+        ("wasi:http", Some(allow)) => allow.iter().filter_map(host).take(MAX_ASKED).collect(),
+        _ => vec![Asked::Other(shortened(name))],
+    }
+}
+
+fn files(entry: &Value) -> Option<Asked> {
+    let path = shortened(field(entry, "path")?.as_text()?);
+    let write = field(entry, "mode").and_then(Value::as_text) == Some("rw");
+    Some(Asked::Files { path, write })
+}
+
+fn host(entry: &Value) -> Option<Asked> {
+    let host = shortened(field(entry, "host")?.as_text()?);
+    let ports = field(entry, "ports").and_then(Value::as_array);
+    let port = |value: &Value| u16::try_from(value.as_integer()?).ok();
+    let ports =
+        ports.map(|ports| ports.iter().filter_map(port).take(MAX_ASKED).collect()).unwrap_or_default();
+    Some(Asked::Host { host, ports })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cbor(value: &serde_json::Value) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        ciborium::into_writer(value, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_is_asked_for_goes_by_two_words() {
+        let said = |word: &str| {
+            let capabilities = serde_json::json!({ "wasi:http": { word: [{ "host": "a.test" }] } });
+            let std = serde_json::json!({ "name": "a", "version": "1", "capabilities": capabilities });
+            About::decode(&cbor(&serde_json::json!({ "std": std }))).unwrap().capabilities
+        };
+        assert_eq!(said("allow"), [Asked::Host { host: "a.test".into(), ports: Vec::new() }]);
+        assert_eq!(said("constraints"), said("allow"));
+        assert_eq!(said("other"), [Asked::Other("wasi:http".into())]);
+    }
+
+    #[test]
+    fn a_description_says_what_is_asked_for() {
+        let about = About::decode(&cbor(&serde_json::json!({ "std": {
+            "name": "weather", "version": "1.2.0", "default-language": "de",
+            "description": { "en": "Weather", "de": "Wetter" },
+            "capabilities": {
+                "wasi:filesystem": { "allow": [{ "path": "/data/**", "mode": "ro" }, { "path": "**", "mode": "rw" }] },
+                "wasi:http": { "allow": [{ "host": "*.example.com", "ports": [443, 70000] }] },
+                "wasi:sockets": {},
+            },
+        }, "acme": 1 })));
+        let about = about.unwrap();
+        assert_eq!((about.name.as_str(), about.version.as_str()), ("weather", "1.2.0"));
+        assert_eq!(about.description.as_deref(), Some("Weather"));
+        let files = |path: &str, write| Asked::Files { path: path.into(), write };
+        assert_eq!(
+            about.capabilities,
+            [
+                files("/data/**", false),
+                files("**", true),
+                Asked::Host { host: "*.example.com".into(), ports: vec![443] },
+                Asked::Other("wasi:sockets".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_description_is_refused() {
+        for (value, problem) in [
+            (serde_json::json!([]), "no table `std`"),
+            (serde_json::json!({ "std": {} }), "no `std.name`"),
+            (serde_json::json!({ "std": { "name": "x", "version": 1 } }), "no `std.version`"),
+        ] {
+            assert_eq!(About::decode(&cbor(&value)).unwrap_err(), problem);
+        }
+        assert_eq!(About::decode(b"\x9f").unwrap_err(), "not CBOR");
+        // Arrays without end, and one that claims to have 2^60 entries.
+        assert_eq!(About::decode(&[0x81; 10_000]).unwrap_err(), "not CBOR");
+        assert_eq!(About::decode(&[0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0]).unwrap_err(), "not CBOR");
+    }
+}

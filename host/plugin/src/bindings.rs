@@ -1,0 +1,7 @@
+//! Rust types of `wit/`, made by wasmtime. Holds nothing written by hand.
+
+wasmtime::component::bindgen!({
+    path: "../../wit",
+    world: "plugin",
+    exports: { default: async },
+});

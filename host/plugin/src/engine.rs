@@ -1,0 +1,282 @@
+//! The engine that components are compiled and run by: one a process. Its settings are part of
+//! the cache's key, so changing one here recompiles everything once.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
+
+use super::bindings::haft::plugin::host::add_to_linker as add_host;
+use super::cache::{Cache, Code};
+use super::clock::Clock;
+use super::compilations::Compilations;
+use super::failure::LoadError;
+use super::files::{KnownSeals, Seals};
+use super::http::Client;
+use super::pool::{self, Memory};
+use super::source::{Digest, Source};
+use super::state::State;
+use super::threads::Threads;
+use super::wall::WallState;
+use super::{descriptors, environment, files, network};
+use haft_core::event::Events;
+use haft_core::grant::{Grant, Reach};
+use haft_core::heap::{self, Tidying};
+
+/// How an engine is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct EngineOptions {
+    /// Where compiled code is kept; `None` compiles everything anew in every process.
+    pub cache: Option<PathBuf>,
+    /// Everything that any tool may write, which the cache must not be part of.
+    pub writable: Vec<Reach>,
+    /// Keep memory for instances reserved and reuse it. Worth its start-up where many calls are made.
+    pub pooling: bool,
+    /// Instances of each plugin in use that are made ahead of its next calls; at most
+    /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
+    pub ahead: usize,
+    /// Where to tell of components whose compilation takes a while.
+    pub events: Events,
+}
+
+impl EngineOptions {
+    /// Sixteen instances of a plugin: a few MiB for a Rust plugin, 200 for one with a Python inside.
+    pub const MAX_AHEAD: usize = 16;
+    /// What eight calls at once use up while the next is being made.
+    pub const DEFAULT_AHEAD: usize = 4;
+}
+
+/// Compiles and runs components. Clones share everything.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    calls: Part,
+    /// For instances of a large memory made ahead; made for the first of them.
+    ready: OnceLock<Option<Part>>,
+    pooling: bool,
+    clock: Clock,
+    threads: Threads,
+    client: Arc<Client>,
+    cache: Option<Cache>,
+    seals: KnownSeals,
+    ahead: usize,
+    compilations: Compilations,
+    spare: Arc<Semaphore>,
+    tidying: Tidying,
+}
+
+/// What runs components whose memory is of one kind, and what these may import.
+struct Part {
+    engine: wasmtime::Engine,
+    linker: Linker<State>,
+}
+
+impl Part {
+    fn new(memory: Memory) -> wasmtime::Result<Self> {
+        let engine = wasmtime::Engine::new(&pool::config(memory))?;
+        Ok(Self { linker: linker(&engine)?, engine })
+    }
+
+    /// With a pool where that is wanted and there is room for it.
+    fn for_calls(pooling: bool) -> wasmtime::Result<Self> {
+        if pooling {
+            match Self::new(Memory::Pooled) {
+                Err(error) => tracing::debug!(%error, "no pool for instances"),
+                made => return made,
+            }
+        }
+        Self::new(Memory::Mapped)
+    }
+}
+
+impl Engine {
+    /// Makes an engine. A cache that cannot be used safely is left out, with a warning.
+    pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
+        descriptors::make_room();
+        let calls = Part::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
+        let clock = Clock::start(calls.engine.weak())?;
+        let cache = options.cache.as_ref().and_then(|directory| {
+            let writable: Vec<&Reach> = options.writable.iter().collect();
+            let opened = Cache::open(directory, key(&calls.engine), &writable);
+            let directory = directory.display();
+            opened
+                .inspect_err(|error| {
+                    tracing::warn!("compiled plugins are not kept in `{directory}`: {error}");
+                })
+                .ok()
+        });
+        let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
+        let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
+        let compilations = Compilations::new(options.events.clone());
+        Ok(Self(Arc::new(Inner {
+            calls,
+            ready: OnceLock::new(),
+            pooling: options.pooling,
+            clock,
+            threads,
+            client,
+            cache,
+            seals,
+            ahead,
+            compilations,
+            spare: Arc::new(Semaphore::new(pool::SPARE)),
+            tidying: Tidying::default(),
+        })))
+    }
+
+    /// What the kernel holds of the second wall around guests, should their directories not be all
+    /// they can reach. Starts a thread to find out if no guest has run yet.
+    pub fn second_wall(&self) -> WallState {
+        self.0.threads.wall()
+    }
+
+    pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
+        &self.0.calls.engine
+    }
+
+    /// What instances of a large memory are made by when they are made ahead; compiled code is the same.
+    pub(super) fn ready(&self) -> Option<&wasmtime::Engine> {
+        let make = || {
+            let made = Part::new(Memory::Ready);
+            let part =
+                made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
+            self.0.clock.also(part.engine.weak());
+            Some(part)
+        };
+        let part = self.0.pooling.then(|| self.0.ready.get_or_init(make).as_ref())?;
+        part.map(|part| &part.engine)
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub(super) fn threads(&self) -> &Threads {
+        &self.0.threads
+    }
+
+    /// What makes the guests' connections.
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.0.client
+    }
+
+    /// What stays closed to a guest with this grant, whatever else it allows.
+    pub(super) fn seals(&self, grant: &Grant) -> Arc<Seals> {
+        self.0.seals.of(grant)
+    }
+
+    /// Instances of each plugin to be made ahead.
+    pub(super) fn ahead(&self) -> usize {
+        self.0.ahead
+    }
+
+    /// The right to hold an instance that no guest works in; `None` where there are enough of them.
+    pub(super) fn spare(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.spare.clone().try_acquire_owned().ok()
+    }
+
+    /// Sees to it that what calls freed is given back soon. To be called after one.
+    pub(super) fn tidy(&self) {
+        if self.0.tidying.is_due() {
+            let engine = Arc::downgrade(&self.0);
+            self.0.threads.spawn(async move {
+                tokio::time::sleep(heap::EVERY).await;
+                let Some(engine) = engine.upgrade() else { return };
+                engine.tidying.begun();
+                drop(engine);
+                // That it could not be done harms nobody.
+                let _ = tokio::task::spawn_blocking(heap::give_back).await;
+            });
+        }
+    }
+
+    /// What holds back and tells of compilations.
+    pub(super) fn compilations(&self) -> &Compilations {
+        &self.0.compilations
+    }
+
+    pub(super) fn cache(&self) -> Option<&Cache> {
+        self.0.cache.as_ref()
+    }
+
+    /// The digest of a source.
+    pub(super) fn digest(&self, source: &Source) -> std::io::Result<Digest> {
+        match self.cache() {
+            Some(cache) => cache.digest(source),
+            None => source.digest(),
+        }
+    }
+
+    /// Bytes of native code that the component was compiled to, where that was done and kept.
+    pub fn compiled(&self, source: &Source) -> Option<u64> {
+        let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
+        cache.size(&cache.known(&digest.with(source.words().as_deref()))?.code)
+    }
+
+    /// Compiles a component; where there is a cache, to be loaded from there the next time.
+    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<Code>), LoadError> {
+        if bytes.get(4..8) == Some(&CORE_MODULE) {
+            return Err(LoadError::CoreModule);
+        }
+        let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
+        let Some(cache) = self.cache() else {
+            return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
+        };
+        let code = self.wasmtime().precompile_component(bytes).map_err(invalid)?;
+        let kept =
+            cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
+        match kept.as_ref().and_then(|kept| cache.load(self.wasmtime(), kept)) {
+            Some(component) => Ok((component, kept)),
+            None => Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None)),
+        }
+    }
+
+    /// Links a component to everything it may import.
+    pub(super) fn link(&self, component: &Component) -> Result<InstancePre<State>, LoadError> {
+        let own = |part: &&Part| wasmtime::Engine::same(&part.engine, component.engine());
+        let part = self.0.ready.get().and_then(Option::as_ref).filter(own).unwrap_or(&self.0.calls);
+        part.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
+    }
+}
+
+/// The version field of a core module's preamble; a component's is `0d 00 01 00`.
+const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
+
+/// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way, and
+/// requests over HTTP, which are refused where no host is granted.
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    linker.allow_shadowing(true);
+    filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
+    filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
+    cli::environment::add_to_linker::<State, environment::HasEnvironment>(&mut linker, environment::view)?;
+    sockets::udp_create_socket::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
+    sockets::ip_name_lookup::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
+    add_host::<State, HasSelf>(&mut linker, |state| state)?;
+    Ok(linker)
+}
+
+type HasSelf = wasmtime::component::HasSelf<State>;
+
+/// Raised whenever the same component is listed in other words or with other schemas.
+const LISTING: u32 = 2;
+
+/// Names what compiles and lists: the version of haft and every setting of the engine.
+fn key(engine: &wasmtime::Engine) -> String {
+    let mut hasher = DefaultHasher::new();
+    (env!("CARGO_PKG_VERSION"), LISTING).hash(&mut hasher);
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("cache", &self.0.cache).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,293 @@
+//! Why a plugin cannot be loaded, and how a guest came to its end: one line for people and
+//! models, whatever wasmtime says in ten.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use wasmtime::component::ResourceTableError;
+use wasmtime::{Store, Trap};
+use wasmtime_wasi::I32Exit;
+
+use super::pool::GUEST_STACK;
+use super::state::{MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
+use haft_core::limit::Limits;
+use haft_core::net::one_line;
+
+/// Why a component cannot be used as a plugin.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The bytes cannot be had.
+    #[error("cannot read component `{path}`: {error}")]
+    Read {
+        /// The file.
+        path: String,
+        /// The reason.
+        error: std::io::Error,
+    },
+    /// Not a component at all.
+    #[error("not a WebAssembly component: {0}")]
+    NotAComponent(String),
+    /// A core module: what `wasm32-wasip1` and `wasm32-unknown-unknown` make.
+    #[error(
+        "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// A component that offers nothing to call.
+    #[error("exports no function that could be a tool{0}")]
+    Nothing(String),
+    /// A component for another version of the world.
+    #[error("built for `{world}@{found}`, and this haft speaks {supported}; rebuild it against that version")]
+    WrongVersion {
+        /// What it was built for.
+        world: &'static str,
+        /// The version it was built for.
+        found: String,
+        /// The version spoken here.
+        supported: &'static str,
+    },
+    /// It needs something that haft does not give.
+    #[error("imports {0}, which this haft does not provide")]
+    Import(String),
+    /// It has what it needs and what it must have, but in other shapes.
+    #[error("cannot be linked: {0}")]
+    Link(String),
+    /// Asked for its tools, it failed.
+    #[error("cannot list its tools: {0}")]
+    Listing(String),
+    /// It lists what cannot be used.
+    #[error("lists a tool that cannot be used: {0}")]
+    Tool(String),
+    /// It is not the component any more that was looked at.
+    #[error("the component has changed since haft started; start haft again")]
+    Changed,
+    /// It is not the component that was installed.
+    #[error("the component is not the one that program.lock pins")]
+    Pinned,
+    /// haft itself failed.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl LoadError {
+    /// The bytes are no component, by their first bytes or by what the compiler says.
+    pub(super) fn not_a_component(bytes: &[u8], error: &wasmtime::Error) -> Self {
+        Self::NotAComponent(match bytes {
+            [] => "the file is empty".into(),
+            bytes if !bytes.starts_with(b"\0asm") => "it does not begin with the bytes `\\0asm`".into(),
+            _ => one_line(&error.root_cause().to_string()),
+        })
+    }
+
+    /// Of what it exports, nothing can be called.
+    pub(super) fn nothing(exports: &[&str]) -> Self {
+        let shown: Vec<String> = exports.iter().take(MAX_SHOWN).map(|name| format!("`{name}`")).collect();
+        let more = if exports.len() > MAX_SHOWN { ", …" } else { "" };
+        Self::Nothing(match shown.as_slice() {
+            [] => String::new(),
+            shown => format!(", only {}{more}", shown.join(", ")),
+        })
+    }
+
+    /// Linking failed. wasmtime has no type for a missing import, and says it with many words.
+    pub(super) fn link(error: &wasmtime::Error) -> Self {
+        let text = one_line(&format!("{error:#}"));
+        missing_import(&text).map_or(Self::Link(text), Self::Import)
+    }
+}
+
+/// Exports that an error names.
+const MAX_SHOWN: usize = 5;
+
+/// "`function` of `interface`" where that is what is missing.
+fn missing_import(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("component imports ")?;
+    let mut quoted = rest.strip_suffix("implementation is missing")?.split('`').skip(1).step_by(2);
+    let interface = quoted.next()?;
+    Some(quoted.next().map_or_else(|| format!("`{interface}`"), |name| format!("`{name}` of `{interface}`")))
+}
+
+/// Why haft ended a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Stop {
+    /// The caller wants no answer any more.
+    #[error("cancelled")]
+    Cancelled,
+    /// The time is over.
+    #[error("out of time")]
+    Deadline,
+}
+
+/// How a guest came to its end.
+#[derive(Debug)]
+pub(super) struct End {
+    /// One line, to go on with after the guest's name.
+    pub(super) line: String,
+    /// The limit that it met.
+    pub(super) limit: Option<Limit>,
+}
+
+/// A limit that a person can raise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Memory,
+    Time,
+    /// Of the answer, which had so many bytes, or more.
+    Result(u64),
+    Disk,
+}
+
+impl Limit {
+    /// What to do for more: the line of program.toml that would allow twice as much, or an answer as long as the
+    /// one that was too long, with some to spare. Where there is no such line, why.
+    pub(super) fn raised(self, limits: &Limits) -> Result<String, Option<String>> {
+        match self {
+            Self::Memory => size("memory", limits.memory.saturating_mul(2), Limits::MAX_MEMORY).ok_or(None),
+            Self::Disk => size("disk", limits.disk.saturating_mul(2), Limits::MAX_DISK).ok_or(None),
+            Self::Result(length) => {
+                let wanted = with_spare(length).max(limits.result.saturating_mul(2));
+                let most = bytes(Limits::MAX_RESULT);
+                let none =
+                    || format!("no answer can be longer than {most}: write it to a file, or answer in parts");
+                size("result", wanted, Limits::MAX_RESULT).ok_or_else(|| Some(none()))
+            }
+            Self::Time => {
+                let doubled =
+                    limits.time.checked_mul(2).filter(|time| *time <= Limits::MAX_TIME).ok_or(None)?;
+                let whole = doubled.subsec_nanos() == 0;
+                Ok(if whole {
+                    format!("time = \"{}s\"", doubled.as_secs())
+                } else {
+                    format!("time = \"{}ms\"", doubled.as_millis())
+                })
+            }
+        }
+    }
+}
+
+/// The line that allows so many bytes, where that is not too much.
+fn size(name: &str, wanted: u64, most: u64) -> Option<String> {
+    let written = bytes(wanted).replace(" bytes", "B").replace(' ', "");
+    (wanted <= most).then(|| format!("{name} = \"{written}\""))
+}
+
+/// A length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
+fn with_spare(length: u64) -> u64 {
+    let unit = if length < 1 << 20 { 1 << 10 } else { 1 << 20 };
+    length.saturating_add(length / 8).div_ceil(unit).saturating_mul(unit)
+}
+
+impl End {
+    /// An end that no limit brought.
+    pub(super) fn new(line: impl Into<String>) -> Self {
+        Self { line: line.into(), limit: None }
+    }
+
+    /// An answer that is too long.
+    pub(super) fn too_long(line: impl Into<String>, length: u64) -> Self {
+        Self { line: line.into(), limit: Some(Limit::Result(length)) }
+    }
+}
+
+/// Characters of a guest's last words in an error.
+const MAX_LAST_WORDS: usize = 300;
+
+/// How the guest of `store` came to its end.
+pub(super) fn describe(error: &wasmtime::Error, store: &Store<State>, limits: &Limits) -> End {
+    tracing::debug!(error = format!("{error:?}"), "guest ended");
+    let state = store.data();
+    let mut end = ending(error, state, limits, store.hostcall_fuel());
+    if let Some(words) = last_words(&state.stderr.text()) {
+        let _ = write!(end.line, " (stderr: {words})");
+    }
+    end
+}
+
+fn ending(error: &wasmtime::Error, state: &State, limits: &Limits, transfer: usize) -> End {
+    if let Some(stop) = error.downcast_ref::<Stop>() {
+        return match stop {
+            Stop::Cancelled => End::new("was cancelled"),
+            Stop::Deadline => End { line: timed_out(limits.time), limit: Some(Limit::Time) },
+        };
+    }
+    if let Some(exit) = error.downcast_ref::<I32Exit>() {
+        // WASI 0.2 tells success from failure and nothing more.
+        let how = if exit.0 == 0 { "as if all were well" } else { "with a failure" };
+        return End::new(format!("exited {how} instead of answering"));
+    }
+    match (state.budget.met, error.downcast_ref::<Trap>()) {
+        (Some(Met::Memory), _) => {
+            let line = format!("reached its memory limit of {}", bytes(limits.memory));
+            End { line, limit: Some(Limit::Memory) }
+        }
+        (Some(Met::Tables), _) => {
+            End::new(format!("reached its limit of {MAX_TABLE_ELEMENTS} table entries"))
+        }
+        (None, Some(trap)) => End::new(trapped(*trap)),
+        (None, None) => host_refusal(error, limits, transfer),
+    }
+}
+
+fn trapped(trap: Trap) -> String {
+    match trap {
+        Trap::StackOverflow => format!("exhausted its call stack of {}", bytes(GUEST_STACK as u64)),
+        Trap::UnreachableCodeReached => "panicked".into(),
+        // Compilers of C-like languages put their own stack at the bottom of memory.
+        Trap::MemoryOutOfBounds => {
+            "trapped: out of bounds memory access, as when the stack is used up".into()
+        }
+        trap => format!("trapped: {}", trap.to_string().trim_start_matches("wasm trap: ")),
+    }
+}
+
+/// What ended in haft rather than in the guest. wasmtime has no type for one of its own limits.
+fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
+    let reason = one_line(&error.root_cause().to_string());
+    if reason.contains("fuel allocated for hostcalls") {
+        let (told, result) = (bytes(transfer as u64), bytes(limits.result));
+        let line = format!("passed more than {told} to haft at once; its result limit is {result}");
+        End::too_long(line, transfer as u64)
+    } else if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
+        End::new(format!("reached its limit of {MAX_RESOURCES} open files and streams"))
+    } else {
+        End::new(format!("failed: {reason}"))
+    }
+}
+
+/// A limit that was met, with its name and value.
+fn timed_out(limit: Duration) -> String {
+    format!("timed out after {limit:?}: reached its time limit")
+}
+
+/// The most telling of what a guest wrote before it died: a panic's place and message, else the
+/// end of it.
+fn last_words(stderr: &str) -> Option<String> {
+    let line = one_line(stderr);
+    let panicked = line.rfind("panicked at");
+    let told = line.get(panicked.unwrap_or(0)..)?;
+    // What Rust adds to every panic is of no use to whoever cannot set the guest's environment.
+    let words = told.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
+    let beyond = words.chars().count().saturating_sub(MAX_LAST_WORDS);
+    match (beyond, panicked) {
+        (0, _) => (!words.is_empty()).then(|| words.to_owned()),
+        (_, Some(_)) => Some(words.chars().take(MAX_LAST_WORDS).chain(['…']).collect()),
+        (_, None) => Some(std::iter::once('…').chain(words.chars().skip(beyond)).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C06: the line that is proposed is one with which the same answer passes; where there is none, it says why.
+    #[test]
+    fn c06_the_proposed_limit_admits_the_answer() {
+        let limits = Limits::default();
+        let proposed = |length| Limit::Result(length).raised(&limits);
+        assert_eq!(proposed(10 << 20).unwrap(), "result = \"12MiB\"");
+        assert_eq!(proposed((1 << 20) + 1).unwrap(), "result = \"2MiB\"", "never less than twice as much");
+        let none = proposed(Limits::MAX_RESULT).unwrap_err().unwrap();
+        assert!(none.starts_with("no answer can be longer than"), "{none}");
+        let full = Limits { memory: Limits::MAX_MEMORY, ..limits };
+        assert_eq!(Limit::Memory.raised(&full), Err(None));
+    }
+}

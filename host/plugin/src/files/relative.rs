@@ -1,0 +1,306 @@
+//! What paths mean that a guest's library has changed.
+//!
+//! A C library that is not told otherwise takes `x` for `/x`, and asks for the one directory it has
+//! that is called `/`: whoever hands out the workspace by that name makes `/etc/x` a file of the
+//! workspace, and nobody notices. But without it relative paths lead nowhere, and most paths that
+//! models write are relative. So there is such a directory, it is no directory of its own
+//! (`stand_in`), and each path below it is taken for what it was before the library shortened it:
+//!
+//! - **A guest that asked haft where it is** begins there or not, and names all other paths in full.
+//! - **Else as the call has it.** Where an argument is that path, or a part or a parent of it, with a
+//!   slash at its beginning, it is absolute; without, relative to the workspace.
+//! - **Else it is the guest's own idea.** It is absolute where it leads to the workspace, or where this
+//!   machine has something of its first name in `/` and the workspace has not (`/etc`, `/usr`,
+//!   `/tmp`), else relative.
+//!
+//! Either way only the directories of the grant are there.
+
+use std::fs::symlink_metadata;
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::Value;
+
+use haft_core::grant::{Preopen, Root, normalise};
+
+/// The name that C libraries look relative paths up by, and Go's takes its working directory from.
+pub(super) const NAME: &str = "/";
+
+/// Arguments of a call that may be paths; a call names a few.
+const MAX_NAMED: usize = 1000;
+
+/// Bytes of a path, as Linux has it.
+const MAX_PATH: usize = 4096;
+
+/// A directory that a guest was handed.
+#[derive(Clone, Debug)]
+pub(super) enum Handed {
+    /// It stands for [`NAME`], and may be the workspace itself.
+    Root { is_workspace: bool },
+    /// A granted one, by this name.
+    Granted(PathBuf),
+}
+
+/// What is known about the paths of one guest.
+#[derive(Default)]
+pub(crate) struct Relative {
+    /// Whether the guest can ask haft where it is.
+    can_ask: bool,
+    /// Whether it has asked, and was told.
+    is_told: bool,
+    /// Descriptors of the directories that the guest was handed.
+    handles: Vec<(u32, Handed)>,
+    /// Texts among the arguments of the call.
+    named: Vec<String>,
+}
+
+impl Relative {
+    /// For a guest that can ask haft where it is, or cannot.
+    pub(crate) fn of(can_ask: bool) -> Self {
+        Self { can_ask, ..Self::default() }
+    }
+
+    /// Whether the guest can ask haft where it is.
+    pub(super) fn can_ask(&self) -> bool {
+        self.can_ask
+    }
+
+    /// Remembers that the guest was told where it is. Its library is for as long as the instance lives.
+    pub(crate) fn tell(&mut self) {
+        self.is_told = true;
+    }
+
+    /// Whether it was.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Takes down what the arguments of a call could mean by a path.
+    pub(crate) fn hear(&mut self, arguments: &Value) {
+        self.named.clear();
+        texts(arguments, &mut self.named);
+    }
+
+    /// Remembers what a descriptor is.
+    pub(super) fn hand(&mut self, fd: u32, handed: Handed) {
+        self.handles.push((fd, handed));
+    }
+
+    /// Forgets a descriptor that the guest gives back.
+    pub(super) fn drop(&mut self, fd: u32) {
+        self.handles.retain(|(handle, _)| *handle != fd);
+    }
+
+    /// What a descriptor is that the guest was handed.
+    pub(super) fn handed(&self, fd: u32) -> Option<&Handed> {
+        self.handles.iter().find(|(handle, _)| *handle == fd).map(|(_, handed)| handed)
+    }
+
+    /// Whether `absolute` is what a library makes of a relative path that the call speaks of: a guest
+    /// that was told where it is need not begin there.
+    fn is_relative(&self, absolute: &Path) -> bool {
+        let relative = self.named.iter().filter(|named| !named.starts_with('/'));
+        let mut shortened = relative.map(|named| normalise(&Path::new("/").join(named)));
+        shortened.any(|named| named.parent().is_some() && are_kin(&named, absolute))
+    }
+
+    /// What `path`, as the guest's library has shortened it, was: the whole path, and whether the call
+    /// speaks of it. Relative paths start from `base`.
+    pub(super) fn meaning(&self, base: Option<&Root>, path: &str) -> (PathBuf, bool) {
+        let absolute = normalise(&Path::new("/").join(path));
+        let is_named = |slash: bool| {
+            let alike = self.named.iter().filter(|named| named.starts_with('/') == slash);
+            alike.map(|named| normalise(&Path::new("/").join(named))).any(|named| are_kin(&named, &absolute))
+        };
+        let Some(base) = base else {
+            let is_named = is_named(true) || is_named(false);
+            return (absolute, is_named);
+        };
+        let relative = || normalise(&base.path().join(path));
+        if lies_in(base, &absolute) || (self.is_told && !self.is_relative(&absolute)) {
+            let is_named = self.named.iter().any(|named| are_kin(&in_full(base, named), &absolute));
+            return (absolute, is_named);
+        }
+        match (is_named(true), is_named(false)) {
+            (_, true) => (relative(), true),
+            (true, false) => (absolute, true),
+            (false, false) if is_of_the_system(base.path(), &absolute) => (absolute, false),
+            (false, false) => (relative(), false),
+        }
+    }
+}
+
+/// What a person means by `named`.
+fn in_full(base: &Root, named: &str) -> PathBuf {
+    let below_home = named.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    match (below_home, etcetera::home_dir()) {
+        (Some(rest), Ok(home)) => normalise(&home.join(rest.trim_start_matches('/'))),
+        _ => normalise(&base.path().join(named)),
+    }
+}
+
+/// Whether `path` is `base` or lies in it, under one of its names.
+fn lies_in(base: &Root, path: &Path) -> bool {
+    path.starts_with(base.path()) || path.starts_with(base.real())
+}
+
+/// What `path` below the directory `name` is in full, where it leaves it right at its beginning. A C
+/// library looks for the directory that a path begins with, and hands `/ws/notes/../other` on as `../other`
+/// below `/ws/notes`.
+pub(super) fn upwards(name: &Path, path: &str) -> Option<PathBuf> {
+    let (mut place, mut rest) = (name, Path::new(path));
+    while let Ok(next) = rest.strip_prefix("..") {
+        (place, rest) = (place.parent().unwrap_or(place), next);
+    }
+    (rest != Path::new(path)).then(|| place.join(rest))
+}
+
+/// Whether a path is one of a directory by the way it ends.
+pub(super) fn names_directory(path: &str) -> bool {
+    path.ends_with('/') || path.ends_with("/.")
+}
+
+/// The directory of `preopens` that `path` lies in, and the way from there. The workspace goes by two
+/// names where links lead to it, and what lies in it was granted under one of them.
+pub(super) fn split(preopens: &[Preopen], base: Option<&Root>, path: &Path) -> Option<(Preopen, String)> {
+    let other_name = || {
+        let base = base?;
+        let swap = |from: &Path, to: &Path| Some(normalise(&to.join(path.strip_prefix(from).ok()?)));
+        swap(base.path(), base.real()).or_else(|| swap(base.real(), base.path()))
+    };
+    covering(preopens, path).or_else(|| covering(preopens, &other_name()?))
+}
+
+fn covering(preopens: &[Preopen], path: &Path) -> Option<(Preopen, String)> {
+    let covers = preopens.iter().filter(|preopen| path.starts_with(&preopen.name));
+    let preopen = covers.max_by_key(|preopen| preopen.name.len())?;
+    let rest = path.strip_prefix(&preopen.name).ok()?.to_str()?.to_owned();
+    Some((preopen.clone(), if rest.is_empty() { ".".to_owned() } else { rest }))
+}
+
+/// The texts in a value that could be paths.
+fn texts(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) if !text.is_empty() && text.len() <= MAX_PATH && into.len() < MAX_NAMED => {
+            into.push(text.clone());
+        }
+        Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
+        Value::Object(entries) => entries.values().for_each(|item| texts(item, into)),
+        _ => {}
+    }
+}
+
+/// Whether one path is the other, or leads to it.
+fn are_kin(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
+
+/// Whether the first name of a path is one of this machine's and none of the workspace's.
+fn is_of_the_system(base: &Path, path: &Path) -> bool {
+    let first = path.components().find_map(|part| match part {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    first.is_some_and(|first| {
+        let is_there = |directory: &Path| symlink_metadata(directory.join(first)).is_ok();
+        is_there(Path::new("/")) && !is_there(base)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn root(path: &Path) -> Root {
+        Root::resolve(Path::new("/"), path).unwrap()
+    }
+
+    fn meaning(arguments: &Value, path: &str) -> (String, bool) {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::create_dir(base.path().join("usr")).unwrap();
+        let mut relative = Relative::of(false);
+        relative.hear(arguments);
+        let (path, is_named) = relative.meaning(Some(&root(base.path())), path);
+        let shown = path
+            .strip_prefix(base.path())
+            .map_or_else(|_| path.display().to_string(), |rest| format!("WORKSPACE/{}", rest.display()));
+        (shown, is_named)
+    }
+
+    #[test]
+    fn a_path_is_what_the_call_says_it_is() {
+        let nothing = json!({});
+        for (arguments, path, expected) in [
+            (json!({ "path": "/zzz" }), "zzz", ("/zzz", true)),
+            (json!({ "path": "zzz" }), "zzz", ("WORKSPACE/zzz", true)),
+            (json!({ "paths": [{ "to": "/zzz/a/../b" }] }), "zzz/b", ("/zzz/b", true)),
+            // The parents of a file that is to be made, and what is in a directory that was named.
+            (json!({ "path": "/zzz/a/b" }), "zzz/a", ("/zzz/a", true)),
+            (json!({ "path": "/zzz" }), "zzz/a/b", ("/zzz/a/b", true)),
+            (json!({ "path": "." }), "etc", ("WORKSPACE/etc", true)),
+            (json!({ "path": "tmp/x" }), "tmp/x", ("WORKSPACE/tmp/x", true)),
+            (json!({ "path": "/tmp/x", "name": "tmp" }), "tmp/x", ("WORKSPACE/tmp/x", true)),
+            // What nobody spoke of.
+            (nothing.clone(), "etc/passwd", ("/etc/passwd", false)),
+            (nothing.clone(), "usr/local", ("WORKSPACE/usr/local", false)),
+            (nothing.clone(), "no-such-name-here/x", ("WORKSPACE/no-such-name-here/x", false)),
+            (json!({ "text": "" }), "etc/passwd", ("/etc/passwd", false)),
+        ] {
+            assert_eq!(meaning(&arguments, path), (expected.0.to_owned(), expected.1), "{arguments} {path}");
+        }
+    }
+
+    /// C01: a guest that was told where it is names paths in full, also where the workspace has
+    /// directories that are called as those on the way to it.
+    #[test]
+    fn c01_a_guest_that_was_told_where_it_is_names_paths_in_full() {
+        let place = tempfile::tempdir().unwrap();
+        let first = place.path().components().nth(1).unwrap();
+        std::fs::create_dir(place.path().join(first)).unwrap();
+        let base = root(place.path());
+        let mut relative = Relative::of(true);
+        relative.hear(&json!({ "path": "notes/a.md", "other": first.as_os_str().to_str() }));
+        relative.tell();
+        let full = place.path().join("notes/a.md");
+        let shortened = full.to_str().unwrap().trim_start_matches('/');
+        assert_eq!(relative.meaning(Some(&base), shortened), (full, true));
+        assert_eq!(relative.meaning(Some(&base), "etc/passwd"), ("/etc/passwd".into(), false));
+        let begun_elsewhere = relative.meaning(Some(&base), "notes/a.md");
+        assert_eq!(begun_elsewhere, (place.path().join("notes/a.md"), true));
+    }
+
+    /// C01: a grant by one name of the workspace is one by the other.
+    #[test]
+    fn c01_a_workspace_behind_a_link_has_two_names() {
+        let place = tempfile::tempdir().unwrap();
+        let real = place.path().join("real");
+        std::fs::create_dir_all(real.join("notes")).unwrap();
+        std::os::unix::fs::symlink(&real, place.path().join("link")).unwrap();
+        let base = root(&place.path().join("link"));
+        let granted = haft_core::grant::Grant::none().with_read(root(&real.join("notes"))).preopens();
+        for path in ["link/notes/a.md", "real/notes/a.md"] {
+            let (preopen, rest) = split(&granted, Some(&base), &place.path().join(path)).unwrap();
+            assert_eq!((preopen.root.real(), &*rest), (real.join("notes").as_path(), "a.md"), "{path}");
+        }
+        assert_eq!(split(&granted, Some(&base), &place.path().join("link/other")), None);
+    }
+
+    /// C01: `..` leads from one granted directory to another.
+    #[test]
+    fn c01_paths_lead_up_at_their_beginning() {
+        let up = |path: &str| upwards(Path::new("/ws/notes"), path);
+        assert_eq!(up("../other/c.md"), Some("/ws/other/c.md".into()));
+        assert_eq!(up("./../../x/../y"), None);
+        assert_eq!(up("../../x/../y"), Some("/x/../y".into()));
+        assert_eq!(up("../../../.."), Some("/".into()));
+        assert_eq!(up("a/../../other"), None, "`a` may be a link");
+    }
+
+    #[test]
+    fn of_many_arguments_some_are_kept() {
+        let mut relative = Relative::of(false);
+        relative.hear(&json!(["x".repeat(MAX_PATH + 1), vec!["y"; MAX_NAMED + 1]]));
+        assert_eq!(relative.named.len(), MAX_NAMED);
+    }
+}

@@ -1,0 +1,222 @@
+//! One instance of a component, from its making through its use. Bounded in time and memory
+//! throughout, and stopped within a tick of the clock when it is cancelled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+use wasmtime::{AsContextMut, Store, UpdateDeadline};
+
+use super::answer::Output;
+use super::contract::{Contract, Guest, Linked, Request};
+use super::engine::Engine;
+use super::failure::{End, LoadError, Stop, describe};
+use super::files::Relative;
+use super::http::{Http, Injections};
+use super::leftover;
+use super::listing::Untold;
+use super::state::{Run, State};
+use super::writable::Writable;
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+use haft_core::tool::ToolError;
+
+/// Bytes that a guest may hand to haft in one call of a host function. Its answer is one too, so
+/// the result limit is added.
+const MAX_TRANSFER: usize = 16 << 20;
+
+/// Handles of resources that a guest may own; see also `MAX_RESOURCES` in `state`.
+const MAX_HANDLES: usize = 10_000;
+
+/// An instance, between its calls.
+pub(super) struct Instance {
+    store: Store<State>,
+    guest: Guest,
+    limits: Limits,
+    pub(super) made: Instant,
+    calls: u32,
+    /// While no guest works in it.
+    spare: Option<OwnedSemaphorePermit>,
+}
+
+/// What a use of an instance came to.
+pub(super) struct Used<T> {
+    /// What the guest returned, or how it ended.
+    pub(super) outcome: Result<T, End>,
+    /// The instance, of no more use where the guest has ended; to be dropped when there is time.
+    pub(super) instance: Instance,
+}
+
+impl Instance {
+    /// Makes an instance that may do what `grant` says, with `injections` in its requests. It gets
+    /// its directories with `writable`, and none without: no call has begun then.
+    pub(super) async fn make(
+        engine: &Engine,
+        component: &Linked,
+        grant: Arc<Grant>,
+        injections: Injections,
+        limits: &Limits,
+        (run, writable): (Run, Option<Writable>),
+    ) -> Result<Self, End> {
+        let http = Http::new(engine.client().clone(), grant.clone(), injections);
+        let seals = engine.seals(&grant);
+        let mut store =
+            Store::new(component.component().engine(), State::new(grant, seals, limits, run, http));
+        store.data_mut().writable = writable;
+        store.data_mut().relative = Relative::of(component.contract() == Contract::Plugin);
+        store.limiter(|state| &mut state.budget);
+        let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
+        let result = result.saturating_mul(1 + component.result_cost());
+        store.set_hostcall_fuel(MAX_TRANSFER.saturating_add(result));
+        store.set_max_component_handles(MAX_HANDLES);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|mut context| {
+            let run = &mut context.data_mut().run;
+            match run.stop() {
+                Some(stop) => Err(stop.into()),
+                None if std::mem::take(&mut run.gives_way) => Ok(UpdateDeadline::Yield(1)),
+                None => Ok(UpdateDeadline::Continue(1)),
+            }
+        });
+        let bound = Bound::of(&store.data().run);
+        match bound.hold(component.instantiate(&mut store)).await {
+            Ok(guest) => {
+                Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0, spare: None })
+            }
+            Err(error) => Err(describe(&error, &store, limits)),
+        }
+    }
+
+    /// Whether the instance was made with exactly these rights and limits.
+    pub(super) fn is_for(&self, grant: &Grant, limits: &Limits) -> bool {
+        *self.store.data().grant == *grant && self.limits == *limits
+    }
+
+    /// Whether the instance has reached outside already: its directories then are those of the
+    /// past, and what it asked of the network belongs to no call.
+    pub(super) fn has_reached_out(&self) -> bool {
+        let state = self.store.data();
+        state.wanted.opened || !state.http.decisions().list().is_empty()
+    }
+
+    /// Holds it while no guest works in it.
+    pub(super) fn set_aside(&mut self, spare: OwnedSemaphorePermit) {
+        self.spare = Some(spare);
+    }
+
+    /// What the guest has.
+    pub(super) fn state(&self) -> &State {
+        self.store.data()
+    }
+
+    /// How many calls it has served.
+    pub(super) fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Whether the last call left it as one would wish: it was not cancelled, met no limit, and
+    /// nothing is open that was not before.
+    pub(super) fn is_tidy(&mut self) -> bool {
+        let state = self.store.data_mut();
+        // One more stands for the others.
+        let directories = state.grant.preopens().len() + 1;
+        state.budget.met.is_none()
+            && !state.run.cancel.is_cancelled()
+            && leftover::is_clean(&mut state.table, directories)
+    }
+
+    /// Makes it ready for another call of `plugin`.
+    pub(super) fn renew(&mut self, plugin: &Arc<str>) {
+        self.store.data_mut().renew(plugin, &self.limits);
+    }
+
+    /// Asks for the list of tools.
+    pub(super) async fn list(mut self) -> Used<Result<Vec<Untold>, LoadError>> {
+        let bound = Bound::of(&self.store.data().run);
+        let listed = bound.hold(self.guest.list(&mut self.store)).await;
+        self.used(listed)
+    }
+
+    /// Runs a tool.
+    pub(super) async fn call(
+        mut self,
+        request: &Request,
+        (run, writable): (Run, Writable),
+    ) -> Used<Result<Output, ToolError>> {
+        let bound = Bound::of(&run);
+        let state = self.store.data_mut();
+        (state.run, state.writable) = (run, Some(writable));
+        state.relative.hear(&request.arguments);
+        self.calls += 1;
+        self.spare = None;
+        self.store.as_context_mut().set_epoch_deadline(1);
+        let called = bound.hold(self.guest.call(&mut self.store, request)).await;
+        self.used(called)
+    }
+
+    fn used<T>(self, outcome: wasmtime::Result<T>) -> Used<T> {
+        let outcome = outcome.map_err(|error| describe(&error, &self.store, &self.limits));
+        Used { outcome, instance: self }
+    }
+}
+
+/// How long a cancelled guest may go on: enough for one that asks now and then to ask.
+const NOTICE: Duration = Duration::from_millis(10);
+
+/// How long a guest that asked and was told may leave things tidy. Shorter than the toolbox waits.
+const TIDY: Duration = Duration::from_secs(1);
+
+/// How long a guest may go on after it was cancelled.
+fn patience(told: &AtomicBool) -> Duration {
+    if told.load(Ordering::Relaxed) { TIDY } else { NOTICE }
+}
+
+impl Run {
+    /// Why the guest must end now, if it must.
+    fn stop(&mut self) -> Option<Stop> {
+        let now = Instant::now();
+        if now >= self.deadline {
+            return Some(Stop::Deadline);
+        }
+        if !self.cancel.is_cancelled() {
+            return None;
+        }
+        let since = *self.cancelled.get_or_insert(now);
+        (now - since >= patience(&self.told)).then_some(Stop::Cancelled)
+    }
+}
+
+/// Ends a guest that waits; one that computes looks at the clock itself.
+struct Bound {
+    cancel: CancellationToken,
+    told: Arc<AtomicBool>,
+    deadline: Instant,
+}
+
+impl Bound {
+    fn of(run: &Run) -> Self {
+        Self { cancel: run.cancel.clone(), told: run.told.clone(), deadline: run.deadline }
+    }
+
+    async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+        let since = Instant::now();
+        while since.elapsed() < patience(&self.told) {
+            tokio::time::sleep(NOTICE).await;
+        }
+    }
+
+    async fn hold<T>(&self, work: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.cancelled() => Err(Stop::Cancelled.into()),
+            () = tokio::time::sleep_until(self.deadline.into()) => Err(Stop::Deadline.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

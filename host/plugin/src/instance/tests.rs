@@ -1,0 +1,122 @@
+//! Guests whose first wall has a hole. Only in here can there be one: outside, the directories of a
+//! guest and those of its thread are made from the same grant.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::shares::Party;
+use crate::threads::Threads;
+use crate::{EngineOptions, WallState};
+use haft_core::grant::Root;
+
+/// The hostile guest with `/` to write, on threads that may write one directory.
+struct Mistake {
+    directory: tempfile::TempDir,
+    engine: Engine,
+    linked: Linked,
+    runtime: Runtime,
+}
+
+impl Mistake {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for place in ["granted", "outside"] {
+            fs::create_dir_all(directory.path().join(place).join("empty")).unwrap();
+            for file in ["file", "moved", "removed"] {
+                fs::write(directory.path().join(place).join(file), place).unwrap();
+            }
+        }
+        let engine = Engine::new(&EngineOptions::default()).unwrap();
+        let component = include_bytes!("../../../../tests/guests/built/hostile.wasm");
+        let linked = Linked::new(&engine, &engine.compile(component).unwrap().0).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { directory, engine, linked, runtime }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn threads(&self) -> &Threads {
+        self.engine.threads()
+    }
+
+    /// Whether the guest did what it was told to.
+    fn call(&self, tool: &str, arguments: &Value) -> bool {
+        let grant = |root| Grant::none().with_write(root);
+        let narrow = Root::resolve(Path::new("/"), &self.path("granted")).unwrap();
+        let (own, wide) = (Writable::open(&grant(narrow)), Arc::new(grant(Root::everything())));
+        let request = Request { id: String::new(), tool: tool.into(), arguments: arguments.clone() };
+        let (engine, linked, limits) = (self.engine.clone(), self.linked.clone(), Limits::default());
+        let guest = async move {
+            let run = || Run::idle(&"guest".into(), &limits);
+            let all = Writable::open(&wide);
+            let made =
+                Instance::make(&engine, &linked, wide, Injections::default(), &limits, (run(), None)).await;
+            let Ok(instance) = made else { panic!("no instance") };
+            matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
+        };
+        let threads = self.threads();
+        let done = async move {
+            let place = threads.place(Party::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            threads.run(place, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
+        };
+        self.runtime.block_on(done).unwrap()
+    }
+}
+
+/// Names and contents, in order.
+fn look(directory: &Path) -> Vec<(PathBuf, Option<String>)> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut seen: Vec<_> = paths.map(|path| (path.clone(), fs::read_to_string(path).ok())).collect();
+    seen.sort();
+    seen
+}
+
+/// Everything that changes files, done in `directory`.
+fn deeds(directory: &Path) -> [(&'static str, Value); 9] {
+    let at = |name: &str| directory.join(name);
+    [
+        ("create", json!({ "path": at("new") })),
+        ("create", json!({ "path": at("folder"), "directory": true })),
+        ("write", json!({ "path": at("file"), "text": "written" })),
+        ("write", json!({ "path": at("another"), "text": "written" })),
+        ("rename", json!({ "from": at("moved"), "to": at("elsewhere") })),
+        ("symlink", json!({ "from": "file", "to": at("link") })),
+        ("hardlink", json!({ "from": at("file"), "to": at("twin") })),
+        ("remove", json!({ "path": at("removed") })),
+        ("remove", json!({ "path": at("empty") })),
+    ]
+}
+
+/// WA02: a guest that was handed `/` to write by mistake writes where its thread may, and not a byte
+/// elsewhere.
+#[test]
+fn wa02_a_wrong_directory_lets_no_guest_write_outside() {
+    let mistake = Mistake::new();
+    let state = mistake.engine.second_wall();
+    if matches!(state, WallState::None { .. }) {
+        return tracing::warn!("not tested: the second wall of this kernel is {state}");
+    }
+    let (granted, outside) = (mistake.path("granted"), mistake.path("outside"));
+    let before = look(&outside);
+    for (tool, arguments) in deeds(&outside) {
+        assert!(!mistake.call(tool, &arguments), "{tool} {arguments}");
+        assert_eq!(look(&outside), before, "{tool} {arguments}");
+    }
+    for (tool, arguments) in deeds(&granted) {
+        assert!(mistake.call(tool, &arguments), "{tool} {arguments}");
+    }
+    assert_eq!(fs::read_to_string(granted.join("file")).unwrap(), "written");
+    assert!(!granted.join("removed").exists() && granted.join("elsewhere").exists());
+    assert!(mistake.call("open", &json!({ "path": outside.join("file") })));
+    let between = json!({ "from": outside.join("file"), "to": granted.join("stolen") });
+    assert!(!mistake.call("rename", &between) && !mistake.call("hardlink", &between));
+    assert_eq!(look(&outside), before);
+}

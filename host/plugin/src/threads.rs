@@ -1,0 +1,161 @@
+//! Where guests run: on threads of their own, one for each call under way, so that the kernel
+//! shares the processors fairly between guests that spin and everything else, and each inside a
+//! wall (`walls`). A guest that will be over in a moment may begin on a thread that was lent to it
+//! (`lent`). No guest ever runs on haft's own runtime, and on a guest's thread haft opens no file and starts
+//! no process.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::places::{MAX_GUESTS, NoPlace, Place, Places};
+use super::shares::Party;
+use super::wall::WallState;
+use super::walls::Walls;
+use super::writable::Writable;
+use haft_core::tool::inline;
+
+/// Threads beyond the guests': for preparing instances, for looking names up and for guests stuck
+/// in the kernel.
+const SPARE_THREADS: usize = 24;
+
+/// Threads for haft's own work on components: more than processors would only be in each other's way,
+/// and some may be waiting for a slow disk.
+const OWN_THREADS: usize = 32;
+
+/// How long an idle thread of haft's own waits for work.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// The threads. Dropping it abandons whatever still runs.
+pub(super) struct Threads {
+    own: Option<Runtime>,
+    walls: Walls,
+    places: Places,
+}
+
+/// Why work gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Lost {
+    /// There is no thread for it.
+    #[error("no thread could be started: {0}")]
+    Thread(#[from] io::Error),
+    /// Its thread could not be confined as every other was.
+    #[error("the thread could not be confined: {0}")]
+    Unconfined(String),
+    /// There is no room for it.
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
+    /// It ended without a word.
+    #[error("the thread panicked; this is a defect of haft")]
+    Panicked,
+}
+
+impl Threads {
+    /// Prepares the threads; none runs until there is work but the one that keeps haft's timers.
+    ///
+    /// To be called on a thread that is in no wall: what it starts is haft's own.
+    pub(super) fn new() -> io::Result<Self> {
+        let own = Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(OWN_THREADS)
+            .thread_keep_alive(KEEP_ALIVE)
+            .thread_name("haft-plugins")
+            .enable_all()
+            .build()?;
+        let walls = Walls::new(MAX_GUESTS + SPARE_THREADS);
+        Ok(Self { own: Some(own), walls, places: Places::default() })
+    }
+
+    /// Waits until one more guest of the party may be at work, for `time` at most.
+    pub(super) async fn place(
+        &self,
+        party: Party,
+        time: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Place, Lost> {
+        Ok(self.places.place(party, time, cancel).await?)
+    }
+
+    /// Begins `work` on the calling thread, if that is lent to guests and they may write nowhere else than
+    /// `writable` says. What it came to, unless it waits or has yet to begin.
+    pub(super) fn begin<W: Future + ?Sized>(
+        &self,
+        writable: &Writable,
+        work: Pin<&mut W>,
+    ) -> Result<Poll<W::Output>, Lost> {
+        if !inline::is_lent() || !writable.is_nowhere() {
+            return Ok(Poll::Pending);
+        }
+        self.walls.pool(writable)?.begin(work).map_err(Lost::Unconfined)
+    }
+
+    /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
+    /// sends. The work may go on after that.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        place: Place,
+        writable: Writable,
+        work: impl FnOnce(&Handle, oneshot::Sender<T>) + Send + 'static,
+    ) -> Result<T, Lost> {
+        let trouble = Arc::new(OnceLock::new());
+        let noted = trouble.clone();
+        let (sender, receiver) = oneshot::channel();
+        self.walls.pool(&writable)?.start(move |inside| {
+            match inside {
+                Ok(handle) => work(handle, sender),
+                // Noted before the sender is dropped, which is when the caller looks.
+                Err(reason) => drop((noted.set(reason), sender)),
+            }
+            drop(place);
+        });
+        receiver.await.map_err(|_| trouble.get().cloned().map_or(Lost::Panicked, Lost::Unconfined))
+    }
+
+    /// Runs `work` on a guest's thread, with nobody waiting for it. Not to be called from one.
+    pub(super) fn start(&self, writable: &Writable, work: impl FnOnce(&Handle) + Send + 'static) {
+        match self.walls.pool(writable) {
+            Ok(pool) => pool.start(move |inside| match inside {
+                Ok(handle) => work(handle),
+                Err(reason) => tracing::debug!(reason, "thread for a guest not confined"),
+            }),
+            Err(error) => tracing::debug!(%error, "no thread for a guest"),
+        }
+    }
+
+    /// Does work of haft's own that may take a while, with all of haft's rights. Not to be called from a
+    /// guest's thread: what that starts is inside its wall.
+    pub(super) async fn own<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Lost> {
+        let own = self.own.as_ref().ok_or(Lost::Panicked)?;
+        own.spawn_blocking(work).await.map_err(|_| Lost::Panicked)
+    }
+
+    /// Runs `task` beside the guests; for waiting, not for work.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(own) = &self.own {
+            own.spawn(task);
+        }
+    }
+
+    /// What the kernel holds of the walls around guests.
+    pub(super) fn wall(&self) -> WallState {
+        self.walls.state()
+    }
+}
+
+impl Drop for Threads {
+    /// A thread stuck in the kernel must not keep haft from ending.
+    fn drop(&mut self) {
+        if let Some(own) = self.own.take() {
+            own.shutdown_background();
+        }
+    }
+}

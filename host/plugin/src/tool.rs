@@ -1,0 +1,389 @@
+//! A tool of a plugin. Makes a fresh instance for every call, or takes one that was made ahead and
+//! never used, or one that was kept where that is asked for, and turns whatever the guest does into
+//! an answer.
+
+use std::fmt::Write;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::answer;
+use super::clock::Ticking;
+use super::contract::Request;
+use super::failure::End;
+use super::hints::Refused;
+use super::instance::{Instance, Used};
+use super::loaded::{Inner, Plugin};
+use super::noted;
+use super::places::{NoPlace, Place};
+use super::reuse::{Ground, NoTurn, Reuse, Turn};
+use super::shares::Party;
+use super::state::{Run, State};
+use super::threads::Lost;
+use super::writable::Writable;
+use haft_core::call::{ToolCall, ToolDef, ToolResult};
+use haft_core::event::Events;
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+use haft_core::report::plain;
+use haft_core::tool::inline::{self, Whose};
+use haft_core::tool::{Context, Notes, Schema, Tool, ToolError, foreign};
+
+/// Where in program.toml a person would grant more; part of every refusal's hint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantPlace {
+    /// The tool comes with haft and follows `[sandbox]`.
+    Sandbox,
+    /// The tool is a plugin's and follows its `[plugins.grant]`.
+    Plugin,
+    /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
+    Package(String),
+    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
+    FetchAllow,
+    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
+    SearchUrl,
+}
+
+/// One tool of a plugin.
+pub struct PluginTool {
+    plugin: Plugin,
+    def: ToolDef,
+    /// The name the plugin itself knows the tool by.
+    own_name: String,
+    place: GrantPlace,
+    /// What its data must fit; compiled at the first call.
+    output: OnceLock<Option<Arc<Schema>>>,
+    /// Whether the last call was over in a moment.
+    was_brief: Arc<AtomicBool>,
+}
+
+/// How long a call takes at most that is over in a moment: many times what it computes, since others may have
+/// the processor in between, and still nothing that whoever waits for it meanwhile would notice.
+/// Unoptimised, haft's own part of it takes many times as long.
+const BRIEF: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
+
+/// One call on its way to a guest.
+struct Job {
+    request: Request,
+    output: Option<Arc<Schema>>,
+    grant: Arc<Grant>,
+    writable: Writable,
+    limits: Limits,
+    events: Events,
+    cancel: CancellationToken,
+    notes: Notes,
+    place: GrantPlace,
+    only_reads: bool,
+    /// Where the plugin's instances serve several calls.
+    turn: Option<Turn>,
+    /// Whether the guest begins on a thread that was lent to it.
+    is_brief: bool,
+}
+
+/// Why a call has no answer.
+enum Failed {
+    /// The tool says so, in its own words.
+    Said(ToolError),
+    /// haft says so: how the guest came to its end, or why it never began. Reads on from the tool's name.
+    Ended(String),
+}
+
+/// What a call came to.
+type Answered = Result<ToolResult, Failed>;
+
+/// A call at work.
+type Work = Pin<Box<dyn Future<Output = (Answered, Remains)> + Send>>;
+
+/// What is to be cleared away when the caller has its answer.
+struct Remains {
+    plugin: Arc<Inner>,
+    job: Job,
+    instance: Option<Instance>,
+    _ticking: Ticking,
+}
+
+impl PluginTool {
+    /// The tool that `plugin` lists as `own`, under another name.
+    pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, place: GrantPlace) -> Self {
+        let def = ToolDef { name: exposed, ..own.clone() };
+        let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
+        Self { plugin, def, own_name, place, output, was_brief: Arc::default() }
+    }
+
+    /// Waits until the plugin may serve one more call.
+    async fn turn(&self, reuse: &Reuse, context: &Context<'_>) -> Result<Turn, ToolError> {
+        let turn = reuse.turn(context.limits, context.cancel).await;
+        turn.map_err(|none| {
+            if matches!(none, NoTurn::Busy { .. }) {
+                context.notes.timed_out();
+            }
+            self.ended(&none.to_string())
+        })
+    }
+
+    /// Waits until one more guest of the plugin may be at work for the client.
+    async fn place(&self, context: &Context<'_>) -> Result<Place, ToolError> {
+        let plugin = &self.plugin.0;
+        let party = Party { plugin: plugin.number, client: context.client };
+        let place = plugin.engine.threads().place(party, context.limits.time, context.cancel).await;
+        place.map_err(|lost| {
+            if matches!(lost, Lost::NoPlace(NoPlace::Busy { .. })) {
+                context.notes.timed_out();
+            }
+            self.lost(&lost)
+        })
+    }
+
+    /// Does a job: here and now where that is lent, and over in a moment; else on a thread of the guests.
+    async fn run(&self, job: Job, place: Place) -> Result<Answered, Lost> {
+        let (is_brief, writable) = (job.is_brief, job.writable.clone());
+        let mut work = self.work(job);
+        let threads = self.plugin.0.engine.threads();
+        if is_brief && let Poll::Ready((answer, remains)) = threads.begin(&writable, work.as_mut())? {
+            inline::leave(move |whose| remains.clear_here(place, whose));
+            return Ok(answer);
+        }
+        let answered = threads.run(place, writable, move |handle, sender| {
+            let (answer, remains) = handle.block_on(work);
+            remains.clear(sender.send(answer).is_ok());
+        });
+        answered.await
+    }
+
+    fn work(&self, job: Job) -> Work {
+        let (plugin, was_brief) = (self.plugin.0.clone(), self.was_brief.clone());
+        Box::pin(async move {
+            let (begun, ticking) = (Instant::now(), plugin.engine.clock().run());
+            let (answer, instance) = plugin.answer(&job).await;
+            was_brief.store(begun.elapsed() < BRIEF, Ordering::Relaxed);
+            (answer, Remains { plugin, job, instance, _ticking: ticking })
+        })
+    }
+
+    /// What became of a call whose guest was never heard of.
+    fn lost(&self, lost: &Lost) -> ToolError {
+        match lost {
+            Lost::NoPlace(none) => self.ended(&none.to_string()),
+            lost => self.ended(&format!("did not run: {lost}")),
+        }
+    }
+
+    /// The end of a call, told by haft.
+    fn ended(&self, end: &str) -> ToolError {
+        ToolError::Host(format!("`{}` {end}", self.def.name))
+    }
+
+    fn output(&self) -> Option<Arc<Schema>> {
+        // That it can be compiled was checked when it was listed.
+        let compile =
+            || self.def.output.as_ref().and_then(|schema| Schema::compile(schema).ok()).map(Arc::new);
+        self.output.get_or_init(compile).clone()
+    }
+}
+
+#[async_trait]
+impl Tool for PluginTool {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn is_brief(&self, grant: &Grant) -> bool {
+        let plugin = &self.plugin.0;
+        // With a directory a guest can make whoever waits for it wait for a disk or a pipe.
+        self.was_brief.load(Ordering::Relaxed)
+            && plugin.reuse.is_none()
+            && plugin.linked.get().is_some()
+            && !Writable::needs_opening(grant)
+            && grant.preopens().is_empty()
+    }
+
+    fn digest(&self) -> Option<&str> {
+        Some(self.plugin.digest())
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        // A tool that says it only reads is held to it.
+        let only_reads = self.def.hints.read_only;
+        noted::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
+        let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
+        let cancel = context.cancel.child_token();
+        // Whoever stops waiting stops the guest.
+        let _stops_with_this_future = cancel.clone().drop_guard();
+        let grant = Arc::new(grant);
+        let plugin = self.plugin.0.clone();
+        let turn = match &plugin.reuse {
+            Some(reuse) => Some(self.turn(reuse, context).await?),
+            None => None,
+        };
+        // Before anything is opened: a call that waits holds its arguments and no more.
+        let place = self.place(context).await?;
+        let writable = plugin.prepare(&grant).await.map_err(|lost| self.lost(&lost))?;
+        let job = Job {
+            request: Request {
+                id: call.id.clone(),
+                tool: self.own_name.clone(),
+                arguments: call.arguments.clone(),
+            },
+            output: self.output(),
+            grant,
+            writable,
+            limits: *context.limits,
+            events: context.events.clone(),
+            cancel,
+            notes: context.notes.clone(),
+            place: self.place.clone(),
+            only_reads,
+            turn,
+            is_brief: self.is_brief(context.grant),
+        };
+        self.run(job, place).await.map_err(|lost| self.lost(&lost))?.map_err(|failed| match failed {
+            Failed::Said(error) => error,
+            Failed::Ended(end) => self.ended(&end),
+        })
+    }
+}
+
+impl Remains {
+    /// Clears it away, and makes ready for the next call where somebody heard of this one.
+    fn clear(self, is_heard: bool) {
+        let Self { plugin, job, instance, _ticking } = self;
+        if is_heard {
+            // Whoever waits for the answer may have been woken on this very processor.
+            std::thread::yield_now();
+            Inner::restock_later(&plugin, job.grant, job.limits);
+        }
+        drop(instance);
+        plugin.engine.tidy();
+        // Now the next call may have an instance.
+        drop(job.turn);
+    }
+
+    /// The same of a guest on a thread that is lent: there, or elsewhere if the next call waits already.
+    fn clear_here(self, place: Place, whose: Whose) {
+        let Self { plugin, job, instance, _ticking } = self;
+        let left = instance.into_iter().filter_map(|instance| match whose {
+            Whose::Nobodys => Some(instance),
+            Whose::Callers => Inner::clear_later(&plugin, instance, &job.grant, job.limits),
+        });
+        drop((left.last(), place));
+        plugin.engine.tidy();
+        Inner::restock_here(&plugin, &job.grant, &job.limits, whose);
+    }
+}
+
+impl Inner {
+    /// Does one job, and returns what is left to be cleared away when the caller has its answer.
+    async fn answer(self: &Arc<Self>, job: &Job) -> (Answered, Option<Instance>) {
+        let ground = job.turn.as_ref().map(|_| Ground::of(&job.grant, &job.writable));
+        let instance = match self.instance(job, ground.as_ref()).await {
+            Ok(instance) => instance,
+            Err(end) => return (Err(self.ended(&end, None, job)), None),
+        };
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let Used { outcome, instance } =
+            instance.call(&job.request, (self.run(job), job.writable.clone())).await;
+        let state = instance.state();
+        self.log_output(state);
+        state.http.decisions().tell(&job.request.id, &job.events);
+        noted::used(&job.notes, state);
+        let is_alive = outcome.is_ok();
+        let answer = match outcome {
+            Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
+                .map_err(|end| self.ended(&end, None, job)),
+            Ok(Err(error)) => Err(Failed::Said(self.refusal(error, state, job))),
+            Err(end) => Err(self.ended(&end, Some(state), job)),
+        };
+        match ground.filter(|_| is_alive) {
+            Some(ground) => (answer, Reuse::keep(self, instance, ground)),
+            None => (answer, Some(instance)),
+        }
+    }
+
+    async fn instance(&self, job: &Job, ground: Option<&Ground>) -> Result<Instance, End> {
+        let kept = match (&self.reuse, ground) {
+            (Some(reuse), Some(ground)) => reuse.take(&job.grant, &job.limits, ground),
+            _ => self.stock.take(&job.grant, &job.limits),
+        };
+        if let Some(instance) = kept {
+            return Ok(instance);
+        }
+        let linked = self.linked().map_err(End::new)?;
+        let call = (self.run(job), Some(job.writable.clone()));
+        let injections = self.injections.clone();
+        Instance::make(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
+    }
+
+    /// Does what a call needs and its guest's thread has no right to, or no business with: loading the
+    /// component, which may have to be compiled and kept, and opening what the call may write.
+    async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, Lost> {
+        if self.linked.get().is_some() && !Writable::needs_opening(grant) {
+            return Ok(Writable::open(grant));
+        }
+        let (plugin, grant) = (self.clone(), grant.clone());
+        let prepared = self.engine.threads().own(move || {
+            // What went wrong with it is told by the call.
+            let _ = plugin.linked();
+            Writable::open(&grant)
+        });
+        prepared.await
+    }
+
+    fn run(&self, job: &Job) -> Run {
+        let (name, call) = (self.name.clone(), job.request.id.clone());
+        let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
+        Run { gives_way: job.is_brief, ..run }
+    }
+
+    fn log_output(&self, state: &State) {
+        for (stream, captured) in [("stdout", &state.stdout), ("stderr", &state.stderr)] {
+            let text = captured.text();
+            if !text.is_empty() {
+                tracing::info!(plugin = &*self.name, stream, "{text}");
+            }
+        }
+    }
+
+    /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
+    fn refusal(&self, error: ToolError, state: &State, job: &Job) -> ToolError {
+        match error {
+            ToolError::ExecutionFailed(message) => {
+                let hints = self.refused(job).of_error(state, &message);
+                ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
+            }
+            ToolError::InvalidArguments(message) => {
+                ToolError::InvalidArguments(foreign(&message).into_owned())
+            }
+            host @ ToolError::Host(_) => host,
+        }
+    }
+
+    fn refused<'a>(&'a self, job: &'a Job) -> Refused<'a> {
+        Refused { plugin: &self.name, place: &job.place, limits: &job.limits, only_reads: job.only_reads }
+    }
+
+    /// The same of a guest that ended without a word of its own, or whose answer is of no use.
+    fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> Failed {
+        noted::ended(&job.notes, end);
+        let refused = self.refused(job);
+        let more = end.limit.and_then(|limit| refused.more(limit));
+        let mut hints: Vec<String> = more.into_iter().collect();
+        if let Some(state) = state.filter(|_| hints.is_empty()) {
+            hints = refused.of_end(state);
+        }
+        Failed::Ended(with_hints(end.line.clone(), hints))
+    }
+}
+
+/// The message, and below it the hints, one a line. A name in a hint may be a guest's own, and hold line ends.
+fn with_hints(mut message: String, hints: Vec<String>) -> String {
+    for hint in hints {
+        // Writing to a `String` cannot fail.
+        let _ = write!(message, "\nhint: {}", plain(&hint));
+    }
+    message
+}

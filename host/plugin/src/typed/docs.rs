@@ -1,0 +1,330 @@
+//! The words about a component's functions and types, as its author wrote them in WIT: from the
+//! section `haft:wit` or from `NAME.wit` beside the component. Never where a type comes from.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+
+use wit_parser::decoding::DecodedWasm;
+use wit_parser::{
+    Function, InterfaceId, Resolve, Type, TypeDef, TypeDefKind, TypeId, UnresolvedPackage,
+    UnresolvedPackageGroup, World, WorldItem, WorldKey,
+};
+
+use super::nesting::is_too_deep;
+use super::paragraphs::Paragraphs;
+use haft_core::net::one_line;
+
+/// Names that stand for another type, one after the other, before its words are given up.
+const MAX_ALIASES: usize = 8;
+
+/// Characters of the words about one type, field, case or parameter.
+const MAX_TEXT: usize = 2000;
+
+/// Functions that words are remembered of.
+const MAX_FUNCTIONS: usize = 10_000;
+
+/// What is written about the functions of a component.
+#[derive(Default)]
+pub(crate) struct Docs {
+    sources: Vec<Source>,
+    /// Where each function is written about: by the interface's name with its version (none for a
+    /// function of the world itself), and by the function's.
+    functions: BTreeMap<(Option<String>, String), (usize, Function)>,
+}
+
+/// One WIT package that was read.
+enum Source {
+    /// From a section: whole, with all it refers to.
+    Decoded(Box<Resolve>),
+    /// From a text: what other packages define is not there.
+    Parsed(Box<UnresolvedPackage>),
+}
+
+/// The words about one function, and about its types.
+pub(super) struct FunctionDocs<'a> {
+    source: &'a Source,
+    function: &'a Function,
+    paragraphs: Paragraphs,
+}
+
+/// What is written about a type where it is used: nothing, often.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Words<'a> {
+    /// Where to look types up.
+    source: Option<&'a Source>,
+    ty: Option<Type>,
+    /// What is said of the use itself: a field's own words.
+    own: Option<&'a str>,
+}
+
+impl Docs {
+    /// Reads WIT packages in binary form; the first that speaks of a function is heard. The second
+    /// value says what could not be read.
+    pub(crate) fn decode(packages: &[Vec<u8>]) -> (Self, Vec<String>) {
+        let (mut docs, mut problems) = (Self::default(), Vec::new());
+        for package in packages {
+            match decode(package) {
+                Ok(resolve) => docs.add(Source::Decoded(Box::new(resolve))),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        (docs, problems)
+    }
+
+    /// Reads a WIT package as people write it. Packages it refers to need not be there.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if is_too_deep(text) {
+            return Err("it nests too deep".into());
+        }
+        let parsed = quietly(|| UnresolvedPackageGroup::parse("the WIT", text));
+        let group =
+            parsed.ok_or("its parser failed")?.map_err(|(map, error)| one_line(&error.render(&map)))?;
+        let mut docs = Self::default();
+        for package in std::iter::once(group.main).chain(group.nested) {
+            docs.add(Source::Parsed(Box::new(package)));
+        }
+        Ok(docs)
+    }
+
+    /// Whether nothing is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// What is written about a function of `interface`, or of the world itself.
+    pub(super) fn of(&self, interface: Option<&str>, function: &str) -> Option<FunctionDocs<'_>> {
+        let key = |interface: Option<&str>| (interface.map(str::to_owned), function.to_owned());
+        let unversioned = interface.map(|name| name.split('@').next().unwrap_or(name));
+        let found = self.functions.get(&key(interface)).or_else(|| self.functions.get(&key(unversioned)));
+        let (source, function) = found?;
+        let names: Vec<&str> = function.params.iter().map(|param| param.name.as_str()).collect();
+        let paragraphs = Paragraphs::of(function.docs.contents.as_deref().unwrap_or_default(), &names);
+        Some(FunctionDocs { source: self.sources.get(*source)?, function, paragraphs })
+    }
+
+    fn add(&mut self, source: Source) {
+        let index = self.sources.len();
+        for (interface, function) in source.functions() {
+            if self.functions.len() >= MAX_FUNCTIONS {
+                break;
+            }
+            let name = function.name.clone();
+            // A component may have been built from another version of a package than is written about.
+            if let Some((unversioned, _)) = interface.as_deref().and_then(|name| name.split_once('@')) {
+                let key = (Some(unversioned.to_owned()), name.clone());
+                self.functions.entry(key).or_insert_with(|| (index, function.clone()));
+            }
+            self.functions.entry((interface, name)).or_insert((index, function));
+        }
+        self.sources.push(source);
+    }
+}
+
+fn decode(package: &[u8]) -> Result<Resolve, String> {
+    let decoded = quietly(|| wit_parser::decoding::decode(package)).ok_or("its decoder failed")?;
+    match decoded.map_err(|error| one_line(&format!("{error:#}")))? {
+        DecodedWasm::WitPackage(resolve, _) => Ok(resolve),
+        DecodedWasm::Component(..) => Err("it is a component, not a WIT package".into()),
+    }
+}
+
+/// What `read` makes of somebody else's text. A reader that panics over it takes nobody along.
+fn quietly<T>(read: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(read)).ok()
+}
+
+impl Source {
+    /// Every function, with the name of its interface.
+    fn functions(&self) -> Vec<(Option<String>, Function)> {
+        match self {
+            Self::Decoded(resolve) => {
+                let named = resolve.interfaces.iter().filter_map(|(id, _)| Some((id, resolve.id_of(id)?)));
+                self.all(named.collect(), resolve.worlds.iter().map(|(_, world)| world))
+            }
+            Self::Parsed(package) => {
+                let id = |name: &String| package.name.interface_id(name);
+                let named = package.interfaces.iter();
+                let named =
+                    named.filter_map(|(own, interface)| Some((own, interface.name.as_ref().map(id)?)));
+                self.all(named.collect(), package.worlds.iter().map(|(_, world)| world))
+            }
+        }
+    }
+
+    fn all<'a>(
+        &self,
+        named: Vec<(InterfaceId, String)>,
+        worlds: impl Iterator<Item = &'a World>,
+    ) -> Vec<(Option<String>, Function)> {
+        let mut functions = Vec::new();
+        for (id, name) in named {
+            self.functions_of(id, &name, &mut functions);
+        }
+        for (key, item) in worlds.flat_map(|world| &world.exports) {
+            match (key, item) {
+                (_, WorldItem::Function(function)) => functions.push((None, function.clone())),
+                (WorldKey::Name(name), WorldItem::Interface { id, .. }) => {
+                    self.functions_of(*id, name, &mut functions);
+                }
+                _ => {}
+            }
+        }
+        functions
+    }
+
+    fn functions_of(&self, id: InterfaceId, name: &str, into: &mut Vec<(Option<String>, Function)>) {
+        let interface = match self {
+            Self::Decoded(resolve) => resolve.interfaces.get(id),
+            Self::Parsed(package) => package.interfaces.get(id),
+        };
+        let functions = interface.into_iter().flat_map(|interface| interface.functions.values());
+        into.extend(functions.take(MAX_FUNCTIONS).map(|function| (Some(name.to_owned()), function.clone())));
+    }
+
+    fn type_def(&self, id: TypeId) -> Option<&TypeDef> {
+        match self {
+            Self::Decoded(resolve) => resolve.types.get(id),
+            Self::Parsed(package) => package.types.get(id),
+        }
+    }
+
+    /// The definition behind a type and its other names.
+    fn definition(&self, ty: Type) -> Option<&TypeDef> {
+        let mut ty = ty;
+        for _ in 0..MAX_ALIASES {
+            let Type::Id(id) = ty else { return None };
+            let def = self.type_def(id)?;
+            match def.kind {
+                TypeDefKind::Type(other) => ty = other,
+                _ => return Some(def),
+            }
+        }
+        None
+    }
+
+    /// What is written about a type where it, or a name for it, is defined.
+    fn about(&self, ty: Type) -> Option<&str> {
+        let mut ty = ty;
+        for _ in 0..MAX_ALIASES {
+            let Type::Id(id) = ty else { return None };
+            let def = self.type_def(id)?;
+            if let Some(text) = def.docs.contents.as_deref() {
+                return Some(text);
+            }
+            let TypeDefKind::Type(other) = def.kind else { return None };
+            ty = other;
+        }
+        None
+    }
+}
+
+impl FunctionDocs<'_> {
+    /// What is written about the function, without the lines about its parameters.
+    pub(super) fn text(&self) -> &str {
+        &self.paragraphs.text
+    }
+
+    /// What is written about a parameter: WIT has no place for it but the function's own text.
+    pub(super) fn parameter(&self, name: &str) -> Words<'_> {
+        let ty = self.function.params.iter().find(|param| param.name == name).map(|param| param.ty);
+        Words { source: Some(self.source), ty, own: self.paragraphs.params.get(name).map(String::as_str) }
+    }
+
+    /// What is written about the type that is returned.
+    pub(super) fn returned(&self) -> Words<'_> {
+        Words { source: Some(self.source), ty: self.function.result, own: None }
+    }
+}
+
+impl<'a> Words<'a> {
+    /// Nothing.
+    pub(super) fn none() -> Self {
+        Self::default()
+    }
+
+    /// What is said of the use, or else of the type.
+    pub(super) fn text(self) -> Option<String> {
+        let of_type = || self.source?.about(self.ty?);
+        self.own.or_else(of_type).and_then(tidied)
+    }
+
+    /// What is said of the use alone.
+    pub(super) fn own_text(self) -> Option<String> {
+        self.own.and_then(tidied)
+    }
+
+    fn kind(self) -> Option<&'a TypeDefKind> {
+        self.source?.definition(self.ty?).map(|def| &def.kind)
+    }
+
+    fn with(self, ty: Option<Type>, own: Option<&'a str>) -> Self {
+        Self { source: self.source, ty, own }
+    }
+
+    /// The words about a field, case or flag.
+    pub(super) fn part(self, name: &str) -> Self {
+        let found = match self.kind() {
+            Some(TypeDefKind::Record(record)) => {
+                let field = record.fields.iter().find(|field| field.name == name);
+                field.map(|field| (Some(field.ty), &field.docs))
+            }
+            Some(TypeDefKind::Variant(variant)) => {
+                variant.cases.iter().find(|case| case.name == name).map(|case| (case.ty, &case.docs))
+            }
+            Some(TypeDefKind::Enum(choice)) => {
+                choice.cases.iter().find(|case| case.name == name).map(|case| (None, &case.docs))
+            }
+            Some(TypeDefKind::Flags(flags)) => {
+                flags.flags.iter().find(|flag| flag.name == name).map(|flag| (None, &flag.docs))
+            }
+            _ => None,
+        };
+        found.map_or(Self::none(), |(ty, docs)| self.with(ty, docs.contents.as_deref()))
+    }
+
+    /// Those about the elements of a list, the values of a map, or what an option may hold.
+    pub(super) fn element(self) -> Self {
+        match self.kind() {
+            Some(
+                TypeDefKind::List(ty)
+                | TypeDefKind::Option(ty)
+                | TypeDefKind::Map(_, ty)
+                | TypeDefKind::FixedLengthList(ty, _),
+            ) => self.with(Some(*ty), None),
+            _ => Self::none(),
+        }
+    }
+
+    /// Those about an element of a tuple.
+    pub(super) fn nth(self, index: usize) -> Self {
+        match self.kind() {
+            Some(TypeDefKind::Tuple(tuple)) => self.with(tuple.types.get(index).copied(), None),
+            _ => Self::none(),
+        }
+    }
+
+    /// Those about what a `result` holds when all went well.
+    pub(super) fn ok(self) -> Self {
+        match self.kind() {
+            Some(TypeDefKind::Result(result)) => self.with(result.ok, None),
+            _ => Self::none(),
+        }
+    }
+
+    /// Those about its error.
+    pub(super) fn error(self) -> Self {
+        match self.kind() {
+            Some(TypeDefKind::Result(result)) => self.with(result.err, None),
+            _ => Self::none(),
+        }
+    }
+}
+
+/// A text as a schema has it: no longer than it needs to be, and never empty.
+fn tidied(text: &str) -> Option<String> {
+    let text: String = text.trim().chars().take(MAX_TEXT).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests;

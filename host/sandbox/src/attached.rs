@@ -1,0 +1,151 @@
+//! Runs one program on the streams that haft itself has, confined as a child of a tool is: what `haft
+//! exec` does, and what the shell of a local pane is. It refuses to leave anything running when the
+//! program or haft ends.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use serde::{Deserialize, Serialize};
+
+use super::Ground;
+use super::confine::{Confiner, Layers, News};
+use super::process::{ProcessError, watch};
+use super::script::quoted;
+use super::start::{command, started};
+use haft_core::grant::{Grant, Reach, Root, SandboxMode};
+
+/// The rights of a pane, on the command line of what its shell is started by.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Rights {
+    workspace: PathBuf,
+    /// `None` for everything.
+    write: Option<Vec<PathBuf>>,
+    /// `None` for everything.
+    read: Option<Vec<PathBuf>>,
+    hidden: Vec<PathBuf>,
+    fixed: Vec<PathBuf>,
+    env: Vec<String>,
+    network: bool,
+    unix_sockets: bool,
+    /// Whether the sandbox was switched off.
+    open: bool,
+}
+
+impl Rights {
+    /// Those of `grant`, as `confiner` keeps them.
+    pub fn of(grant: &Grant, confiner: &Confiner) -> Self {
+        let paths = |roots: &[Root]| roots.iter().map(|root| root.path().to_owned()).collect();
+        let reach = |reach: &Reach| match reach {
+            Reach::Anywhere => None,
+            Reach::Roots(roots) => Some(paths(roots)),
+        };
+        Self {
+            workspace: grant.workspace().map_or_else(|| "/".into(), |root| root.path().to_owned()),
+            write: reach(grant.writable()),
+            read: reach(&grant.readable()),
+            hidden: paths(grant.hidden()),
+            fixed: paths(grant.fixed()),
+            env: grant.env().iter().cloned().collect(),
+            network: grant.network(),
+            unix_sockets: grant.unix_sockets(),
+            open: confiner.layers() == Layers::NONE,
+        }
+    }
+
+    /// The grant again. Whoever has a command line may do all of this already.
+    pub fn grant(&self) -> io::Result<Grant> {
+        let root = |path: &PathBuf| Root::resolve(Path::new("/"), path);
+        let workspace = root(&self.workspace)?;
+        let mut grant = match &self.write {
+            None => Grant::sandbox(SandboxMode::Rwx, workspace, []),
+            Some(write) => {
+                let mut grant = Grant::none().with_workspace(workspace);
+                for path in write {
+                    grant = grant.with_write(root(path)?);
+                }
+                grant
+            }
+        };
+        grant = match &self.read {
+            None => grant.with_read_anywhere(),
+            Some(read) => {
+                read.iter().try_fold(grant, |grant, path| io::Result::Ok(grant.with_read(root(path)?)))?
+            }
+        };
+        for path in &self.hidden {
+            grant = grant.with_hidden(root(path)?);
+        }
+        for path in &self.fixed {
+            grant = grant.with_fixed(root(path)?);
+        }
+        grant = self.env.iter().fold(grant, Grant::with_env);
+        Ok(grant.with_network(self.network).with_unix_sockets(self.unix_sockets))
+    }
+
+    /// What keeps them.
+    pub fn confiner(&self) -> Confiner {
+        if self.open { Confiner::open() } else { Confiner::new() }
+    }
+}
+
+/// The command line of a local pane's process, for tmux's shell.
+pub(super) fn command_line(ground: &Ground, shell: &Path) -> String {
+    let rights = Rights::of(&ground.grant, &ground.confiner);
+    // Paths that are not UTF-8 are no directories of a program.
+    let rights = serde_json::to_string(&rights).unwrap_or_default();
+    let words = ["exec", "--terminal", "--rights", &rights, "--", &shell.to_string_lossy()].map(quoted);
+    format!("exec {} {}", quoted(&ground.haft.to_string_lossy()), words.join(" "))
+}
+
+/// Runs `program` on this process's own streams to its end. With `terminal` it stays in the session
+/// of the terminal that they are, so that keys like Ctrl-C reach it.
+pub async fn run(
+    confiner: &Confiner,
+    grant: &Grant,
+    program: &Path,
+    arguments: &[OsString],
+    terminal: bool,
+) -> Result<ExitStatus, ProcessError> {
+    let more = if terminal { terminal_variables() } else { Vec::new() };
+    let command = command(program, arguments, &more, grant)?;
+    let own = |stream: io::Result<_>| stream.map_err(watch("hand on a stream"));
+    let streams = [
+        own(io::stdin().as_fd().try_clone_to_owned())?,
+        own(io::stdout().as_fd().try_clone_to_owned())?,
+        own(io::stderr().as_fd().try_clone_to_owned())?,
+    ];
+    let confiner = if terminal { confiner.clone().at_terminal() } else { confiner.clone() };
+    let mut session = started(&confiner, grant, &command, streams).await?;
+    let mut ended = None;
+    loop {
+        tokio::select! {
+            news = session.news() => match news.map_err(watch("wait for the command"))? {
+                News::Ended(end) => {
+                    ended = Some(end.status);
+                    if !end.left || session.stop().is_err() {
+                        break;
+                    }
+                }
+                News::Gone(_) => break,
+            },
+            _ = tokio::signal::ctrl_c() => drop(session.stop()),
+        }
+    }
+    if let Some(why) = session.not_started() {
+        return Err(ProcessError::Start(why));
+    }
+    session.finish().await;
+    ended
+        .map(ExitStatus::from_raw)
+        .ok_or_else(|| watch("take the command's exit status")(io::ErrorKind::TimedOut.into()))
+}
+
+/// What a shell at a terminal has to know of it.
+fn terminal_variables() -> Vec<(OsString, OsString)> {
+    let names = ["TERM", "COLORTERM"];
+    names.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+}

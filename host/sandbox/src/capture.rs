@@ -1,0 +1,98 @@
+//! Reads what a child writes, as it comes: live to whoever listens, clipped into memory. It
+//! refuses to decide when to stop; a pipe may stay open longer than anybody wants to wait.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::net::unix::pipe::Receiver;
+
+use haft_core::event::{Event, Events};
+use haft_core::tool::{Clipper, Keep};
+
+/// What one read takes at most; the capacity of a pipe.
+const CHUNK: usize = 64 << 10;
+
+/// The reading ends of a child's output.
+pub(super) struct Capture {
+    stdout: Stream,
+    stderr: Option<Stream>,
+}
+
+/// Where to tell what is read.
+#[derive(Clone, Copy)]
+pub(super) struct Listener<'a> {
+    /// The call that the child runs for.
+    pub call: &'a str,
+    /// Its events.
+    pub events: &'a Events,
+}
+
+impl Capture {
+    /// Reads from these pipes, keeping `limit` characters' worth of each. Must be made inside a
+    /// runtime.
+    pub(super) fn new(stdout: OwnedFd, stderr: Option<OwnedFd>, limit: usize) -> io::Result<Self> {
+        let stderr = stderr.map(|pipe| Stream::new(pipe, limit)).transpose()?;
+        Ok(Self { stdout: Stream::new(stdout, limit)?, stderr })
+    }
+
+    /// Reads until nobody can write any more. May be dropped and called again.
+    pub(super) async fn read_to_end(&mut self, to: Listener<'_>) {
+        let tell_stdout =
+            |chunk: &str| to.events.emit(|| Event::Stdout { call: to.call.into(), chunk: chunk.into() });
+        let tell_stderr =
+            |chunk: &str| to.events.emit(|| Event::Stderr { call: to.call.into(), chunk: chunk.into() });
+        let stdout = self.stdout.read_to_end(tell_stdout);
+        match &mut self.stderr {
+            Some(stderr) => drop(tokio::join!(stdout, stderr.read_to_end(tell_stderr))),
+            None => stdout.await,
+        }
+    }
+
+    /// Reads for as long as it is polled, so that the child is never held up by a full pipe.
+    pub(super) async fn read_on(&mut self, to: Listener<'_>) -> Infallible {
+        self.read_to_end(to).await;
+        std::future::pending().await
+    }
+
+    /// What was read of standard output, or of both streams where they were one pipe, and of
+    /// standard error.
+    pub(super) fn into_parts(self) -> (Clipper, Option<Clipper>) {
+        (self.stdout.text, self.stderr.map(|stream| stream.text))
+    }
+}
+
+struct Stream {
+    /// `None` once everybody has closed the writing end.
+    pipe: Option<Receiver>,
+    buffer: Box<[u8]>,
+    text: Clipper,
+}
+
+impl Stream {
+    fn new(pipe: OwnedFd, limit: usize) -> io::Result<Self> {
+        let buffer = vec![0; CHUNK].into_boxed_slice();
+        Ok(Self { pipe: Some(Receiver::from_owned_fd(pipe)?), buffer, text: Clipper::new(limit, Keep::Ends) })
+    }
+
+    async fn read_to_end(&mut self, tell: impl Fn(&str)) {
+        while let Some(pipe) = &self.pipe {
+            // An error of either means that the pipe gives no more.
+            let read = match pipe.readable().await {
+                Ok(()) => pipe.try_read(&mut self.buffer),
+                Err(error) => Err(error),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(count) if count > 0 => {
+                    let bytes = self.buffer.get(..count).unwrap_or_default();
+                    let text = self.text.push(bytes);
+                    if !text.is_empty() {
+                        tell(&text);
+                    }
+                }
+                Ok(_) | Err(_) => self.pipe = None,
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Every way out that is tried, in order. A row says what is promised, who tries to break it and
+//! who looks whether it was broken; the bodies stand in files of their own.
+
+use super::escape::{Brief, Tried};
+use super::ground::{self, Ground};
+use super::{files, processes, system};
+use crate::confine::Layers;
+
+/// One way out.
+pub(super) struct Attempt {
+    /// What is tried, as a person reads it.
+    pub(super) name: &'static str,
+    /// What it would break.
+    pub(super) promise: &'static str,
+    /// Whether these layers are known not to stop it.
+    pub(super) gap: fn(Layers) -> bool,
+    /// Tries it. Called in the child.
+    pub(super) act: fn(&Brief) -> Tried,
+    /// What is left of it where it worked. Called in the host, afterwards.
+    pub(super) look: fn(&Ground) -> Option<String>,
+}
+
+const FILES: &str = "files outside the granted directories stay as they are";
+const HIDDEN: &str = "haft's own files are closed to tools";
+const FIXED: &str = "program.toml is not changed by the tools that it declares";
+const RIGHTS: &str = "no rights are gained, and none are left behind for others";
+const HAFT: &str = "haft and other processes cannot be read, steered or ended";
+const SERVICES: &str = "services and terminals of this machine are not reached";
+const NOTHING_MORE: &str = "nothing of haft's is handed over";
+const END: &str = "nothing outlives the call that started it";
+
+/// The order is that in which they are made: what may disturb others comes last.
+pub(super) const ATTEMPTS: &[Attempt] = &[
+    Attempt { name: "make a file outside", promise: FILES, gap: never, act: files::make, look: ground::made },
+    Attempt {
+        name: "change a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::change,
+        look: ground::changed,
+    },
+    Attempt {
+        name: "empty a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::empty,
+        look: ground::emptied,
+    },
+    Attempt {
+        name: "remove a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::remove,
+        look: ground::removed,
+    },
+    Attempt {
+        name: "change a file outside through a link",
+        promise: FILES,
+        gap: never,
+        act: files::through_links,
+        look: ground::changed_through_a_link,
+    },
+    Attempt {
+        name: "change the mode of a file outside",
+        promise: FILES,
+        gap: without_mounts,
+        act: files::mode,
+        look: ground::mode_changed,
+    },
+    Attempt {
+        name: "change the time of a file outside",
+        promise: FILES,
+        gap: without_mounts,
+        act: files::time,
+        look: ground::time_changed,
+    },
+    Attempt {
+        name: "label a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::label,
+        look: ground::labelled,
+    },
+    Attempt {
+        name: "read what is hidden",
+        promise: HIDDEN,
+        gap: never,
+        act: files::read_hidden,
+        look: unseen,
+    },
+    Attempt {
+        name: "change what is hidden",
+        promise: HIDDEN,
+        gap: never,
+        act: files::change_hidden,
+        look: ground::hidden_changed,
+    },
+    Attempt {
+        name: "change what is fixed in the workspace",
+        promise: FIXED,
+        gap: without_mounts,
+        act: files::change_fixed,
+        look: ground::fixed_changed,
+    },
+    Attempt {
+        name: "read a disk past its files",
+        promise: HIDDEN,
+        gap: never,
+        act: files::disk,
+        look: unseen,
+    },
+    Attempt {
+        name: "leave a set-user-ID program behind",
+        promise: RIGHTS,
+        gap: never,
+        act: files::set_user_id,
+        look: ground::set_user_id,
+    },
+    Attempt { name: "gain rights", promise: RIGHTS, gap: never, act: system::rights, look: unseen },
+    Attempt { name: "mount something", promise: RIGHTS, gap: never, act: system::mount, look: unseen },
+    Attempt { name: "enter namespaces", promise: RIGHTS, gap: never, act: system::namespaces, look: unseen },
+    Attempt {
+        name: "use interfaces of the kernel that tools do not need",
+        promise: RIGHTS,
+        gap: without_filter,
+        act: system::interfaces,
+        look: unseen,
+    },
+    Attempt {
+        name: "see haft's process",
+        promise: HAFT,
+        gap: without_mounts,
+        act: processes::see,
+        look: unseen,
+    },
+    Attempt { name: "signal haft", promise: HAFT, gap: without_scope, act: processes::signal, look: unseen },
+    Attempt {
+        name: "read haft's environment",
+        promise: HAFT,
+        gap: never,
+        act: processes::environment,
+        look: unseen,
+    },
+    Attempt { name: "read haft's memory", promise: HAFT, gap: never, act: processes::memory, look: unseen },
+    Attempt { name: "trace haft", promise: HAFT, gap: never, act: processes::trace, look: unseen },
+    Attempt {
+        name: "connect to a socket in the file system",
+        promise: SERVICES,
+        gap: without_filter,
+        act: system::connect_by_path,
+        look: ground::connected_by_path,
+    },
+    Attempt {
+        name: "connect to an abstract socket",
+        promise: SERVICES,
+        gap: without_filter,
+        act: system::connect_by_name,
+        look: ground::connected_by_name,
+    },
+    Attempt {
+        name: "write to a terminal",
+        promise: SERVICES,
+        gap: never,
+        act: system::write_to_terminal,
+        look: ground::terminal_written,
+    },
+    Attempt {
+        name: "type into a terminal",
+        promise: SERVICES,
+        gap: never,
+        act: system::type_into_terminal,
+        look: ground::terminal_typed,
+    },
+    Attempt {
+        name: "use a descriptor of haft's",
+        promise: NOTHING_MORE,
+        gap: never,
+        act: processes::descriptors,
+        look: unseen,
+    },
+    Attempt {
+        name: "see haft's variables",
+        promise: NOTHING_MORE,
+        gap: never,
+        act: processes::variables,
+        look: unseen,
+    },
+    Attempt {
+        name: "outlive the call",
+        promise: END,
+        gap: never,
+        act: processes::outlive,
+        look: ground::outlived,
+    },
+];
+
+fn unseen(_: &Ground) -> Option<String> {
+    None
+}
+
+fn never(_: Layers) -> bool {
+    false
+}
+
+fn without_mounts(layers: Layers) -> bool {
+    !layers.namespaces
+}
+
+fn without_scope(layers: Layers) -> bool {
+    !layers.namespaces && layers.landlock < Some(Layers::SIGNALS)
+}
+
+fn without_filter(layers: Layers) -> bool {
+    !layers.seccomp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_attempt_has_a_name_of_its_own() {
+        for (index, attempt) in ATTEMPTS.iter().enumerate() {
+            assert!(ATTEMPTS[..index].iter().all(|other| other.name != attempt.name), "{}", attempt.name);
+        }
+    }
+}

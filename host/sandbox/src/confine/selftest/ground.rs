@@ -1,0 +1,285 @@
+//! What is attacked, and what is left of it. It refuses to lay out anything that matters to
+//! anybody: every file, socket and terminal here was made for this.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, OFlags, flock, getxattr};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use tempfile::{Builder, TempDir};
+
+use super::escape::Brief;
+use super::raw;
+use haft_core::grant::{Grant, Root, SandboxMode};
+
+/// In the workspace: made first of all, to show that something can be.
+pub(super) const ENTERED: &str = "entered";
+/// In the workspace: locked by what outlives the call.
+pub(super) const LOCK: &str = "lock";
+/// In the workspace: two files that must not be set-user-id.
+pub(super) const SET_USER_ID: [&str; 2] = ["changed", "made"];
+
+/// Outside, a file for each attempt.
+pub(super) const MADE: &str = "made";
+pub(super) const CHANGED: &str = "changed";
+pub(super) const EMPTIED: &str = "emptied";
+pub(super) const REMOVED: &str = "removed";
+pub(super) const LINKED: &str = "linked";
+pub(super) const MODE: &str = "mode";
+pub(super) const TIME: &str = "time";
+pub(super) const LABEL: &str = "label";
+/// Those that are there before.
+const FILES: [&str; 7] = [CHANGED, EMPTIED, REMOVED, LINKED, MODE, TIME, LABEL];
+
+/// The attribute that must not be set.
+pub(super) const ATTRIBUTE: &str = "user.haft.self-test";
+/// What must not appear on the terminal: written to it, and typed into it.
+pub(super) const WRITTEN: u8 = b'w';
+pub(super) const TYPED: u8 = b't';
+
+/// What every file holds.
+const CONTENT: &str = "untouched\n";
+/// The mode of every file, and how old it is.
+const PLAIN: u32 = 0o600;
+const AGE: Duration = Duration::from_hours(1);
+/// What nobody needs to read to know that it is there, in the memory of the host.
+const SECRET: [u8; 16] = *b"host memory only";
+/// Bytes that a terminal is asked for.
+const MAX_TYPED: usize = 1024;
+
+/// Everything that is attacked. Gone when dropped.
+pub(super) struct Ground {
+    directory: TempDir,
+    hidden: TempDir,
+    grant: Grant,
+    by_path: Option<UnixListener>,
+    by_name: (UnixListener, String),
+    terminal: Option<Terminal>,
+    secret: Box<[u8; 16]>,
+    /// Open for writing, and not closed when something is executed.
+    _descriptor: File,
+}
+
+struct Terminal {
+    master: File,
+    path: PathBuf,
+    /// Keeps what arrives readable.
+    _slave: File,
+    arrived: OnceLock<Vec<u8>>,
+}
+
+impl Ground {
+    pub(super) fn prepare(data: &Path, state: &Path) -> io::Result<Self> {
+        let within = |place: &Path| Builder::new().prefix("self-test-").tempdir_in(place.canonicalize()?);
+        let (directory, hidden) = (within(data)?, within(state)?);
+        let workspace = directory.path().join("workspace");
+        fs::create_dir_all(workspace.join("kept"))?;
+        fs::create_dir(directory.path().join("outside"))?;
+        let grant = grant(&workspace, hidden.path())?;
+        let name = format!("haft-{}", directory.path().file_name().unwrap_or_default().display());
+        let by_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        by_name.set_nonblocking(true)?;
+        let ground = Self {
+            by_path: listener(&directory.path().join("outside/socket")),
+            by_name: (by_name, name),
+            terminal: Terminal::new().ok(),
+            secret: Box::new(SECRET),
+            _descriptor: inherited(&directory.path().join("descriptor"))?,
+            directory,
+            hidden,
+            grant,
+        };
+        let outside = FILES.map(|name| ground.outside(name));
+        outside.iter().chain([&ground.secret_file(), &ground.fixed()]).try_for_each(|path| plain(path))?;
+        Ok(ground)
+    }
+
+    pub(super) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Where everything is, for the one who attacks it.
+    pub(super) fn brief(&self, variables: &[String]) -> Brief {
+        Brief {
+            workspace: self.inside(""),
+            fixed: self.fixed(),
+            outside: self.outside(""),
+            hidden: self.secret_file(),
+            host: rustix::process::getpid().as_raw_nonzero().get(),
+            memory: (self.secret.as_ptr().addr() as u64, self.secret.len()),
+            socket: self.by_path.as_ref().map(|_| self.outside("socket")),
+            name: self.by_name.1.clone(),
+            terminal: self.terminal.as_ref().map(|terminal| terminal.path.clone()),
+            variables: variables.to_vec(),
+        }
+    }
+
+    /// Whether what may be written was written.
+    pub(super) fn was_entered(&self) -> bool {
+        self.inside(ENTERED).exists()
+    }
+
+    fn inside(&self, name: &str) -> PathBuf {
+        self.directory.path().join("workspace").join(name)
+    }
+
+    fn outside(&self, name: &str) -> PathBuf {
+        self.directory.path().join("outside").join(name)
+    }
+
+    fn fixed(&self) -> PathBuf {
+        self.inside("kept/program.toml")
+    }
+
+    fn secret_file(&self) -> PathBuf {
+        self.hidden.path().join("secret")
+    }
+}
+
+/// What the attacker may do: everything that any command may, in a workspace of its own.
+fn grant(workspace: &Path, hidden: &Path) -> io::Result<Grant> {
+    let root = |path: &Path| Root::resolve(Path::new("/"), path);
+    let grant = Grant::sandbox(SandboxMode::Sandbox, root(workspace)?, []);
+    Ok(grant.with_hidden(root(hidden)?).with_fixed(root(&workspace.join("kept/program.toml"))?))
+}
+
+/// `None` where the path is longer than the address of a socket.
+fn listener(path: &Path) -> Option<UnixListener> {
+    let listener = UnixListener::bind(path).ok()?;
+    listener.set_nonblocking(true).ok()?;
+    Some(listener)
+}
+
+fn inherited(path: &Path) -> io::Result<File> {
+    let file = File::create(path)?;
+    fcntl_setfd(&file, FdFlags::empty())?;
+    Ok(file)
+}
+
+fn plain(path: &Path) -> io::Result<()> {
+    fs::write(path, CONTENT)?;
+    fs::set_permissions(path, Permissions::from_mode(PLAIN))?;
+    let then = SystemTime::now().checked_sub(AGE).unwrap_or(SystemTime::UNIX_EPOCH);
+    File::options().write(true).open(path)?.set_modified(then)
+}
+
+impl Terminal {
+    fn new() -> io::Result<Self> {
+        let flags = (OFlags::NOCTTY | OFlags::NONBLOCK).bits().cast_signed();
+        let open = |path: &Path| File::options().read(true).write(true).custom_flags(flags).open(path);
+        let master = open("/dev/ptmx".as_ref())?;
+        let path = Path::new("/dev/pts").join(raw::other_side(&master)?.to_string());
+        let slave = open(&path)?;
+        Ok(Self { master, path, _slave: slave, arrived: OnceLock::new() })
+    }
+
+    /// What was written and, since terminals echo, what was typed.
+    fn shows(&self, character: u8) -> bool {
+        let arrived = self.arrived.get_or_init(|| {
+            let mut bytes = vec![0; MAX_TYPED];
+            // Where nothing has arrived there is nothing to read.
+            let count = (&self.master).read(&mut bytes).unwrap_or_default();
+            bytes.truncate(count);
+            bytes
+        });
+        arrived.contains(&character)
+    }
+}
+
+pub(super) fn made(ground: &Ground) -> Option<String> {
+    ground.outside(MADE).exists().then(|| "the file is there".to_owned())
+}
+
+pub(super) fn changed(ground: &Ground) -> Option<String> {
+    differs(&ground.outside(CHANGED))
+}
+
+pub(super) fn emptied(ground: &Ground) -> Option<String> {
+    differs(&ground.outside(EMPTIED))
+}
+
+pub(super) fn removed(ground: &Ground) -> Option<String> {
+    differs(&ground.outside(REMOVED))
+}
+
+pub(super) fn changed_through_a_link(ground: &Ground) -> Option<String> {
+    let path = ground.outside(LINKED);
+    let links = fs::metadata(&path).map_or(0, |found| found.nlink());
+    differs(&path).or_else(|| (links != 1).then(|| format!("it has {links} names")))
+}
+
+pub(super) fn hidden_changed(ground: &Ground) -> Option<String> {
+    let beside = ground.hidden.path().join(MADE).exists();
+    differs(&ground.secret_file()).or_else(|| beside.then(|| "there is a file beside it".to_owned()))
+}
+
+pub(super) fn fixed_changed(ground: &Ground) -> Option<String> {
+    differs(&ground.fixed())
+}
+
+/// What a file holds, where that is not what it held before.
+fn differs(path: &Path) -> Option<String> {
+    match fs::read_to_string(path) {
+        Ok(text) if text == CONTENT => None,
+        Ok(text) => Some(format!("it holds {} bytes in place of {}", text.len(), CONTENT.len())),
+        Err(error) => Some(format!("it cannot be read any more: {error}")),
+    }
+}
+
+pub(super) fn mode_changed(ground: &Ground) -> Option<String> {
+    let mode = fs::metadata(ground.outside(MODE)).ok()?.mode() & 0o7777;
+    (mode != PLAIN).then(|| format!("its mode is {mode:o} in place of {PLAIN:o}"))
+}
+
+pub(super) fn time_changed(ground: &Ground) -> Option<String> {
+    let age = fs::metadata(ground.outside(TIME)).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+    (age < AGE / 2).then(|| "its time is new".to_owned())
+}
+
+pub(super) fn labelled(ground: &Ground) -> Option<String> {
+    let found = getxattr(ground.outside(LABEL), ATTRIBUTE, &mut [0; 64]);
+    found.is_ok().then(|| "it has an attribute".to_owned())
+}
+
+pub(super) fn set_user_id(ground: &Ground) -> Option<String> {
+    let modes = SET_USER_ID.iter().filter_map(|name| fs::symlink_metadata(ground.inside(name)).ok());
+    let set = modes.map(|found| found.mode()).find(|mode| mode & 0o6000 != 0)?;
+    Some(format!("there is a file of mode {:o}", set & 0o7777))
+}
+
+pub(super) fn connected_by_path(ground: &Ground) -> Option<String> {
+    ground.by_path.as_ref().and_then(connected)
+}
+
+pub(super) fn connected_by_name(ground: &Ground) -> Option<String> {
+    connected(&ground.by_name.0)
+}
+
+fn connected(listener: &UnixListener) -> Option<String> {
+    listener.accept().is_ok().then(|| "somebody has connected".to_owned())
+}
+
+pub(super) fn terminal_written(ground: &Ground) -> Option<String> {
+    shown(ground, WRITTEN)
+}
+
+pub(super) fn terminal_typed(ground: &Ground) -> Option<String> {
+    shown(ground, TYPED)
+}
+
+fn shown(ground: &Ground, character: u8) -> Option<String> {
+    let is_shown = ground.terminal.as_ref().is_some_and(|terminal| terminal.shows(character));
+    is_shown.then(|| format!("it shows `{}`", char::from(character)))
+}
+
+pub(super) fn outlived(ground: &Ground) -> Option<String> {
+    let lock = File::open(ground.inside(LOCK)).ok()?;
+    let is_locked = flock(lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+    is_locked.then(|| "a process of it still lives".to_owned())
+}

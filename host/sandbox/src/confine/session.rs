@@ -1,0 +1,188 @@
+//! One helper as the host sees it: made ready, told what to become, listened to. Dropping it ends
+//! everything that it started. It refuses to be used for a second command.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::process::{Child, Command as Starter};
+use tokio::time::timeout;
+
+use super::Streams;
+use super::helper::VERB;
+use super::policy::Policy;
+use super::program::SOURCES;
+use super::wire::{self, Command, ENDED, Ended, FAILED, GONE, JOB, LACKING, READY, SETUP, STOP};
+
+/// How long a helper may take to make itself ready; it takes a few milliseconds.
+const READY_BOUND: Duration = Duration::from_secs(10);
+const SILENT: &str = "the helper does not answer; a program that uses haft as a library has to ask `confine::entry` first thing in `main`";
+/// How long an ended helper is waited for; one that the kernel cannot end is left to it.
+const REAP: Duration = Duration::from_secs(1);
+/// Messages that a helper sends at most.
+const MAX_MESSAGES: usize = 16;
+
+/// A helper.
+#[derive(Debug)]
+pub(crate) struct Session {
+    control: AsyncFd<OwnedFd>,
+    job: AsyncFd<OwnedFd>,
+    child: Child,
+    received: usize,
+}
+
+/// What a helper has to say while its command runs.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The command has ended.
+    Ended(Ended),
+    /// Nothing of it is left; so many had to be stopped.
+    Gone(u32),
+}
+
+/// Why a helper is not ready.
+#[derive(Debug)]
+pub(super) struct Unready {
+    /// Whether namespaces are what is missing.
+    pub(super) lacking: bool,
+    pub(super) why: io::Error,
+}
+
+impl From<io::Error> for Unready {
+    fn from(why: io::Error) -> Self {
+        Self { lacking: false, why }
+    }
+}
+
+impl From<io::Result<Option<wire::Message>>> for Unready {
+    fn from(message: io::Result<Option<wire::Message>>) -> Self {
+        let lacking = matches!(&message, Ok(Some(message)) if message.kind == LACKING);
+        Self { lacking, why: message.map_or_else(|error| error, failure) }
+    }
+}
+
+impl Session {
+    /// Starts a helper that makes itself ready for `policy`. Returns at once.
+    pub(super) fn start(helper: &Path, policy: &Policy) -> io::Result<Self> {
+        let (control, theirs) = wire::pair()?;
+        let (job, their_job) = wire::pair()?;
+        let text = serde_json::to_vec(policy).map_err(io::Error::other)?;
+        let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
+        wire::send_text(&control, SETUP, &text, &[&their_job])?;
+        drop(their_job);
+        Ok(Self { control: watched(control)?, job: watched(job)?, child, received: 0 })
+    }
+
+    /// Tells the helper what to become. It does once it is ready.
+    pub(crate) fn become_command(&self, command: &Command, streams: &Streams) -> io::Result<()> {
+        let [input, output, errors] = streams;
+        wire::send_text(self.job.get_ref(), JOB, &command.encode(), &[input, output, errors])
+    }
+
+    /// Waits until the helper is ready to become a command.
+    pub(super) async fn ready(&mut self) -> Result<(), Unready> {
+        let ready = async {
+            tokio::select! {
+                biased;
+                message = receive(&self.job) => match message {
+                    Ok(Some(message)) if message.kind == READY => Ok(()),
+                    Ok(Some(message)) => Err(Unready::from(Ok(Some(message)))),
+                    // It has ended; why is told on the other socket, if at all.
+                    _ => Err(Unready::from(receive(&self.control).await)),
+                },
+                message = receive(&self.control) => Err(Unready::from(message)),
+            }
+        };
+        let late = || Err(Unready { lacking: false, why: io::Error::other(SILENT) });
+        timeout(READY_BOUND, ready).await.unwrap_or_else(|_| late())
+    }
+
+    /// Waits for what the helper has to say. May be dropped and called again.
+    pub(crate) async fn news(&mut self) -> io::Result<News> {
+        let message = receive(&self.control).await?;
+        self.received += 1;
+        let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
+            return Err(io::Error::other("the process that watches over the command has ended"));
+        };
+        match message.kind {
+            ENDED => Ended::decode(&message.body).map(News::Ended).ok_or_else(|| failure(None)),
+            GONE => {
+                let count = message.body.first_chunk().copied().map(u32::from_le_bytes);
+                Ok(News::Gone(count.unwrap_or_default()))
+            }
+            _ => Err(failure(Some(message))),
+        }
+    }
+
+    /// Why the command was never started; `None` when it was.
+    pub(crate) fn not_started(&self) -> Option<String> {
+        // The socket closes when the command is executed, and holds the reason when it is not.
+        while let Ok(Some(message)) = wire::receive(self.job.get_ref()) {
+            if message.kind == FAILED {
+                return Some(String::from_utf8_lossy(&message.body).into_owned());
+            }
+        }
+        None
+    }
+
+    /// Asks the helper to end everything.
+    pub(crate) fn stop(&self) -> io::Result<()> {
+        wire::send(self.control.get_ref(), STOP, &[], &[] as &[OwnedFd])
+    }
+
+    /// Waits for the helper itself, which ends when nothing is left.
+    pub(crate) async fn finish(self) {
+        let Self { control, job, mut child, .. } = self;
+        // The watcher lingers until the control socket closes, so it has to be closed before the wait.
+        drop((control, job));
+        let _: Result<_, _> = timeout(REAP, child.wait()).await;
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
+)]
+fn watched(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    AsyncFd::with_interest(socket, Interest::READABLE)
+}
+
+async fn receive(socket: &AsyncFd<OwnedFd>) -> io::Result<Option<wire::Message>> {
+    loop {
+        let mut guard = socket.readable().await?;
+        if let Ok(message) = guard.try_io(|socket| wire::receive(socket.get_ref().as_fd())) {
+            return message;
+        }
+    }
+}
+
+/// What a message in the place of another says of the failure.
+fn failure(message: Option<wire::Message>) -> io::Error {
+    let text = match message {
+        Some(message) if matches!(message.kind, FAILED | LACKING) => {
+            String::from_utf8_lossy(&message.body).into_owned()
+        }
+        Some(_) => "the helper speaks another language".to_owned(),
+        None => "the helper has ended without a word".to_owned(),
+    };
+    io::Error::other(text)
+}
+
+/// The helper's command line. Nothing here makes the library copy the host's memory to start it.
+#[expect(clippy::disallowed_methods, reason = "starts the helper that confines everything else")]
+fn starter(helper: &Path) -> Starter {
+    let mut starter = Starter::new(helper);
+    starter
+        .arg0("haft")
+        .arg(VERB)
+        .arg(SOURCES.to_string())
+        .env_clear()
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    starter
+}

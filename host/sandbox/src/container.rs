@@ -1,0 +1,171 @@
+//! A running container as a target, by way of `docker` or `podman`. The container is the sandbox:
+//! haft mounts nothing into it and takes nothing away. It refuses to start one, and to guess between
+//! two engines which have one of this name.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Ground;
+use super::carrier::{Carrier, Line, Whose, messenger, shell};
+use super::choice::Engine;
+use super::confine::Confiner;
+use super::error::BackendError;
+use super::lookup::find_on_path;
+use super::process::{self, End, Job, Output};
+use haft_core::tool::Own;
+
+/// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Characters of what an engine says.
+const MAX_WORDS: usize = 2000;
+
+/// A container.
+#[derive(Debug)]
+pub(super) struct Container {
+    name: String,
+    engine: Engine,
+    messengers: Confiner,
+}
+
+impl Container {
+    /// Finds the engine that has the container and makes sure that it runs.
+    pub(super) async fn find(
+        ground: &Ground,
+        name: &str,
+        engine: Option<Engine>,
+    ) -> Result<Self, BackendError> {
+        check(name)?;
+        let candidates = engine.map_or_else(|| Engine::ALL.to_vec(), |engine| vec![engine]);
+        let there: Vec<_> =
+            candidates.into_iter().filter(|engine| find_on_path(engine.name()).is_some()).collect();
+        if there.is_empty() {
+            return Err(BackendError::Missing(match engine {
+                Some(engine) => format!("`{}` was not found in PATH", engine.name()),
+                None => "neither `docker` nor `podman` was found in PATH".into(),
+            }));
+        }
+        let mut failures = Vec::new();
+        for engine in there {
+            let container = Self { name: name.to_owned(), engine, messengers: ground.messengers.clone() };
+            match container.state().await? {
+                Ok(state) if state == "true" => return Ok(container),
+                Ok(_) => failures.push(container.stopped()),
+                Err(words) => failures.push(format!("`{}`: {words}", engine.name())),
+            }
+        }
+        Err(BackendError::Unreachable(format!("no container `{name}` that runs: {}", failures.join("; "))))
+    }
+
+    fn stopped(&self) -> String {
+        let Self { name, engine, .. } = self;
+        let engine = engine.name();
+        format!("the container `{name}` is not running; `{engine} start {name}` starts it")
+    }
+
+    /// Whether it runs, in the engine's words; or why that cannot be said.
+    async fn state(&self) -> Result<Result<String, String>, BackendError> {
+        let words = ["container", "inspect", "--format", "{{.State.Running}}", "--", &self.name];
+        let line = self.engine_line(words.map(OsString::from).into())?;
+        let job = Job {
+            program: line.program,
+            arguments: line.arguments,
+            environment: line.environment,
+            input: Vec::new(),
+            output: Output::Separate,
+            limit: MAX_WORDS,
+            timeout: PATIENCE,
+        };
+        let own = Own::default();
+        let mut finished = process::run(&line.confiner, &job, "container", &own.context(&line.grant)).await?;
+        let words = finished.stderr.as_mut().map(|text| text.render(MAX_WORDS)).unwrap_or_default();
+        Ok(match finished.end {
+            End::Exited(status) if status.success() => {
+                Ok(finished.stdout.render(MAX_WORDS).trim().to_owned())
+            }
+            End::Exited(_) => Err(joined_lines(&words)),
+            End::TimedOut | End::Cancelled => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        })
+    }
+
+    fn engine_line(&self, arguments: Vec<OsString>) -> Result<Line, BackendError> {
+        let name = self.engine.name();
+        let program = find_on_path(name);
+        let program =
+            program.ok_or_else(|| BackendError::Missing(format!("`{name}` was not found in PATH")))?;
+        Ok(messenger(&self.messengers, program, arguments))
+    }
+}
+
+#[async_trait]
+impl Carrier for Container {
+    fn name(&self) -> String {
+        format!("container:{} (via {})", self.name, self.engine.name())
+    }
+
+    fn kind(&self) -> &'static str {
+        "container"
+    }
+
+    fn confinement(&self) -> String {
+        "confined by the container: haft mounts nothing into it and takes nothing away".into()
+    }
+
+    async fn line(&self, _: Whose<'_>) -> Result<Line, BackendError> {
+        let mut arguments: Vec<OsString> =
+            ["exec", self.engine.interactive(), "--", &self.name].map(Into::into).into();
+        arguments.extend(shell());
+        self.engine_line(arguments)
+    }
+
+    async fn lost(&self, words: &str) -> String {
+        let words = if words.is_empty() { String::new() } else { format!(" ({})", joined_lines(words)) };
+        match self.state().await {
+            Ok(Ok(state)) if state == "true" => {
+                format!("the command was cut off in the container `{}`{words}", self.name)
+            }
+            Ok(Ok(_)) => format!("{}{words}", self.stopped()),
+            Ok(Err(why)) => format!("the container `{}` is gone: {why}{words}", self.name),
+            Err(error) => format!("the container `{}` cannot be reached: {error}{words}", self.name),
+        }
+    }
+}
+
+/// A name or an identifier, as both engines know them: never an option.
+fn check(name: &str) -> Result<(), BackendError> {
+    let is_first = |c: char| c.is_ascii_alphanumeric();
+    let is_name = |c: char| is_first(c) || matches!(c, '_' | '.' | '-');
+    if name.starts_with(is_first) && name.chars().all(is_name) && name.len() <= MAX_NAME {
+        return Ok(());
+    }
+    Err(BackendError::Name {
+        what: "container",
+        name: name.to_owned(),
+        expected: "expected letters, digits, `_`, `.` and `-`, a letter or digit first",
+    })
+}
+
+/// Characters of a name; an identifier has 64.
+const MAX_NAME: usize = 128;
+
+/// What a program said, its lines one after the other.
+pub(super) fn joined_lines(words: &str) -> String {
+    let lines: Vec<_> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    haft_core::report::plain(&lines.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn be03_a_container_s_name_is_never_an_option() {
+        for name in ["web", "a1b2c3", "my_app-1.2"] {
+            check(name).unwrap();
+        }
+        for name in ["-it", "--privileged", "", "a b", "a;b", "a/b", "$(id)", "a\nb", "é"] {
+            assert!(check(name).unwrap_err().to_string().starts_with("invalid container `"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Files of a target: read and written by a script that looks at them there, exactly and beside any
+//! pane. Which may be touched is judged on the target, by where a path really leads; what holds a
+//! model's commands (the sandbox, the container, the account) holds these scripts too. It refuses
+//! devices, pipes and whatever else is no file.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::carrier::{Carrier, Whose};
+use super::errand::{self, Feed, Report};
+use super::error::BackendError;
+use super::plain::no_directory;
+use super::script::{FILE, READ, Script, WRITE, quoted, unguessable};
+use super::{Out, Stream};
+use haft_core::tool::Context;
+
+/// How long reading or writing may take: 100 kB over a slow line, or a disk that wakes up.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What the system needs, and whoever may write it owns the target.
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/proc",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/Library",
+    "/System",
+    "/private/etc",
+];
+/// What is no file at all, however it looks.
+const KERNEL: &[&str] = &["/dev", "/proc", "/sys"];
+/// Where people keep keys, below their home directory.
+const KEYS: &[&str] = &[".ssh", ".gnupg", ".aws", ".kube", ".config/gcloud"];
+
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Exactly as it lies there.
+    pub bytes: Vec<u8>,
+    /// How many bytes the whole file has.
+    pub total: u64,
+}
+
+/// The files of a target.
+#[derive(Debug)]
+pub(super) struct Files {
+    carrier: Arc<dyn Carrier>,
+    directory: String,
+    /// The only directories that may be touched; `None` for all but the target's own.
+    allowed: Option<Vec<String>>,
+    /// Whether the kernel's sandbox judges.
+    is_local: bool,
+}
+
+/// Keeps the first bytes of standard output.
+struct Kept {
+    limit: usize,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl Out for Kept {
+    fn take(&self, stream: Stream, bytes: &[u8]) {
+        if stream == Stream::Output {
+            let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = self.limit.saturating_sub(kept.len());
+            kept.extend(bytes.iter().take(room));
+        }
+    }
+}
+
+impl Files {
+    pub(super) fn new(
+        carrier: Arc<dyn Carrier>,
+        directory: &str,
+        allowed: Option<Vec<String>>,
+        is_local: bool,
+    ) -> Self {
+        Self { carrier, directory: directory.to_owned(), allowed, is_local }
+    }
+
+    pub(super) async fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        limit: usize,
+        context: &Context<'_>,
+    ) -> Result<Piece, BackendError> {
+        let script = self.script("read", path)?;
+        let script = script.with("offset", &offset.to_string()).with("limit", &limit.to_string()).then(READ);
+        let kept = Kept { limit, bytes: Mutex::default() };
+        let said = self.run("read", path, &script, Vec::new(), &kept, context).await?;
+        let bytes = kept.bytes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let total = said.parse().unwrap_or(bytes.len() as u64);
+        Ok(Piece { bytes, total })
+    }
+
+    pub(super) async fn write(
+        &self,
+        path: &str,
+        bytes: Vec<u8>,
+        context: &Context<'_>,
+    ) -> Result<(), BackendError> {
+        let mark = unguessable()?;
+        let script = self.script("write", path)?;
+        let script = script.with("mark", &mark).with("size", &bytes.len().to_string()).then(WRITE);
+        let kept = Kept { limit: 0, bytes: Mutex::default() };
+        self.run("write", path, &script, bytes, &kept, context).await.map(drop)
+    }
+
+    fn script(&self, action: &'static str, path: &str) -> Result<Script, BackendError> {
+        if path.is_empty() || path.contains('\0') {
+            let why = "a path has at least one character and no NUL".to_owned();
+            return Err(self.failed(action, path, why));
+        }
+        let script = Script::new()?;
+        let judge = self.judge(action);
+        Ok(script.with("path", path).with("directory", &self.directory).then(FILE).then(&judge))
+    }
+
+    /// The function that ends the script where the file may not be touched.
+    fn judge(&self, action: &str) -> String {
+        let body = match &self.allowed {
+            _ if self.is_local => ":".to_owned(),
+            Some(allowed) => {
+                let one = |directory: &String| format!("haft_within {} && return 0\n", root(directory));
+                let all: String = allowed.iter().map(one).collect();
+                format!("{all}haft_end '!outside'")
+            }
+            None => {
+                let roots = if action == "read" { KERNEL } else { SYSTEM };
+                let home = KEYS.iter().map(|name| format!("~/{name}"));
+                let all = roots.iter().map(|root| (*root).to_owned()).chain(home);
+                let one = |directory: String| {
+                    format!(
+                        "! haft_within {} || haft_end {}\n",
+                        root(&directory),
+                        quoted(&format!("!denied {directory}"))
+                    )
+                };
+                all.map(one).collect()
+            }
+        };
+        format!("haft_judge() {{\n{body}\n}}")
+    }
+
+    async fn run(
+        &self,
+        action: &'static str,
+        path: &str,
+        script: &Script,
+        bytes: Vec<u8>,
+        out: &Kept,
+        context: &Context<'_>,
+    ) -> Result<String, BackendError> {
+        let stop = context.cancel.child_token();
+        let errand =
+            errand::run(&*self.carrier, Whose::Model(context.grant), script, Feed::Data(bytes), out, &stop);
+        let mut errand = std::pin::pin!(errand);
+        let report = tokio::select! {
+            report = &mut errand => report?,
+            () = tokio::time::sleep(PATIENCE) => {
+                stop.cancel();
+                errand.await?;
+                return Err(self.failed(action, path, format!("no end within {} s", PATIENCE.as_secs())));
+            }
+        };
+        let Report::Said(said) = report else { return Err(BackendError::Cancelled) };
+        match said.strip_prefix("0").map(str::trim) {
+            Some(rest) => Ok(rest.to_owned()),
+            None if said == "!directory" => Err(no_directory(&self.directory, &self.carrier.name())),
+            None => Err(self.failed(action, path, self.why(&said, action))),
+        }
+    }
+
+    /// What a script's last line means.
+    fn why(&self, said: &str, action: &str) -> String {
+        match said {
+            "!folder" => "it is a directory, not a file".into(),
+            "!file" => "a part of the path is a file and no directory".into(),
+            "!parent" => "its directory is not there or cannot be entered".into(),
+            "!links" => "it leads through too many links".into(),
+            "!missing" => "there is no such file".into(),
+            "!special" => "it is a device, a pipe or a socket, not a file".into(),
+            "!permission" => "permission denied".into(),
+            "!space" => "the file system takes no more".into(),
+            "!short" => "it did not arrive whole; the file is as it was".into(),
+            "!outside" => "it lies in no directory that `files` of `[backend]` names".into(),
+            said => match said.strip_prefix("!denied ") {
+                Some(root) => format!(
+                    "it lies in `{root}`, which tools do not {action}\nhint: no line is proposed to allow it; \
+                     `files` in `[backend]` names the only directories that may be touched"
+                ),
+                None => format!("the target's shell ended with `{}`", haft_core::report::plain(said)),
+            },
+        }
+    }
+
+    fn failed(&self, action: &'static str, path: &str, why: String) -> BackendError {
+        BackendError::File { action, path: path.to_owned(), target: self.carrier.name(), why }
+    }
+}
+
+/// A directory as a word of the target's shell; `~` is the home directory there.
+fn root(directory: &str) -> String {
+    match directory.strip_prefix("~/") {
+        Some(rest) => format!("\"$HOME\"/{}", quoted(rest)),
+        None if directory == "~" => "\"$HOME\"".to_owned(),
+        None => quoted(directory),
+    }
+}

@@ -1,0 +1,157 @@
+//! Where a command runs, and every process of haft. A [`Backend`] runs commands and moves files: on
+//! this machine, in a container or on another host, in a pane of tmux or not. Below it, [`process`]
+//! runs one child to its end, [`service`] keeps one running, and [`confine`] holds both to their
+//! grant; nothing else in the program starts a child. It refuses to know what the command is for.
+//!
+//! # The parts of a backend
+//! - a **carrier** starts `sh` on the target: `local`, `container`, `ssh`;
+//! - an `errand` hands that shell a script, hears what it writes, and learns from a last line that
+//!   nobody can guess how it ended;
+//! - `plain` runs a command in a new shell of the target, `pane` in a pane that a person can watch.
+
+pub mod attached;
+pub mod confine;
+pub mod lookup;
+pub mod native;
+pub mod process;
+pub mod service;
+pub mod start;
+
+mod capture;
+mod carrier;
+mod choice;
+mod container;
+mod detached;
+mod errand;
+mod error;
+mod files;
+mod local;
+mod marker;
+mod pane;
+mod plain;
+mod script;
+mod ssh;
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+pub use self::choice::{BACKENDS, Choice, Engine, Place, connect};
+use self::confine::Confiner;
+pub use self::error::BackendError;
+pub use self::files::Piece;
+pub use self::pane::{Captured, Screen, Snapshot};
+use haft_core::grant::Grant;
+use haft_core::tool::Context;
+
+/// Where commands run and files are.
+#[async_trait]
+pub trait Backend: Send + Sync + Debug {
+    /// What it is called in messages: `container:web (via podman, tmux:haft)`.
+    fn summary(&self) -> String;
+
+    /// What holds commands there, in one sentence for people.
+    fn confinement(&self) -> String;
+
+    /// Runs a command to its end, telling `out` what it writes while it does. One that is out of
+    /// time is stopped, except in a pane, where it goes on and [`How::Running`] says so.
+    async fn run(&self, task: &Task, out: Arc<dyn Out>, context: &Context<'_>)
+    -> Result<Ended, BackendError>;
+
+    /// Starts a command that nobody waits for. Returns the pane that it runs in.
+    async fn dispatch(&self, command: &str, context: &Context<'_>) -> Result<String, BackendError>;
+
+    /// At most `limit` bytes of a file from `offset` on, exactly as they lie there.
+    async fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        limit: usize,
+        context: &Context<'_>,
+    ) -> Result<Piece, BackendError>;
+
+    /// Puts `bytes` in the place of a file, or makes it.
+    async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError>;
+
+    /// The pane that can be looked at and typed into, where there is one.
+    fn screen(&self) -> Option<&dyn Screen> {
+        None
+    }
+
+    /// What somebody should know of how it came to be, such as that a pane had to be made again.
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Ends what is still under way on the target, within a few seconds.
+    async fn close(&self);
+}
+
+/// A command and how long it may take.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The command line or script, of at most [`MAX_COMMAND`] bytes and without NUL; `sh` runs it.
+    pub command: String,
+    /// When it is stopped, or left alone in its pane.
+    pub timeout: Duration,
+}
+
+/// Bytes of a command: what an argument may have on Linux, less room for quotes.
+pub const MAX_COMMAND: usize = 100_000;
+
+/// Whoever takes in what a command writes, piece by piece and exactly.
+pub trait Out: Send + Sync {
+    /// Takes in a piece. Must not block.
+    fn take(&self, stream: Stream, bytes: &[u8]);
+}
+
+/// The two streams of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Errors,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Why [`Backend::run`] returned.
+    pub how: How,
+    /// What a model should know besides: one sentence each.
+    pub notices: Vec<String>,
+}
+
+/// Why [`Backend::run`] returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The command ended, with this exit code as a shell has it: 128 + N after signal N.
+    Exited(i32),
+    /// Its time is over; it was stopped. What it ran on, for the message: `local`, `container`, `ssh`.
+    TimedOut(&'static str),
+    /// Its time is over, and it still runs in this pane.
+    Running(String),
+    /// The caller cancelled; it was stopped.
+    Cancelled,
+    /// Nobody knows how it ended: the way to it was lost, and why.
+    Lost(String),
+}
+
+/// What backends stand on, on this machine.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// What holds local commands to their grant.
+    pub confiner: Confiner,
+    /// What starts haft's own messengers (`ssh`, `docker`, `tmux`): watched, not confined.
+    pub messengers: Confiner,
+    /// The haft program, which a local pane is confined by.
+    pub haft: PathBuf,
+    /// A directory of haft's own that no tool may touch: sockets are there.
+    pub state: PathBuf,
+    /// What local commands may do.
+    pub grant: Grant,
+}

@@ -1,0 +1,137 @@
+//! How what a child process did is told to a model: its output first, then what the output does
+//! not show. It refuses to hide how the child ended.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crate::process::{End, Finished, STOP_BOUND};
+use haft_core::call::ToolResult;
+use haft_core::limit::Limits;
+use haft_core::tool::Clipper;
+
+/// Characters of one answer, notices included: about 8 000 tokens, and room for the end of any build log.
+const MAX_CHARACTERS: usize = 30_000;
+/// Bytes that a character may take.
+const CHARACTER: u64 = 4;
+
+/// How many characters an answer may have within `limits`.
+pub(super) fn character_limit(limits: &Limits) -> usize {
+    let within = usize::try_from(limits.result / CHARACTER).unwrap_or(usize::MAX);
+    within.min(MAX_CHARACTERS)
+}
+
+/// What a call may use whose child gets `timeout`: the time to stop it comes on top, so that the
+/// answer with what the child wrote so far is not cut off by the call's own deadline.
+pub(super) fn limits(timeout: Duration) -> Limits {
+    let time = timeout.saturating_add(STOP_BOUND).min(Limits::MAX_TIME);
+    Limits { time, ..Limits::default() }
+}
+
+/// The answer of at most `limit` characters.
+pub(super) fn answer(mut finished: Finished, timeout: Duration, limit: usize) -> ToolResult {
+    let silent =
+        finished.stdout.total() == 0 && finished.stderr.as_ref().is_none_or(|text| text.total() == 0);
+    let notices = notices(&finished, timeout, silent);
+    let room = limit.saturating_sub(notices.chars().count() + 1);
+    let mut content = output(&mut finished.stdout, finished.stderr.as_mut(), room);
+    append(&mut content, &notices);
+    let is_error = !matches!(finished.end, End::Exited(status) if status.success());
+    ToolResult { content, is_error, ..ToolResult::default() }
+}
+
+/// Standard output, then standard error, which is cut shorter than a third only where standard
+/// output leaves it more.
+fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> String {
+    let Some(stderr) = stderr.filter(|text| text.total() > 0) else { return stdout.render(room) };
+    // The line break between the two.
+    let room = room.saturating_sub(1);
+    let stderr = stderr.render(room - stdout.total().min(room - room / 3));
+    let mut text = stdout.render(room - stderr.chars().count());
+    append(&mut text, &stderr);
+    text
+}
+
+fn notices(finished: &Finished, timeout: Duration, silent: bool) -> String {
+    let mut notices = match finished.end {
+        End::Exited(status) if status.success() && !silent => Vec::new(),
+        End::Exited(status) => vec![exit(status)],
+        End::TimedOut => {
+            vec![format!("(timed out after {timeout:?}; all that was started has been stopped)")]
+        }
+        End::Cancelled => vec!["(cancelled; all that was started has been stopped)".to_owned()],
+    };
+    if let End::Exited(_) = finished.end
+        && finished.left_behind > 0
+    {
+        let count = finished.left_behind;
+        notices.push(format!("(stopped what was left in the background; processes: {count})"));
+    }
+    notices.join("\n")
+}
+
+fn exit(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("(exit code: {code})"),
+        // The standard library names the signal: `signal: 9 (SIGKILL)`.
+        None => format!("(killed by {status})"),
+    }
+}
+
+/// Appends `more` on a line of its own.
+fn append(text: &mut String, more: &str) {
+    if !text.is_empty() && !more.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+    use haft_core::tool::Keep;
+
+    fn text(length: usize) -> Clipper {
+        let mut clipper = Clipper::new(1000, Keep::Ends);
+        clipper.push("ж".repeat(length).as_bytes());
+        clipper
+    }
+
+    fn finished(status: i32, stdout: usize, stderr: usize) -> Finished {
+        let end = End::Exited(ExitStatus::from_raw(status));
+        Finished { end, stdout: text(stdout), stderr: Some(text(stderr)), left_behind: 0, peak: 0 }
+    }
+
+    /// TE12, TE24: whatever the streams hold, the answer stays within its limit and tells the end.
+    #[test]
+    fn te12_both_streams_and_the_notices_share_one_limit() {
+        for (stdout, stderr) in [(0, 0), (5, 0), (0, 5), (900, 5), (5, 900), (900, 900), (1500, 1500)] {
+            let answer = answer(finished(0x100, stdout, stderr), Duration::ZERO, 1000);
+            assert!(answer.content.chars().count() <= 1000, "{stdout} {stderr}");
+            assert!(answer.content.ends_with("(exit code: 1)") && answer.is_error);
+        }
+    }
+
+    #[test]
+    fn a_short_stream_leaves_its_share_to_the_other() {
+        for (stdout, stderr) in [(5, 900), (900, 5), (600, 300)] {
+            let answer = answer(finished(0, stdout, stderr), Duration::ZERO, 1000);
+            assert!(!answer.content.contains("truncated"), "{stdout} {stderr}");
+        }
+    }
+
+    /// TE18
+    #[test]
+    fn te18_a_signal_is_named() {
+        let answer = answer(finished(9, 0, 0), Duration::ZERO, 1000);
+        assert_eq!(answer.content, "(killed by signal: 9 (SIGKILL))");
+        assert!(answer.is_error);
+    }
+
+    #[test]
+    fn an_answer_fits_the_call_s_limit_in_bytes() {
+        assert_eq!(character_limit(&Limits::default()), MAX_CHARACTERS);
+        assert_eq!(character_limit(&Limits { result: 4000, ..Limits::default() }), 1000);
+    }
+}

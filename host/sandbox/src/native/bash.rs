@@ -1,0 +1,133 @@
+//! `bash`: a command in the workspace, run to its end. It refuses to be a session: nothing of
+//! the shell, no variable and no process, is there for the next call.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::answer::{self, answer, character_limit};
+use super::deny::Denied;
+use super::line::{self, command};
+use crate::confine::Confiner;
+use crate::lookup::find_on_path;
+use crate::process::{self, Job, MAX_ARGUMENT, Output};
+use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
+use haft_core::limit::Limits;
+use haft_core::tool::{Context, Tool, ToolError};
+
+/// The tool's name.
+pub const NAME: &str = "bash";
+/// How long a command may take where nothing else is said: most builds and test runs.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
+/// The most that a call may ask for.
+pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// Bytes of one command. What is longer is data, and belongs in a file.
+const MAX_COMMAND: usize = 1 << 20;
+
+/// What the model is told.
+const DESCRIPTION: &str = "Run a command with bash in the workspace and return what it prints, standard output and \
+    standard error in order, with the exit code where it is not 0. Standard input is empty. Every call is a new shell; \
+    what a command leaves in the background is stopped when it ends. Of long output the beginning and the end are shown.";
+
+/// Runs a script that is too long for an argument: it is read from standard input, and what it
+/// runs gets an empty one.
+const FROM_INPUT: &str = r#"eval "$(</dev/stdin)" </dev/null"#;
+
+/// The `bash` tool.
+#[derive(Debug)]
+pub struct Bash {
+    def: ToolDef,
+    confiner: Confiner,
+    timeout: Duration,
+    denied: Denied,
+}
+
+impl Bash {
+    /// A `bash` whose commands may take `timeout` where the call does not say.
+    pub fn new(confiner: Confiner, timeout: Duration) -> Self {
+        let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
+        let (name, description) = (NAME.into(), DESCRIPTION.into());
+        let def = ToolDef { name, description, parameters: parameters(timeout), hints, output: None };
+        Self { def, confiner, timeout, denied: Denied::default() }
+    }
+
+    /// The same, without the commands that are `denied`.
+    #[must_use]
+    pub fn denying(self, denied: Denied) -> Self {
+        Self { denied, ..self }
+    }
+
+    fn timeout(&self, arguments: &Value) -> Result<Duration, ToolError> {
+        let Some(asked) = arguments.get("timeout").filter(|asked| !asked.is_null()) else {
+            return Ok(self.timeout);
+        };
+        let longest = longest(self.timeout);
+        let seconds = asked.as_u64().filter(|seconds| (1..=longest.as_secs()).contains(seconds));
+        seconds.map(Duration::from_secs).ok_or_else(|| {
+            let expected = format!("expected whole seconds from 1 to {}", longest.as_secs());
+            ToolError::InvalidArguments(format!("`timeout`: {expected}, not {asked}"))
+        })
+    }
+}
+
+/// What one call may use where a command may take `timeout` by default: the time of the longest
+/// command and of stopping it.
+pub fn limits(timeout: Duration) -> Limits {
+    answer::limits(longest(timeout))
+}
+
+/// A program that allows more than [`MAX_TIMEOUT`] by default allows it to be asked for too.
+fn longest(timeout: Duration) -> Duration {
+    timeout.max(MAX_TIMEOUT)
+}
+
+fn parameters(timeout: Duration) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "The command line or script to run"},
+            "timeout": {
+                "type": "integer",
+                "description": format!("Seconds after which it is stopped; {} if not given", timeout.as_secs_f64()),
+                "minimum": 1,
+                "maximum": longest(timeout).as_secs(),
+            },
+        },
+        "required": ["command"],
+        "additionalProperties": false,
+    })
+}
+
+#[async_trait]
+impl Tool for Bash {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn refusal(&self, arguments: &Value) -> Option<ToolError> {
+        line::refusal(arguments, &self.denied)
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let command = command(&call.arguments, MAX_COMMAND, "write data to a file first")?;
+        let timeout = self.timeout(&call.arguments)?;
+        let job = job(command, timeout, character_limit(context.limits))?;
+        let finished = process::run(&self.confiner, &job, &call.id, context).await;
+        let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
+        Ok(answer(finished, timeout, job.limit))
+    }
+}
+
+fn job(command: &str, timeout: Duration, limit: usize) -> Result<Job, ToolError> {
+    let program = find_on_path(NAME).ok_or_else(|| {
+        ToolError::ExecutionFailed("`bash` is not on PATH: install it and call again".to_owned())
+    })?;
+    let (script, input) =
+        if command.len() <= MAX_ARGUMENT { (command, Vec::new()) } else { (FROM_INPUT, command.into()) };
+    // `--` because a command may begin with `-`.
+    let arguments = ["--noprofile", "--norc", "-c", "--", script].map(Into::into).to_vec();
+    let (environment, output) = (Vec::new(), Output::Merged);
+    Ok(Job { program, arguments, environment, input, output, limit, timeout })
+}

@@ -1,0 +1,194 @@
+//! `read_file` and `write_file`: files where the backend is, byte by byte and beside any pane. They
+//! refuse what is no file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::run_shell::failed;
+use crate::Backend;
+use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
+use haft_core::limit::Limits;
+use haft_core::tool::{Context, Tool, ToolError};
+
+/// The names of the tools.
+pub const READ: &str = "read_file";
+/// See [`READ`].
+pub const WRITE: &str = "write_file";
+
+/// Characters of one answer.
+const MAX_CHARACTERS: usize = 8000;
+/// Bytes that a character may take.
+const CHARACTER: usize = 4;
+/// Bytes of which base64 makes [`MAX_CHARACTERS`].
+const MAX_BINARY: usize = MAX_CHARACTERS / 4 * 3;
+/// Said after a part of a file that has more.
+const TRUNCATED: &str = "...[truncated]";
+/// Bytes that can be written at once: what a model can say, many times over.
+const MAX_CONTENT: usize = 16 << 20;
+
+/// What one call may use: the backend has its own bound for the time.
+pub fn limits() -> Limits {
+    Limits { time: std::time::Duration::from_secs(90), ..Limits::default() }
+}
+
+/// `read_file`.
+#[derive(Debug)]
+pub struct ReadFile {
+    def: ToolDef,
+    backend: Arc<dyn Backend>,
+}
+
+impl ReadFile {
+    /// One for the files of `backend`.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        let description = format!(
+            "Read a file on the target ({}). At most 8000 characters are returned; `offset` reads on.",
+            backend.summary()
+        );
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file"},
+                "offset": {"type": "integer", "minimum": 0, "description": "Bytes to leave out at the beginning; default 0"},
+                "encoding": ENCODING.clone(),
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        });
+        let hints = Hints { read_only: true, ..Hints::default() };
+        Self { def: ToolDef { name: READ.into(), description, parameters, hints, output: None }, backend }
+    }
+}
+
+/// `write_file`.
+#[derive(Debug)]
+pub struct WriteFile {
+    def: ToolDef,
+    backend: Arc<dyn Backend>,
+}
+
+impl WriteFile {
+    /// One for the files of `backend`.
+    pub fn new(backend: Arc<dyn Backend>) -> Self {
+        let description = format!(
+            "Write a file on the target ({}), creating it and its directories, or replacing what it holds.",
+            backend.summary()
+        );
+        let parameters = json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file"},
+                "content": {"type": "string", "description": "All that the file will hold"},
+                "encoding": ENCODING.clone(),
+            },
+            "required": ["path", "content"],
+            "additionalProperties": false,
+        });
+        let hints = Hints { destructive: true, idempotent: true, ..Hints::default() };
+        Self { def: ToolDef { name: WRITE.into(), description, parameters, hints, output: None }, backend }
+    }
+}
+
+/// How bytes that are no text are written.
+static ENCODING: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| {
+    json!({
+        "type": "string",
+        "enum": ["utf-8", "base64"],
+        "description": "`base64` for what is no text; default `utf-8`",
+    })
+});
+
+fn text<'a>(arguments: &'a Value, name: &str) -> &'a str {
+    arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_binary(arguments: &Value) -> bool {
+    text(arguments, "encoding") == "base64"
+}
+
+#[async_trait]
+impl Tool for ReadFile {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let path = text(&call.arguments, "path");
+        let offset = call.arguments.get("offset").and_then(Value::as_u64).unwrap_or_default();
+        let is_binary = is_binary(&call.arguments);
+        let limit = if is_binary { MAX_BINARY } else { MAX_CHARACTERS * CHARACTER };
+        let piece = self.backend.read(path, offset, limit, context).await.map_err(|error| failed(&error))?;
+        let rest = piece.total.saturating_sub(offset);
+        Ok(ToolResult::success(if is_binary {
+            let has_more = rest > piece.bytes.len() as u64;
+            format!("{}{}", STANDARD.encode(&piece.bytes), if has_more { TRUNCATED } else { "" })
+        } else {
+            shown(&piece.bytes, rest)
+        }))
+    }
+}
+
+/// The text of a file of which `rest` bytes are left from where it was read.
+fn shown(bytes: &[u8], rest: u64) -> String {
+    let decoded = match std::str::from_utf8(bytes) {
+        Ok(text) => std::borrow::Cow::Borrowed(text),
+        // Half a character at the end of what was read is no fault of the file.
+        Err(error) if error.error_len().is_none() && rest > bytes.len() as u64 => {
+            String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default())
+        }
+        Err(_) => String::from_utf8_lossy(bytes),
+    };
+    match decoded.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => format!("{}{TRUNCATED}", decoded.get(..end).unwrap_or_default()),
+        None if rest > bytes.len() as u64 => format!("{decoded}{TRUNCATED}"),
+        None => decoded.into_owned(),
+    }
+}
+
+#[async_trait]
+impl Tool for WriteFile {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let (path, whole) = (text(&call.arguments, "path"), text(&call.arguments, "content"));
+        let bytes = if is_binary(&call.arguments) {
+            let wrong = |error| ToolError::InvalidArguments(format!("`content` is not base64: {error}"));
+            STANDARD.decode(whole).map_err(wrong)?
+        } else {
+            whole.as_bytes().to_vec()
+        };
+        let length = bytes.len();
+        if length > MAX_CONTENT {
+            let message =
+                format!("`content` has {length} bytes, and at most {MAX_CONTENT} can be written at once");
+            return Err(ToolError::InvalidArguments(message));
+        }
+        self.backend.write(path, bytes, context).await.map_err(|error| failed(&error))?;
+        Ok(ToolResult::success(format!("Wrote {length} bytes to {path}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FL01: 8000 characters, whole ones, and a word where there is more.
+    #[test]
+    fn fl01_a_long_file_is_cut_between_characters() {
+        let text = "ж".repeat(9000);
+        let read = &text.as_bytes()[..=MAX_CHARACTERS * CHARACTER / 2];
+        let answer = shown(read, text.len() as u64);
+        assert_eq!(answer, format!("{}...[truncated]", "ж".repeat(8000)));
+        assert_eq!(shown(&text.as_bytes()[..1001], 18_000), format!("{}...[truncated]", "ж".repeat(500)));
+        assert_eq!(shown(b"a\tb", 3), "a\tb");
+        assert_eq!(shown(&[0xff, b'a'], 2), "\u{fffd}a");
+        assert_eq!(shown("x".repeat(8000).as_bytes(), 8000), "x".repeat(8000));
+        assert!(shown("x".repeat(8001).as_bytes(), 8001).ends_with("xx...[truncated]"));
+    }
+}

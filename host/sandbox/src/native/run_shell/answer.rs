@@ -1,0 +1,183 @@
+//! What a command wrote and how it ended, as a model reads it: exit code, standard output, standard
+//! error, each stream with its own limit.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::wait::shown;
+use crate::{Ended, How, Out, Stream};
+use haft_core::call::ToolResult;
+use haft_core::event::{Event, Events};
+use haft_core::tool::{Clipper, Keep};
+
+/// Characters of each stream. The end of a long one holds its errors, so both ends are shown.
+const MAX_STREAM: usize = 4000;
+/// Said after a stream that was cut.
+const TRUNCATED: &str = "...[truncated]";
+
+/// Takes in both streams and tells of them live.
+pub(super) struct Streams {
+    call: String,
+    events: Events,
+    /// `None` once the call has been answered: what comes later is nobody's.
+    texts: Mutex<Option<[Clipper; 2]>>,
+}
+
+impl Streams {
+    pub(super) fn new(call: &str, events: &Events) -> Self {
+        let clipper = || Clipper::new(MAX_STREAM, Keep::Ends);
+        Self {
+            call: call.to_owned(),
+            events: events.clone(),
+            texts: Mutex::new(Some([clipper(), clipper()])),
+        }
+    }
+
+    /// What was written so far. Takes in no more.
+    pub(super) fn close(&self) -> [String; 2] {
+        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner).take();
+        texts.map(|texts| texts.map(|mut text| rendered(&mut text))).unwrap_or_default()
+    }
+}
+
+/// A stream within its limit.
+fn rendered(text: &mut Clipper) -> String {
+    if text.total() <= MAX_STREAM {
+        return text.render(MAX_STREAM);
+    }
+    format!("{}\n{TRUNCATED}", text.render(MAX_STREAM))
+}
+
+impl Out for Streams {
+    fn take(&self, stream: Stream, bytes: &[u8]) {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some([output, errors]) = &mut *texts else { return };
+        let text = if stream == Stream::Output { output } else { errors };
+        let chunk = text.push(bytes);
+        if chunk.is_empty() {
+            return;
+        }
+        self.events.emit(|| {
+            let (call, chunk) = (self.call.clone(), chunk.to_string());
+            match stream {
+                Stream::Output => Event::Stdout { call, chunk },
+                Stream::Errors => Event::Stderr { call, chunk },
+            }
+        });
+    }
+}
+
+/// What becomes of a command that still runs in its pane when its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    GoesOn,
+    /// haft ends with this call.
+    Ends,
+}
+
+/// The answer. A command that failed is an answer like any other; one that nobody knows the end of is
+/// an error.
+pub(super) fn ended(ended: Ended, fate: Fate, streams: [String; 2], timeout: Duration) -> ToolResult {
+    let time = shown(timeout);
+    let (head, is_error) = match ended.how {
+        How::Exited(code) => (format!("exit code: {code}"), false),
+        How::TimedOut(kind) => (
+            format!(
+                "timed out waiting for {kind} command completion after {time}; it was stopped with all it started"
+            ),
+            true,
+        ),
+        How::Running(_) if fate == Fate::Ends => (
+            format!(
+                "timed out waiting for tmux command completion after {time}; it is stopped now, since this haft ends \
+                 with the call: a longer `wait` lets it finish"
+            ),
+            true,
+        ),
+        How::Running(pane) => (
+            format!(
+                "timed out waiting for tmux command completion after {time}; the command still runs in pane {pane}, \
+                 until haft ends: do not run it again. Look at it with `capture-pane`, or interrupt it with `send-keys` and the key `C-c`"
+            ),
+            true,
+        ),
+        How::Cancelled => ("cancelled; the command was stopped".to_owned(), true),
+        How::Lost(why) => (format!("the command's end is not known: {why}"), true),
+    };
+    let [output, errors] = streams;
+    let notices: String = ended.notices.iter().map(|notice| format!("\n[notice] {notice}")).collect();
+    let content = format!("{head}\nstdout:\n{}stderr:\n{}{notices}", line(&output), errors);
+    ToolResult { content, is_error, ..ToolResult::default() }
+}
+
+/// `text` with an end of line, so that what follows stands on a line of its own.
+fn line(text: &str) -> String {
+    if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(how: How, output: &[u8], errors: &[u8]) -> ToolResult {
+        let streams = Streams::new("call", &Events::none());
+        streams.take(Stream::Output, output);
+        streams.take(Stream::Errors, errors);
+        ended(Ended { how, notices: Vec::new() }, Fate::GoesOn, streams.close(), Duration::from_secs(30))
+    }
+
+    /// RS01, RS02: three sections; a failure of the command is no failure of the call.
+    #[test]
+    fn rs01_rs02_an_answer_has_three_sections() {
+        let result = answer(How::Exited(42), b"out", b"err\n");
+        assert_eq!(result.content, "exit code: 42\nstdout:\nout\nstderr:\nerr\n");
+        assert!(!result.is_error);
+        assert_eq!(answer(How::Exited(0), b"", b"").content, "exit code: 0\nstdout:\nstderr:\n");
+    }
+
+    /// RS01: each stream has its own limit, and says that it was cut.
+    #[test]
+    fn rs01_each_stream_is_cut_by_itself() {
+        let result = answer(How::Exited(1), &vec![b'x'; 100_000], "ж".repeat(4000).as_bytes());
+        let (output, errors) = result.content.split_once("stderr:\n").unwrap();
+        assert!(
+            output.ends_with("...[truncated]\n") && output.contains("output truncated: 100000"),
+            "{output}"
+        );
+        assert_eq!(errors.chars().count(), 4000);
+    }
+
+    /// T03: a stream has 4,000 characters, and not one more.
+    #[test]
+    fn t03_a_stream_is_cut_at_4_000_characters() {
+        let shown = |length: usize| answer(How::Exited(0), "ж".repeat(length).as_bytes(), b"").content;
+        assert!(!shown(4000).contains(TRUNCATED));
+        let cut = shown(4001);
+        assert!(cut.contains("output truncated: 4001") && cut.contains(TRUNCATED), "{cut}");
+        assert!(cut.matches('ж').count() <= 4000);
+    }
+
+    /// RS03, MK07: a time-out names its time, and what became of the command.
+    #[test]
+    fn rs03_mk07_a_time_out_names_the_time_and_the_command_s_fate() {
+        let stopped = answer(How::TimedOut("ssh"), b"", b"");
+        assert!(
+            stopped
+                .content
+                .starts_with("timed out waiting for ssh command completion after 30s; it was stopped")
+        );
+        let running = answer(How::Running("%3".into()), b"so far\n", b"");
+        assert!(running.content.contains("still runs in pane %3") && running.content.contains("`C-c`"));
+        assert!(running.content.contains("stdout:\nso far\n") && running.is_error);
+    }
+
+    /// What is written after the answer is nobody's.
+    #[test]
+    fn mk07_what_comes_after_the_answer_is_not_kept() {
+        let streams = Streams::new("call", &Events::none());
+        streams.take(Stream::Output, b"one");
+        assert_eq!(streams.close()[0], "one");
+        streams.take(Stream::Output, b"two");
+        assert_eq!(streams.close()[0], "");
+    }
+}

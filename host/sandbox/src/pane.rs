@@ -1,0 +1,361 @@
+//! Commands in a pane of tmux that a person can attach to, watch and type into. A command is a script
+//! file that the pane's shell is told to run: one short line, whatever the command holds and whichever
+//! shell it is. What it writes and how it ended come through pipes of its own, never from the screen,
+//! so nothing that is shown there, typed there or cleared there is taken for either.
+//!
+//! One command at a time: the next waits, and where one goes on after its time-out, is refused.
+
+mod keys;
+mod names;
+mod screen;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use self::names::Session;
+pub use self::screen::{Captured, Screen, Snapshot};
+use super::carrier::Whose;
+use super::choice::Choice;
+use super::errand::{self, Feed, Nowhere, Report};
+use super::error::BackendError;
+use super::files::Piece;
+use super::plain::Plain;
+use super::process::watch;
+use super::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
+use super::{Backend, Ended, Ground, How, Out, Task, detached};
+use haft_core::tool::Context;
+
+/// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
+/// files first.
+const PATIENCE: &str = "150";
+/// How long haft's own errands on the target may take.
+const ERRAND: Duration = Duration::from_secs(30);
+/// How long the end of a command is waited for when haft ends.
+const CLOSE: Duration = Duration::from_secs(6);
+/// Characters of a command in a message.
+const MAX_SHOWN: usize = 60;
+/// Characters of a command in the pane; the whole of it runs.
+const MAX_HEADER: usize = 2000;
+
+/// A target with a pane.
+#[derive(Debug)]
+pub(super) struct Paned {
+    plain: Arc<Plain>,
+    session: Session,
+    /// The pane, once it was found.
+    pane: std::sync::Mutex<String>,
+    notices: std::sync::Mutex<Vec<String>>,
+    /// What goes on in the pane after its call has ended.
+    left: Arc<Mutex<Option<Left>>>,
+}
+
+/// A command whose call has ended and which has not.
+#[derive(Debug)]
+struct Left {
+    command: String,
+    since: Instant,
+    is_over: Arc<AtomicBool>,
+    /// Stops it when dropped.
+    stop: DropGuard,
+    task: JoinHandle<Result<Report, BackendError>>,
+}
+
+impl Paned {
+    /// Finds the pane, or makes it.
+    pub(super) async fn open(
+        plain: Arc<Plain>,
+        choice: &Choice,
+        ground: &Ground,
+    ) -> Result<Self, BackendError> {
+        let paned = Self {
+            session: Session::new(choice, ground, &plain.carrier.wrapper())?,
+            plain,
+            pane: std::sync::Mutex::default(),
+            notices: std::sync::Mutex::default(),
+            left: Arc::default(),
+        };
+        paned.make().await?;
+        Ok(paned)
+    }
+
+    /// A script that knows tmux and the session.
+    fn script(&self) -> Result<Script, BackendError> {
+        let script = Script::new()?;
+        Ok(self.session.describe(script).then(TMUX))
+    }
+
+    /// Runs an errand of haft's own and returns what it says.
+    async fn ask(&self, script: &Script, out: &dyn Out) -> Result<String, BackendError> {
+        let stop = CancellationToken::new();
+        let _end = stop.clone().drop_guard();
+        let errand = errand::run(&*self.plain.carrier, Whose::Haft, script, Feed::Open, out, &stop);
+        match timeout(ERRAND, errand).await {
+            Ok(Ok(Report::Said(said))) => Ok(said),
+            Ok(Ok(Report::Stopped)) => Err(BackendError::Cancelled),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(self.late()),
+        }
+    }
+
+    fn late(&self) -> BackendError {
+        self.failed(&format!("no answer within {} s", ERRAND.as_secs()))
+    }
+
+    /// Finds the pane, or makes it. On this machine what is made has to outlive haft.
+    async fn make(&self) -> Result<(), BackendError> {
+        let script = self.script()?.then(OPEN);
+        if !self.session.is_local {
+            return self.made(&self.ask(&script, &Nowhere).await?);
+        }
+        let started = timeout(ERRAND, detached::start(script.text())).await;
+        let said = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        let last = said.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
+        self.made(&last.ok_or_else(|| self.failed(&super::container::joined_lines(&said)))?)
+    }
+
+    /// Takes down what was found or made.
+    fn made(&self, said: &str) -> Result<(), BackendError> {
+        let words: Vec<_> = said.split(' ').collect();
+        let [_, state, pane] = words.as_slice() else { return Err(self.explained(said)) };
+        let name = &self.session.name;
+        let notice = match *state {
+            "again" => {
+                Some(format!("the pane of session `{name}` was gone, or had other rights; this is a new one"))
+            }
+            _ => None,
+        };
+        lock(&self.notices).extend(notice);
+        (*pane).clone_into(&mut *lock(&self.pane));
+        Ok(())
+    }
+
+    /// What a last line means that tells of a failure.
+    fn explained(&self, said: &str) -> BackendError {
+        let (target, name) = (self.plain.carrier.name(), &self.session.name);
+        match said.split_once(' ').unwrap_or((said, "")) {
+            ("!tmux", _) => BackendError::NoTmux { target },
+            ("!session", _) => self.failed("the session cannot be made"),
+            ("!temporary", _) => self.failed("there is no directory for temporary files that can be written"),
+            ("!missing", tool) => {
+                let tool = haft_core::report::plain(tool);
+                self.failed(&format!(
+                    "`{tool}` is missing there, and panes need it; `tmux = false` goes without one"
+                ))
+            }
+            ("!busy", what) => BackendError::Busy(format!(
+                "`{}` runs in the pane of session `{name}`: wait for its end, look at it with `capture-pane`, or \
+                 interrupt it with `send-keys` and the key `C-c`",
+                haft_core::report::plain(what)
+            )),
+            ("!late", _) => BackendError::Busy(format!(
+                "the shell in the pane of session `{name}` did not begin the command in time, and it will \
+                 not be run: look at the pane with `capture-pane`"
+            )),
+            _ => self.failed(&haft_core::report::plain(said)),
+        }
+    }
+
+    fn failed(&self, why: &str) -> BackendError {
+        BackendError::Target(format!("tmux on {}: {why}", self.plain.carrier.name()))
+    }
+
+    fn pane(&self) -> String {
+        lock(&self.pane).clone()
+    }
+
+    /// The pane for one command, or what else goes on in it.
+    async fn turn(&self, limit: Duration) -> Result<OwnedMutexGuard<Option<Left>>, BackendError> {
+        let busy =
+            || BackendError::Busy(format!("another command has had the pane {} for {limit:?}", self.pane()));
+        let mut left = timeout(limit, self.left.clone().lock_owned()).await.map_err(|_| busy())?;
+        match &*left {
+            Some(command) if !command.is_over.load(Ordering::Acquire) => Err(self.still(command)),
+            _ => {
+                *left = None;
+                Ok(left)
+            }
+        }
+    }
+
+    fn still(&self, left: &Left) -> BackendError {
+        let (pane, command) = (self.pane(), shown(&left.command, MAX_SHOWN));
+        let since = left.since.elapsed().as_secs();
+        BackendError::Busy(format!(
+            "`{command}` still runs in tmux pane {pane} since {since} s: wait and call again, look at it with \
+             `capture-pane`, or interrupt it with `send-keys` and the key `C-c`"
+        ))
+    }
+
+    /// The script that has the pane run a command.
+    fn follow(&self, command: &str, part: &str, alone: bool) -> Result<Script, BackendError> {
+        let mark = unguessable()?;
+        let here = self.plain.inside(command);
+        Ok(self
+            .script()?
+            .with("command", &here)
+            .with("part", part)
+            .with("alone", if alone { "yes" } else { "" })
+            .with("shown", &format!("haft$ {}", shown(command, MAX_HEADER)))
+            .with("mark", &mark)
+            .with("patience", PATIENCE)
+            .then(FOLLOW))
+    }
+
+    /// Follows a command in a task of its own, which goes on when nobody waits any more.
+    fn followed(
+        &self,
+        script: Script,
+        out: Arc<dyn Out>,
+        stop: CancellationToken,
+    ) -> (JoinHandle<Result<Report, BackendError>>, Arc<AtomicBool>) {
+        let (plain, is_over) = (self.plain.clone(), Arc::new(AtomicBool::new(false)));
+        let over = is_over.clone();
+        let task = tokio::spawn(async move {
+            let report = errand::run(&*plain.carrier, Whose::Haft, &script, Feed::Open, &*out, &stop).await;
+            over.store(true, Ordering::Release);
+            report
+        });
+        (task, is_over)
+    }
+
+    fn ended(&self, report: Result<Report, BackendError>) -> Result<Ended, BackendError> {
+        let mut notices = self.take_notices();
+        let how = match report {
+            Ok(Report::Said(said)) if said == "!gone" => How::Lost(format!(
+                "the pane {} ended with it: it was closed, or its shell was ended; the next command gets a new one",
+                self.pane()
+            )),
+            Ok(Report::Said(said)) if said.starts_with('!') => return Err(self.explained(&said)),
+            Ok(Report::Said(said)) => {
+                let ended = self.plain.ended(&said)?;
+                notices.extend(ended.notices);
+                ended.how
+            }
+            Ok(Report::Stopped) => How::Cancelled,
+            Err(BackendError::Unreachable(why)) => How::Lost(why),
+            Err(error) => return Err(error),
+        };
+        Ok(Ended { how, notices })
+    }
+
+    fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.notices))
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A command on a line or several, safe to look at and bounded.
+fn shown(command: &str, limit: usize) -> String {
+    let lines = command.lines().map(haft_core::report::plain).collect::<Vec<_>>().join("\n");
+    match lines.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", lines.get(..end).unwrap_or_default()),
+        None => lines,
+    }
+}
+
+#[async_trait]
+impl Backend for Paned {
+    fn summary(&self) -> String {
+        let (name, session) = (self.plain.carrier.name(), &self.session.name);
+        match name.strip_suffix(')') {
+            Some(name) => format!("{name}, tmux:{session})"),
+            None => format!("{name} (tmux:{session})"),
+        }
+    }
+
+    fn confinement(&self) -> String {
+        self.plain.confinement()
+    }
+
+    async fn run(
+        &self,
+        task: &Task,
+        out: Arc<dyn Out>,
+        context: &Context<'_>,
+    ) -> Result<Ended, BackendError> {
+        let mut turn = self.turn(task.timeout).await?;
+        for is_second in [false, true] {
+            let script = self.follow(&task.command, PANE, false)?;
+            let stop = context.cancel.child_token();
+            let (mut follower, is_over) = self.followed(script, out.clone(), stop.clone());
+            // A dropped call stops its command.
+            let guard = stop.drop_guard();
+            let report = tokio::select! {
+                report = &mut follower => report.unwrap_or(Err(BackendError::Cancelled)),
+                () = sleep(task.timeout) => {
+                    context.notes.timed_out();
+                    let command = task.command.clone();
+                    *turn = Some(Left { command, since: Instant::now(), is_over, stop: guard, task: follower });
+                    return Ok(Ended { how: How::Running(self.pane()), notices: self.take_notices() });
+                }
+            };
+            match report {
+                Ok(Report::Said(said)) if said == "!pane" && !is_second => self.make().await?,
+                _ if context.cancel.is_cancelled() => {
+                    return Ok(Ended { how: How::Cancelled, notices: self.take_notices() });
+                }
+                report => return self.ended(report),
+            }
+        }
+        Err(self.failed("the pane is gone as soon as it is made"))
+    }
+
+    async fn dispatch(&self, command: &str, _: &Context<'_>) -> Result<String, BackendError> {
+        let _turn = self.turn(ERRAND).await?;
+        for is_second in [false, true] {
+            let script = self.follow(command, DISPATCH, true)?;
+            match self.ask(&script, &Nowhere).await?.as_str() {
+                "!pane" if !is_second => self.make().await?,
+                said if said.starts_with('!') => return Err(self.explained(said)),
+                _ => break,
+            }
+        }
+        Ok(self.pane())
+    }
+
+    async fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        limit: usize,
+        context: &Context<'_>,
+    ) -> Result<Piece, BackendError> {
+        self.plain.read(path, offset, limit, context).await
+    }
+
+    async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError> {
+        self.plain.write(path, bytes, context).await
+    }
+
+    fn screen(&self) -> Option<&dyn Screen> {
+        Some(self)
+    }
+
+    fn notices(&self) -> Vec<String> {
+        vec![format!(
+            "the pane can be watched and typed into: `{}`",
+            self.session.attach(&self.plain.carrier.name())
+        )]
+    }
+
+    async fn close(&self) {
+        if let Ok(mut left) = timeout(CLOSE, self.left.lock()).await
+            && let Some(Left { stop, task, .. }) = left.take()
+        {
+            drop(stop);
+            let _: Result<_, _> = timeout(CLOSE, task).await;
+        }
+        self.plain.carrier.close().await;
+    }
+}

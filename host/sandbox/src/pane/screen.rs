@@ -1,0 +1,178 @@
+//! What a pane shows, and keys for it. It refuses every pane but haft's own: those beside it may be a
+//! person's, with more rights.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use super::super::error::BackendError;
+use super::super::script::{CAPTURE, KEYS, SCREEN};
+use super::super::{Out, Stream};
+use super::{Nowhere, Paned, keys};
+
+/// Bytes of a screen with its history that are looked at: the end of them.
+const MAX_SCREEN: usize = 4 << 20;
+
+/// A pane that can be looked at and typed into.
+#[async_trait]
+pub trait Screen: Send + Sync {
+    /// What it shows.
+    async fn capture(&self, snapshot: &Snapshot) -> Result<Captured, BackendError>;
+
+    /// Types `literal` as it is, presses `keys`, then Enter if `enter`. Returns the pane.
+    async fn send(
+        &self,
+        target: Option<&str>,
+        literal: &str,
+        keys: &[String],
+        enter: bool,
+    ) -> Result<String, BackendError>;
+}
+
+/// What of a pane is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, as tmux has them")]
+pub struct Snapshot {
+    /// The pane, as tmux is told it; haft's where none is given.
+    pub target: Option<String>,
+    /// The first line: `-` for the beginning of the history, negative numbers count into it.
+    pub start: Option<String>,
+    /// The last line.
+    pub end: Option<String>,
+    /// Whether lines that were wrapped are one.
+    pub join: bool,
+    /// Whether spaces at the ends of lines are kept.
+    pub trailing: bool,
+    /// Whether colours are kept, as escape sequences.
+    pub escapes: bool,
+    /// Whether what cannot be printed is written as octal numbers.
+    pub octal: bool,
+    /// Whether the other screen is wanted, the one without history.
+    pub alternate: bool,
+}
+
+/// What a pane shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The lines.
+    pub text: String,
+    /// Whether the other screen was wanted and is not there.
+    pub fell_back: bool,
+}
+
+impl Snapshot {
+    /// The flags of `capture-pane`, as words of a shell. Lines are checked to be numbers or `-`.
+    pub fn flags(&self) -> Result<String, BackendError> {
+        let mut flags: Vec<String> = Vec::new();
+        let switches = [(self.join, "-J"), (self.trailing, "-N"), (self.escapes, "-e"), (self.octal, "-C")];
+        flags.extend(switches.into_iter().filter(|(on, _)| *on).map(|(_, flag)| flag.to_owned()));
+        for (flag, name, value) in [("-S", "start", &self.start), ("-E", "end", &self.end)] {
+            let Some(value) = value else { continue };
+            if value != "-" && value.parse::<i32>().is_err() {
+                let message = format!(
+                    "`{name}` is `{}`; expected a line number or `-`",
+                    haft_core::report::plain(value)
+                );
+                return Err(BackendError::Screen(message));
+            }
+            flags.extend([flag.to_owned(), value.clone()]);
+        }
+        Ok(flags.join(" "))
+    }
+}
+
+/// Keeps the end of what is written.
+#[derive(Default)]
+struct End(Mutex<Vec<u8>>);
+
+impl Out for End {
+    fn take(&self, stream: Stream, bytes: &[u8]) {
+        if stream == Stream::Output {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend_from_slice(bytes);
+            let surplus = kept.len().saturating_sub(MAX_SCREEN);
+            kept.drain(..surplus);
+        }
+    }
+}
+
+impl Paned {
+    fn refused(&self, said: &str) -> BackendError {
+        match said.split_once(' ') {
+            Some(("!target", pane)) => BackendError::Screen(format!(
+                "`target` is none of haft's panes; leave it away, or write `{}`",
+                haft_core::report::plain(pane)
+            )),
+            _ if said == "!pane" => BackendError::Screen(
+                "there is no pane any more: it was closed, and the next command makes a new one".into(),
+            ),
+            _ => self.explained(said),
+        }
+    }
+
+    /// The pane's name in what a last line says.
+    fn shown_pane(&self, said: &str) -> Result<(String, bool), BackendError> {
+        let mut words = said.split(' ');
+        match (words.next(), words.next()) {
+            (Some("0"), Some(pane)) => Ok((pane.to_owned(), words.next().is_some())),
+            _ => Err(self.refused(said)),
+        }
+    }
+}
+
+#[async_trait]
+impl Screen for Paned {
+    async fn capture(&self, snapshot: &Snapshot) -> Result<Captured, BackendError> {
+        let script = self.script()?;
+        let script = script
+            .with("target", snapshot.target.as_deref().unwrap_or_default())
+            .with("alternate", if snapshot.alternate { "yes" } else { "" })
+            .then(SCREEN)
+            .then(&format!("set -- {}", snapshot.flags()?))
+            .then(CAPTURE);
+        let end = End::default();
+        let said = self.ask(&script, &end).await?;
+        let (_, fell_back) = self.shown_pane(&said)?;
+        let bytes = end.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Captured { text: String::from_utf8_lossy(&bytes).into_owned(), fell_back })
+    }
+
+    async fn send(
+        &self,
+        target: Option<&str>,
+        literal: &str,
+        keys: &[String],
+        enter: bool,
+    ) -> Result<String, BackendError> {
+        if let Some(unknown) = keys.iter().find(|key| !keys::is_key(key)) {
+            return Err(BackendError::Screen(format!(
+                "`{}` is no key that tmux knows; keys are named like `C-c`, `Enter`, `Up`, `F5`, and text goes into \
+                 `literal_text`",
+                haft_core::report::plain(unknown)
+            )));
+        }
+        let arguments = keys::arguments("\"$haft_pane\"", literal, keys, enter);
+        let script = self.script()?.with("target", target.unwrap_or_default()).then(SCREEN);
+        let script = script.then(&format!("set -- \\; {arguments}")).then(KEYS);
+        let said = self.ask(&script, &Nowhere).await?;
+        Ok(self.shown_pane(&said)?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// TM02: each flag of the tool is the flag of tmux that it is named for.
+    #[test]
+    fn tm02_flags_are_those_of_tmux() {
+        let flags = |snapshot: Snapshot| snapshot.flags().unwrap();
+        assert_eq!(flags(Snapshot::default()), "");
+        let all = Snapshot { join: true, trailing: true, escapes: true, octal: true, ..Snapshot::default() };
+        assert_eq!(flags(all), "-J -N -e -C");
+        let lines = Snapshot { start: Some("-".into()), end: Some("-3".into()), ..Snapshot::default() };
+        assert_eq!(flags(lines), "-S - -E -3");
+        let odd = Snapshot { start: Some("1; kill-server".into()), ..Snapshot::default() };
+        assert!(odd.flags().unwrap_err().to_string().contains("expected a line number or `-`"));
+    }
+}

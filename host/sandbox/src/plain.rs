@@ -1,0 +1,152 @@
+//! Commands in a new shell of the target each, without a terminal. Nothing of one is there for the
+//! next: what it leaves in the background is stopped with it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::carrier::{Carrier, Whose};
+use super::choice::{Choice, Place};
+use super::errand::{self, Feed, Report};
+use super::error::BackendError;
+use super::files::{Files, Piece};
+use super::script::{PLAIN, Script, quoted, unguessable};
+use super::{Backend, Ended, How, Out, Task};
+use haft_core::tool::Context;
+
+/// A target without a pane.
+#[derive(Debug)]
+pub(super) struct Plain {
+    pub(super) carrier: Arc<dyn Carrier>,
+    /// Where commands start there; empty for where its shells start.
+    pub(super) directory: String,
+    pub(super) files: Files,
+}
+
+impl Plain {
+    pub(super) fn new(carrier: Arc<dyn Carrier>, choice: &Choice) -> Self {
+        let is_local = choice.place == Place::Local;
+        let directory = choice.directory.clone().filter(|_| !is_local).unwrap_or_default();
+        let files = Files::new(carrier.clone(), &directory, choice.files.clone(), is_local);
+        Self { carrier, directory, files }
+    }
+
+    /// Runs the errand of a command and says how it ended.
+    async fn errand(
+        &self,
+        task: &Task,
+        out: &dyn Out,
+        context: &Context<'_>,
+        stop: &CancellationToken,
+    ) -> Result<Report, BackendError> {
+        let script = Script::new()?
+            .with("mark", &unguessable()?)
+            .with("command", &task.command)
+            .with("directory", &self.directory)
+            .with("exec", &self.exec())
+            .then(PLAIN);
+        let whose = Whose::Model(context.grant);
+        errand::run(&*self.carrier, whose, &script, Feed::Open, out, stop).await
+    }
+
+    /// The words that confine a command on the target; none where nothing of haft's is there.
+    fn exec(&self) -> String {
+        let wrapper = self.carrier.wrapper();
+        if wrapper.is_empty() { wrapper } else { format!("{wrapper} --") }
+    }
+
+    /// The command for a shell that is somewhere else on the target.
+    pub(super) fn inside(&self, command: &str) -> String {
+        match self.directory.as_str() {
+            "" => command.to_owned(),
+            directory => format!("cd -- {} || exit\n{command}", quoted(directory)),
+        }
+    }
+
+    /// What a command's errand said with its last line.
+    pub(super) fn ended(&self, said: &str) -> Result<Ended, BackendError> {
+        let mut words = said.split(' ');
+        let first = words.next().unwrap_or_default();
+        if first == "!directory" {
+            return Err(no_directory(&self.directory, &self.carrier.name()));
+        }
+        let how = first.parse().map_or_else(|_| How::Lost("its shell was ended".into()), How::Exited);
+        let left = words.next().map(|_| "what it left in the background was stopped".to_owned());
+        Ok(Ended { how, notices: left.into_iter().collect() })
+    }
+}
+
+pub(super) fn no_directory(directory: &str, target: &str) -> BackendError {
+    BackendError::Target(format!(
+        "there is no directory `{directory}` on {target} that can be entered; it is `directory` of `[backend]`"
+    ))
+}
+
+#[async_trait]
+impl Backend for Plain {
+    fn summary(&self) -> String {
+        self.carrier.name()
+    }
+
+    fn confinement(&self) -> String {
+        self.carrier.confinement()
+    }
+
+    async fn run(
+        &self,
+        task: &Task,
+        out: Arc<dyn Out>,
+        context: &Context<'_>,
+    ) -> Result<Ended, BackendError> {
+        let stop = context.cancel.child_token();
+        let late = CancellationToken::new();
+        let clock = async {
+            sleep(task.timeout).await;
+            late.cancel();
+            stop.cancel();
+            std::future::pending::<()>().await;
+        };
+        let report = tokio::select! {
+            report = self.errand(task, &*out, context, &stop) => report,
+            () = clock => return Err(BackendError::Cancelled),
+        };
+        let notices = Vec::new();
+        if late.is_cancelled() {
+            context.notes.timed_out();
+            return Ok(Ended { how: How::TimedOut(self.carrier.kind()), notices });
+        }
+        if context.cancel.is_cancelled() {
+            return Ok(Ended { how: How::Cancelled, notices });
+        }
+        match report {
+            Ok(Report::Said(said)) => self.ended(&said),
+            Ok(Report::Stopped) => Ok(Ended { how: How::Cancelled, notices }),
+            Err(BackendError::Unreachable(why)) => Ok(Ended { how: How::Lost(why), notices }),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn dispatch(&self, _: &str, _: &Context<'_>) -> Result<String, BackendError> {
+        Err(BackendError::NoPane { target: self.summary() })
+    }
+
+    async fn read(
+        &self,
+        path: &str,
+        offset: u64,
+        limit: usize,
+        context: &Context<'_>,
+    ) -> Result<Piece, BackendError> {
+        self.files.read(path, offset, limit, context).await
+    }
+
+    async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError> {
+        self.files.write(path, bytes, context).await
+    }
+
+    async fn close(&self) {
+        self.carrier.close().await;
+    }
+}

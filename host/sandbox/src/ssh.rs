@@ -1,0 +1,374 @@
+//! Another host as a target, by way of the system's own `ssh`: its configuration, its keys, its agent.
+//! One connection is opened and shared by everything (`ControlMaster`), over a socket that is haft's
+//! alone; it ends with haft. Nothing is ever asked: whoever needs a password or has to accept a key
+//! connects by hand first. It refuses to open a second connection behind the first one's back.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::Ground;
+use super::carrier::{Carrier, Line, Whose, messenger};
+use super::confine::Confiner;
+use super::container::joined_lines;
+use super::errand::{self, Feed, Nowhere, Report};
+use super::error::BackendError;
+use super::lookup::find_on_path;
+use super::script::{BOOT, Script, quoted, unguessable};
+use super::service::{self, Job, Life};
+
+/// How long a connection may take, keys and all.
+const CONNECT: Duration = Duration::from_secs(20);
+/// The same, as ssh is told it, for the connection alone.
+const CONNECT_OPTION: &str = "ConnectTimeout=10";
+/// How often it is looked whether the connection is there.
+const ROUND: Duration = Duration::from_millis(20);
+/// Errands at one time: servers let ten share a connection unless they are told otherwise.
+const MAX_ERRANDS: usize = 8;
+/// Bytes of the socket's path: the kernel takes 107, and ssh adds 17 while it makes it.
+const MAX_SOCKET: usize = 85;
+/// What the names of its directories begin with: others keep theirs in the same places.
+const FOLDER: &str = "haft-ssh-";
+/// Characters of a target.
+const MAX_TARGET: usize = 255;
+
+/// What ssh is told beside the user's own configuration: ask nothing, do nothing else, notice a dead
+/// connection within a minute.
+const OPTIONS: &[&str] = &[
+    "BatchMode=yes",
+    CONNECT_OPTION,
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=3",
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "RequestTTY=no",
+    "ControlPersist=no",
+    "LogLevel=ERROR",
+];
+
+/// What confines a command on a host where a haft is.
+const WRAPPER: &str = "haft exec";
+/// Finds out whether it does.
+const FIND: &str = r#"[ "$(haft --version 2>/dev/null)" = "$haft_version" ] && haft exec -- true >/dev/null 2>&1
+printf '%s %s\n' "$haft_nonce" $? >&2"#;
+
+/// A host and the connection to it.
+#[derive(Debug)]
+pub(super) struct Ssh {
+    target: String,
+    config: Option<PathBuf>,
+    program: PathBuf,
+    messengers: Confiner,
+    /// Where the socket is; removed at the end.
+    folder: Folder,
+    master: Mutex<Option<Life>>,
+    places: Arc<Semaphore>,
+    /// What stands before commands there: `haft exec --` where a haft confines them.
+    wrapper: std::sync::OnceLock<Option<String>>,
+}
+
+/// A directory of this process alone.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is found by the next haft.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Ssh {
+    /// Connects.
+    pub(super) async fn connect(
+        ground: &Ground,
+        target: &str,
+        config: Option<&Path>,
+    ) -> Result<Self, BackendError> {
+        check(target)?;
+        let program = find_on_path("ssh");
+        let program = program.ok_or_else(|| BackendError::Missing("`ssh` was not found in PATH".into()))?;
+        let folder = folder(&ground.state)?;
+        let host = Self {
+            target: target.to_owned(),
+            config: config.map(Path::to_owned),
+            program,
+            messengers: ground.messengers.clone(),
+            folder,
+            master: Mutex::default(),
+            places: Arc::new(Semaphore::new(MAX_ERRANDS)),
+            wrapper: std::sync::OnceLock::new(),
+        };
+        host.ensure().await?;
+        let wrapper = host.find_wrapper().await?;
+        host.wrapper.get_or_init(|| wrapper);
+        Ok(host)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.0.join("s")
+    }
+
+    /// Words that both the connection and every errand begin with.
+    fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        if let Some(config) = &self.config {
+            words.extend(["-F".into(), config.into()]);
+        }
+        for option in OPTIONS {
+            words.extend(["-o".into(), (*option).into()]);
+        }
+        words.extend(["-S".into(), self.socket().into()]);
+        words
+    }
+
+    /// Opens the connection, unless it is there.
+    async fn ensure(&self) -> Result<(), BackendError> {
+        let mut master = self.master.lock().await;
+        if master.as_ref().is_some_and(|life| life.ending().is_none()) {
+            return Ok(());
+        }
+        // What an ended one left in the way.
+        let _ = std::fs::remove_file(self.socket());
+        let mut arguments = self.words();
+        arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
+        let Line { program, arguments, environment, confiner, grant, .. } =
+            messenger(&self.messengers, self.program.clone(), arguments);
+        let job = Job { program, arguments, environment };
+        let life = service::start(&confiner, &job, &grant, |_| {}).await?.life;
+        let begun = Instant::now();
+        while !self.socket().exists() {
+            if let Some(ending) = life.ending() {
+                return Err(self.unreachable(&life.last_words(), &ending.to_string()));
+            }
+            if begun.elapsed() > CONNECT {
+                return Err(self.unreachable(&life.last_words(), "no answer"));
+            }
+            sleep(ROUND).await;
+        }
+        *master = Some(life);
+        Ok(())
+    }
+
+    fn unreachable(&self, words: &str, ending: &str) -> BackendError {
+        let target = &self.target;
+        let why = if words.is_empty() { ending.to_owned() } else { joined_lines(words) };
+        let hint = hint(words, target);
+        BackendError::Unreachable(format!("cannot connect to `{target}`: {why}{hint}"))
+    }
+
+    /// Whether a haft on the host can confine commands there: one of the same version that says so.
+    async fn find_wrapper(&self) -> Result<Option<String>, BackendError> {
+        let script = Script::new()?;
+        let script = script.with("version", concat!("haft ", env!("CARGO_PKG_VERSION"))).then(FIND);
+        let stop = CancellationToken::new();
+        let _end = stop.clone().drop_guard();
+        let late = sleep(CONNECT);
+        tokio::select! {
+            report = errand::run(self, Whose::Haft, &script, Feed::Open, &Nowhere, &stop) => match report? {
+                Report::Said(said) if said == "0" => Ok(Some(WRAPPER.to_owned())),
+                _ => Ok(None),
+            },
+            () = late => Err(self.unreachable("", "its shell does not answer")),
+        }
+    }
+}
+
+#[async_trait]
+impl Carrier for Ssh {
+    fn name(&self) -> String {
+        format!("ssh:{}", self.target)
+    }
+
+    fn kind(&self) -> &'static str {
+        "ssh"
+    }
+
+    fn confinement(&self) -> String {
+        match self.wrapper.get() {
+            Some(Some(_)) => format!("confined on `{}` by the haft that is installed there", self.target),
+            _ => format!(
+                "not confined by haft: commands may do what the account on `{}` may (a haft of version {} on its \
+                 PATH would confine them)",
+                self.target,
+                env!("CARGO_PKG_VERSION")
+            ),
+        }
+    }
+
+    async fn line(&self, _: Whose<'_>) -> Result<Line, BackendError> {
+        self.ensure().await?;
+        let mut arguments = self.words();
+        // Without its socket an errand must fail: a connection of its own would ask for keys again.
+        arguments.extend(
+            ["-T", "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "--", &self.target]
+                .map(OsString::from),
+        );
+        arguments.push(format!("exec sh -c {}", quoted(BOOT)).into());
+        let line = messenger(&self.messengers, self.program.clone(), arguments);
+        let place = self.places.clone().acquire_owned().await.ok();
+        Ok(Line { place, ..line })
+    }
+
+    async fn lost(&self, words: &str) -> String {
+        let target = &self.target;
+        let words = joined_lines(words);
+        // The connection ends a moment after what it carried.
+        sleep(ROUND * 5).await;
+        let master = self.master.lock().await;
+        match master.as_ref().and_then(|life| life.ending().map(|ending| (ending, life.last_words()))) {
+            Some((ending, last)) => {
+                let why = if last.is_empty() { ending.to_string() } else { joined_lines(&last) };
+                format!("the connection to `{target}` was lost: {why}; the next call connects again")
+            }
+            None if words.is_empty() => format!("the command on `{target}` was cut off"),
+            None => format!("the command on `{target}` was cut off: {words}"),
+        }
+    }
+
+    fn wrapper(&self) -> String {
+        self.wrapper.get().cloned().flatten().unwrap_or_default()
+    }
+
+    async fn close(&self) {
+        if let Some(life) = self.master.lock().await.take() {
+            // Told to end, it takes a moment; killed otherwise.
+            life.stop();
+            life.shut_down(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// What ssh may be told to connect to: never an option, and nothing that a shell or a log would read
+/// as something else.
+fn check(target: &str) -> Result<(), BackendError> {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || "'\"`$\\;&|<>(){}*?!#".contains(c);
+    let host = target.rsplit('@').next().unwrap_or_default();
+    if target.is_empty()
+        || target.len() > MAX_TARGET
+        || target.contains(is_odd)
+        || target.starts_with('-')
+        || host.starts_with('-')
+    {
+        return Err(BackendError::Name {
+            what: "ssh target",
+            name: haft_core::report::plain(target),
+            expected: "expected `host`, `user@host`, `ssh://user@host:port` or a name of ~/.ssh/config",
+        });
+    }
+    Ok(())
+}
+
+fn hint(words: &str, target: &str) -> String {
+    let hint = if words.contains("Host key verification failed") {
+        format!("connect once by hand and look at its key: `ssh {target}`")
+    } else if words.contains("Permission denied") {
+        format!(
+            "haft asks for no password; a key that needs none, or an agent, does: `ssh -o BatchMode=yes {target} true`"
+        )
+    } else {
+        return String::new();
+    };
+    format!("\nhint: {hint}")
+}
+
+/// A short directory for the socket: haft's own, or where that has too long a name the system's. Those
+/// of hafts that are gone are removed.
+fn folder(state: &Path) -> Result<Folder, BackendError> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let places = [Some(state.to_owned()), runtime, Some(std::env::temp_dir()), Some("/tmp".into())];
+    let name = format!("{FOLDER}{}-{}", std::process::id(), short()?);
+    for place in
+        places.into_iter().flatten().filter(|place| place.join(&name).as_os_str().len() + 2 <= MAX_SOCKET)
+    {
+        sweep(&place);
+        let folder = place.join(&name);
+        if std::fs::DirBuilder::new().mode(0o700).create(&folder).is_ok() {
+            return Ok(Folder(folder));
+        }
+    }
+    Err(BackendError::Missing(
+        "there is no directory with a short name for the socket of ssh; set `XDG_RUNTIME_DIR`".into(),
+    ))
+}
+
+fn short() -> Result<String, BackendError> {
+    Ok(unguessable()?.chars().take(8).collect())
+}
+
+/// Removes the directories of processes that are gone.
+fn sweep(place: &Path) {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.split_once('-')?.0.parse::<u32>().ok());
+        let is_gone =
+            process.is_some_and(|process| !Path::new(OsStr::new("/proc")).join(process.to_string()).exists());
+        if is_gone && Path::new("/proc/self").exists() {
+            // Another user's, perhaps.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn be03_a_target_is_never_an_option() {
+        for target in ["host", "me@host", "host.example.org", "ssh://me@host:2222", "10.0.0.1", "me@[::1]"] {
+            check(target).unwrap();
+        }
+        for target in
+            ["-oProxyCommand=id", "me@-oProxyCommand=id", "", "a b", "a;id", "$(id)", "a\nb", "`id`"]
+        {
+            let said = check(target).unwrap_err().to_string();
+            assert!(said.starts_with("invalid ssh target `"), "{said}");
+        }
+    }
+
+    #[test]
+    fn be04_a_socket_s_path_is_short_and_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let state = tempfile::tempdir().unwrap();
+        let deep = state.path().join("x".repeat(100));
+        std::fs::create_dir(&deep).unwrap();
+        for place in [state.path(), &deep] {
+            let made = folder(place).unwrap();
+            assert!(made.0.join("s").as_os_str().len() <= MAX_SOCKET);
+            assert_eq!(std::fs::metadata(&made.0).unwrap().permissions().mode() & 0o777, 0o700);
+            let path = made.0.clone();
+            drop(made);
+            assert!(!path.exists());
+        }
+    }
+
+    /// What a killed haft left is removed by the next one.
+    #[test]
+    fn be04_what_a_killed_haft_left_is_swept() {
+        let state = tempfile::tempdir().unwrap();
+        let (gone, own) = (
+            state.path().join("haft-ssh-4194304-x"),
+            state.path().join(format!("haft-ssh-{}-x", std::process::id())),
+        );
+        std::fs::create_dir(&gone).unwrap();
+        std::fs::create_dir(&own).unwrap();
+        let another = state.path().join("ssh-4194304-x");
+        std::fs::create_dir(&another).unwrap();
+        sweep(state.path());
+        assert!(!gone.exists() && own.exists());
+        assert!(another.exists(), "not haft's");
+    }
+}

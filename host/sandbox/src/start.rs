@@ -1,0 +1,71 @@
+//! How a child begins: in the grant's workspace, confined, with an environment that holds what was
+//! named and nothing else. It refuses to hand on a variable only because haft has it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+
+use super::confine::{Command, Confiner, Session, Streams};
+use super::lookup::search_path;
+use super::process::{ProcessError, watch};
+use haft_core::grant::Grant;
+
+/// What a child sees of the host's environment without being granted it: who and where the user
+/// is, and how they want text and time. `LC_*` too; nothing here ever holds a secret.
+pub const ENVIRONMENT: &[&str] = &["HOME", "LANG", "LANGUAGE", "LOGNAME", "TMPDIR", "TZ", "USER"];
+
+/// A helper that is becoming `command`. One in waiting may have ended meanwhile; the next has not.
+pub(super) async fn started(
+    confiner: &Confiner,
+    grant: &Grant,
+    command: &Command,
+    streams: Streams,
+) -> Result<Session, ProcessError> {
+    let session = confiner.session(grant).await?;
+    if session.become_command(command, &streams).is_ok() {
+        return Ok(session);
+    }
+    let session = confiner.session(grant).await?;
+    session.become_command(command, &streams).map_err(watch("hand over the command"))?;
+    Ok(session)
+}
+
+/// The command line, with what it may see of the environment and `more` besides, in the grant's
+/// workspace.
+pub(super) fn command(
+    program: &Path,
+    arguments: &[OsString],
+    more: &[(OsString, OsString)],
+    grant: &Grant,
+) -> Result<Command, ProcessError> {
+    let root = grant.workspace().ok_or(ProcessError::NoWorkspace)?;
+    let failed = |source: io::Error| ProcessError::Workspace { path: root.path().to_owned(), source };
+    let open = root.open().map_err(failed)?;
+    let found = rustix::fs::fstat(&open).map_err(|error| failed(error.into()))?;
+    let mut environment = environment(grant);
+    environment.insert("PWD".into(), root.path().into());
+    environment.extend(more.iter().cloned());
+    Ok(Command {
+        program: program.to_owned(),
+        arguments: arguments.to_vec(),
+        environment: environment.into_iter().collect(),
+        directory: root.real().to_owned(),
+        identity: (found.st_dev, found.st_ino),
+    })
+}
+
+/// What a child may see of the host's environment.
+fn environment(grant: &Grant) -> BTreeMap<OsString, OsString> {
+    let is_allowed = |name: &OsStr| {
+        let name = name.to_str();
+        name.is_some_and(|name| {
+            ENVIRONMENT.contains(&name) || name.starts_with("LC_") || grant.env().contains(name)
+        })
+    };
+    let mut environment: BTreeMap<_, _> = std::env::vars_os().filter(|(name, _)| is_allowed(name)).collect();
+    environment.insert("PATH".into(), search_path());
+    // No colours, no cursor movement, no pager that waits for a key.
+    environment.entry("TERM".into()).or_insert("dumb".into());
+    environment
+}
