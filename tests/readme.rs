@@ -23,7 +23,7 @@ use crate::common::repository;
 /// Lines that need more than this binary, and which script of `.ci` runs each.
 const BY_CI: &[(&str, &str)] = &[
     (
-        "cargo run --release -- --program program.toml.example call wordcount__count --arg path=README.md",
+        "cargo run -- --program program.toml.example call wordcount__count --arg path=README.md",
         ".ci/readme 1",
     ),
     ("cargo test", ".ci/readme 2"),
