@@ -9,7 +9,7 @@ pub(crate) fn component(wit: &str, module: &str) -> Vec<u8> {
     let package = resolve.push_source("made.wit", wit).unwrap();
     let world = resolve.select_world(&[package], None).unwrap();
     let mut module = wat::parse_str(module).unwrap();
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).unwrap();
     ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn component(wit: &str, module: &str) -> Vec<u8> {
 pub(crate) fn package(wit: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_source("made.wit", wit).unwrap();
-    wit_component::encode(&resolve, package).unwrap()
+    wit_component::encode(&resolve, package, false).unwrap()
 }
 
 /// The component with one more section at its end.

@@ -1,17 +1,24 @@
 //! What a component promises, found by looking at what it exports, and calling it by that promise.
 //! Knows nothing of rights: an instance is handed to it with the store that holds them.
 
+pub(crate) mod act;
+pub(crate) mod answer;
+pub(crate) mod bindings;
+pub(crate) mod floats;
+pub(crate) mod haft_host;
+pub(crate) mod haft_world;
+pub(crate) mod typed;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wasmtime::Store;
 use wasmtime::component::Component;
 
-use super::answer::Output;
 use super::engine::Engine;
 use super::failure::LoadError;
-use super::listing::Untold;
-use super::state::State;
-use super::{act, typed, world};
+use crate::component::listing::Untold;
+use crate::contract::answer::Output;
+use crate::instance::state::State;
 use haft_core::tool::ToolError;
 
 /// The contract that a component keeps.
@@ -29,14 +36,14 @@ pub enum Contract {
 /// A component linked to all that it may import, with the places of its exports known.
 #[derive(Clone)]
 pub(super) enum Linked {
-    Plugin(world::Linked),
+    Plugin(haft_world::Linked),
     Act(act::Linked),
     Typed(typed::Linked),
 }
 
 /// What is called in one instance.
 pub(super) enum Guest {
-    Plugin(world::Guest),
+    Plugin(haft_world::Guest),
     Act(act::Guest),
     Typed(typed::Guest),
 }
@@ -54,7 +61,7 @@ pub(super) struct Request {
 impl Contract {
     /// The contract of a component that exports these names, or what stands in the place of one.
     pub(super) fn of(exports: &[&str]) -> Result<Self, LoadError> {
-        if world::is_exported(exports)? {
+        if haft_world::is_exported(exports)? {
             return Ok(Self::Plugin);
         }
         if act::is_exported(exports)? {
@@ -83,7 +90,7 @@ impl Linked {
         let exports = component.component_type();
         let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
         match Contract::of(&names)? {
-            Contract::Plugin => world::Linked::new(engine.link(component)?).map(Self::Plugin),
+            Contract::Plugin => haft_world::Linked::new(engine.link(component)?).map(Self::Plugin),
             Contract::Typed => {
                 let exports = typed::Exports::of(component.engine(), component);
                 Ok(Self::Typed(typed::Linked::new(engine.link(component)?, exports)))

@@ -9,19 +9,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
-use super::bindings::haft::plugin::host::add_to_linker as add_host;
-use super::cache::{Cache, Code};
-use super::clock::Clock;
-use super::compilations::Compilations;
 use super::failure::LoadError;
-use super::files::{KnownSeals, Seals};
-use super::http::Client;
-use super::pool::{self, Memory};
-use super::source::{Digest, Source};
-use super::state::State;
 use super::threads::Threads;
-use super::wall::WallState;
-use super::{descriptors, environment, files, network};
+use crate::component::cache::{Cache, Code};
+use crate::component::compile::Compilations;
+use crate::component::nesting;
+use crate::component::source::{Digest, Source};
+use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
+use crate::instance::allocator::{self, Memory};
+use crate::instance::state::State;
+use crate::threads::descriptors;
+use crate::threads::epoch::Clock;
+use crate::threads::landlock::WallState;
+use crate::wasi::environment;
+use crate::wasi::files;
+use crate::wasi::files::{KnownSeals, Seals};
+use crate::wasi::http::Client;
+use crate::wasi::network;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
 use haft_core::heap::{self, Tidying};
@@ -77,7 +81,7 @@ struct Part {
 
 impl Part {
     fn new(memory: Memory) -> wasmtime::Result<Self> {
-        let engine = wasmtime::Engine::new(&pool::config(memory))?;
+        let engine = wasmtime::Engine::new(&allocator::config(memory))?;
         Ok(Self { linker: linker(&engine)?, engine })
     }
 
@@ -123,7 +127,7 @@ impl Engine {
             seals,
             ahead,
             compilations,
-            spare: Arc::new(Semaphore::new(pool::SPARE)),
+            spare: Arc::new(Semaphore::new(allocator::SPARE)),
             tidying: Tidying::default(),
         })))
     }
@@ -223,6 +227,7 @@ impl Engine {
             return Err(LoadError::CoreModule);
         }
         let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
+        nesting::check(bytes).map_err(|error| invalid(error.into()))?;
         let Some(cache) = self.cache() else {
             return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
         };

@@ -8,8 +8,8 @@ use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
-use super::pool::GUEST_STACK;
-use super::state::{MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
+use crate::instance::allocator::GUEST_STACK;
+use crate::instance::state::{MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 

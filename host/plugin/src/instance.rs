@@ -1,6 +1,13 @@
 //! One instance of a component, from its making through its use. Bounded in time and memory
 //! throughout, and stopped within a tick of the clock when it is cancelled.
 
+pub(crate) mod allocator;
+pub(crate) mod prewarm;
+pub(crate) mod residual;
+pub(crate) mod reuse;
+pub(crate) mod state;
+pub(crate) mod warm_pool;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,16 +16,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
-use super::answer::Output;
 use super::contract::{Contract, Guest, Linked, Request};
 use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
-use super::files::Relative;
-use super::http::{Http, Injections};
-use super::leftover;
-use super::listing::Untold;
-use super::state::{Run, State};
-use super::writable::Writable;
+use crate::component::listing::Untold;
+use crate::contract::answer::Output;
+use crate::instance::state::{Run, State};
+use crate::threads::writable::Writable;
+use crate::wasi::files::Relative;
+use crate::wasi::http::{Http, Injections};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::ToolError;
@@ -124,7 +130,7 @@ impl Instance {
         let directories = state.grant.preopens().len() + 1;
         state.budget.met.is_none()
             && !state.run.cancel.is_cancelled()
-            && leftover::is_clean(&mut state.table, directories)
+            && residual::is_clean(&mut state.table, directories)
     }
 
     /// Makes it ready for another call of `plugin`.

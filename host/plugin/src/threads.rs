@@ -4,6 +4,14 @@
 //! (`lent`). No guest ever runs on haft's own runtime, and on a guest's thread haft opens no file and starts
 //! no process.
 
+pub(crate) mod descriptors;
+pub(crate) mod epoch;
+pub(crate) mod landlock;
+pub(crate) mod permits;
+pub(crate) mod pools;
+pub(crate) mod shares;
+pub(crate) mod writable;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -14,11 +22,11 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::places::{MAX_GUESTS, NoPlace, Place, Places};
-use super::shares::Party;
-use super::wall::WallState;
-use super::walls::Walls;
-use super::writable::Writable;
+use crate::threads::landlock::WallState;
+use crate::threads::permits::{MAX_GUESTS, NoPlace, Place, Places};
+use crate::threads::pools::Walls;
+use crate::threads::shares::Party;
+use crate::threads::writable::Writable;
 use haft_core::tool::inline;
 
 /// Threads beyond the guests': for preparing instances, for looking names up and for guests stuck

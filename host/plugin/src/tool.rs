@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::answer;
-use super::clock::Ticking;
 use super::contract::Request;
 use super::failure::End;
-use super::hints::Refused;
 use super::instance::{Instance, Used};
-use super::loaded::{Inner, Plugin};
-use super::noted;
-use super::places::{NoPlace, Place};
-use super::reuse::{Ground, NoTurn, Reuse, Turn};
-use super::shares::Party;
-use super::state::{Run, State};
 use super::threads::Lost;
-use super::writable::Writable;
+use crate::contract::answer;
+use crate::denials::hints::Refused;
+use crate::denials::journal_notes;
+use crate::instance::reuse::{Ground, NoTurn, Reuse, Turn};
+use crate::instance::state::{Run, State};
+use crate::plugin::{Inner, Plugin};
+use crate::threads::epoch::Ticking;
+use crate::threads::permits::{NoPlace, Place};
+use crate::threads::shares::Party;
+use crate::threads::writable::Writable;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::event::Events;
 use haft_core::grant::Grant;
@@ -209,7 +209,7 @@ impl Tool for PluginTool {
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         // A tool that says it only reads is held to it.
         let only_reads = self.def.hints.read_only;
-        noted::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
+        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
         let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
         let cancel = context.cancel.child_token();
         // Whoever stops waiting stops the guest.
@@ -290,7 +290,7 @@ impl Inner {
         let state = instance.state();
         self.log_output(state);
         state.http.decisions().tell(&job.request.id, &job.events);
-        noted::used(&job.notes, state);
+        journal_notes::used(&job.notes, state);
         let is_alive = outcome.is_ok();
         let answer = match outcome {
             Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
@@ -368,7 +368,7 @@ impl Inner {
 
     /// The same of a guest that ended without a word of its own, or whose answer is of no use.
     fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> Failed {
-        noted::ended(&job.notes, end);
+        journal_notes::ended(&job.notes, end);
         let refused = self.refused(job);
         let more = end.limit.and_then(|limit| refused.more(limit));
         let mut hints: Vec<String> = more.into_iter().collect();

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::shares::Party;
 use crate::threads::Threads;
+use crate::threads::shares::Party;
 use crate::{EngineOptions, WallState};
 use haft_core::grant::Root;
 

@@ -1,0 +1,187 @@
+//! What has been found out about components, on disk: their compiled code and the tools they
+//! list. Content-addressed, so that it is right or absent; safe under concurrent writers, since
+//! every file is written beside its place and renamed.
+//!
+//! **Compiled code is native code that haft runs as itself.** The directory must therefore be
+//! one that no tool can write: [`Cache::open`] takes what tools may write and refuses to serve
+//! below it, and it refuses a directory that belongs to anybody else. Against accidents (a
+//! truncated or corrupt file) every entry carries a checksum.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use wasmtime::component::Component;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use crate::component::listing::Listing;
+use crate::component::source::{Digest, Source, Stamp};
+use haft_core::grant::{Reach, Root};
+
+/// The largest listing that is read back: far above what a plugin may list.
+const MAX_RECORD: u64 = 8 << 20;
+
+/// Bytes of most records: they are read at once.
+const USUAL_RECORD: usize = 4 << 10;
+
+/// What is known about components, kept between runs.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    directory: PathBuf,
+    /// The engine that compiled the code: other versions and settings make other code.
+    engine: String,
+}
+
+/// What is known about one component.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Known {
+    pub(crate) listing: Listing,
+    pub(crate) code: Code,
+}
+
+/// A file of compiled code.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Code {
+    checksum: String,
+}
+
+/// The digest a file had when it was in a certain state.
+#[derive(Serialize, Deserialize)]
+struct Seen {
+    stamp: Stamp,
+    digest: Digest,
+}
+
+impl Cache {
+    /// Opens the cache in `directory`, making it if need be; `engine` names what compiles.
+    ///
+    /// Fails when tools may write there (`writable`), or when the directory is another user's.
+    pub fn open(directory: &Path, engine: String, writable: &[&Reach]) -> io::Result<Self> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(directory)?;
+        let root = Root::resolve(Path::new("/"), directory)?;
+        if writable
+            .iter()
+            .any(|reach| reach.covers(&root) || reach.roots().iter().any(|own| root.contains(own)))
+        {
+            return Err(io::Error::other(
+                "tools may write there, and compiled code must not be theirs to change",
+            ));
+        }
+        let metadata = fs::metadata(root.real())?;
+        let ours = metadata.uid() == rustix::process::geteuid().as_raw();
+        if !ours || metadata.permissions().mode() & 0o022 != 0 {
+            return Err(io::Error::other("other users may write there; expected a directory of mode 700"));
+        }
+        Ok(Self { directory: root.real().to_owned(), engine })
+    }
+
+    /// The digest of a source; reads it only if it has changed since it was last seen.
+    pub(crate) fn digest(&self, source: &Source) -> io::Result<Digest> {
+        let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
+            return source.digest();
+        };
+        let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());
+        if let Some(seen) = self.read::<Seen>(&record)
+            && seen.stamp == stamp
+        {
+            return Ok(seen.digest);
+        }
+        let digest = source.digest()?;
+        self.write_record(&record, &Seen { stamp, digest: digest.clone() });
+        Ok(digest)
+    }
+
+    /// What is known about the component of this digest.
+    pub(crate) fn known(&self, digest: &Digest) -> Option<Known> {
+        self.read(&self.record(digest))
+    }
+
+    /// Remembers what a component lists and the code it was compiled to.
+    pub(crate) fn learn(&self, digest: &Digest, code: Code, listing: &Listing) {
+        self.write_record(&self.record(digest), &Known { listing: listing.clone(), code });
+    }
+
+    /// Keeps compiled code.
+    pub(crate) fn keep(&self, code: &[u8]) -> io::Result<Code> {
+        let kept = Code { checksum: checksum_of(code) };
+        self.write(&kept.file(), code)?;
+        Ok(kept)
+    }
+
+    /// Loads compiled code, or nothing where it is missing or damaged.
+    pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &Code) -> Option<Component> {
+        let path = self.directory.join(code.file());
+        if File::open(&path).and_then(checksum).ok()? != code.checksum {
+            tracing::warn!(path = %path.display(), "compiled component is damaged; compiling it again");
+            return None;
+        }
+        // SAFETY: wasmtime asks that the file be its own output, unmodified. It lies in a directory
+        // that only this user can write and no tool was granted (checked in `open`), under the
+        // checksum it was written with (checked above), and nobody rewrites a file in place.
+        #[expect(unsafe_code, reason = "see the comment above")]
+        let component = unsafe { Component::deserialize_file(engine, &path) };
+        component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
+    }
+
+    /// Bytes of compiled code.
+    pub(crate) fn size(&self, code: &Code) -> Option<u64> {
+        fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
+    }
+
+    fn record(&self, digest: &Digest) -> String {
+        format!("{}-{}.json", digest.as_str(), self.engine)
+    }
+
+    /// A record: a line with the checksum of what follows, then JSON.
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let mut bytes = Vec::with_capacity(USUAL_RECORD);
+        let file = File::open(self.directory.join(name)).ok()?;
+        file.take(MAX_RECORD).read_to_end(&mut bytes).ok()?;
+        let newline = bytes.iter().position(|byte| *byte == b'\n')?;
+        let (sum, json) = (bytes.get(..newline)?, bytes.get(newline + 1..)?);
+        (sum == checksum_of(json).as_bytes()).then(|| serde_json::from_slice(json).ok()).flatten()
+    }
+
+    /// Losing a record costs time and nothing else.
+    fn write_record(&self, name: &str, record: &impl Serialize) {
+        let text = serde_json::to_string(record).map_err(io::Error::other);
+        let text = text.map(|json| format!("{}\n{json}", checksum_of(json.as_bytes())));
+        let written = text.and_then(|text| self.write(name, text.as_bytes()));
+        if let Err(error) = written {
+            tracing::warn!(%error, directory = %self.directory.display(), "cache not written");
+        }
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+        file.write_all(bytes)?;
+        file.persist(self.directory.join(name))?;
+        Ok(())
+    }
+}
+
+impl Code {
+    fn file(&self) -> String {
+        format!("{}.cwasm", self.checksum)
+    }
+}
+
+fn checksum_of(bytes: &[u8]) -> String {
+    format!("{:032x}", xxh3_128(bytes))
+}
+
+/// The same of a file, read in pieces: mapping it whole would count as haft's memory.
+fn checksum(mut source: impl Read) -> io::Result<String> {
+    let mut hasher = Xxh3::new();
+    let mut piece = vec![0; 128 << 10];
+    loop {
+        match source.read(&mut piece)? {
+            0 => return Ok(format!("{:032x}", hasher.digest128())),
+            count => hasher.update(piece.get(..count).unwrap_or_default()),
+        }
+    }
+}

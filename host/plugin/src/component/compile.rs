@@ -1,0 +1,166 @@
+//! Components that are being compiled: how many at once, who is told of those that take a while, and that
+//! what they needed is given back.
+//! Compiles nothing itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::threads::Threads;
+use haft_core::event::{Event, Events};
+use haft_core::heap;
+
+/// Components compiled at once. Each uses every processor by itself where it has many functions; two
+/// keep them busy where it has few.
+const MAX_AT_ONCE: u32 = 2;
+
+/// Bytes of a component that is compiled alone: the compiler takes some 300 MB for one of 18 MB.
+const LARGE: u64 = 4 << 20;
+
+/// How long nobody wonders what haft is doing.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// All compilations of an engine.
+pub(crate) struct Compilations {
+    permits: Semaphore,
+    events: Events,
+}
+
+/// One that is under way.
+pub(crate) struct Underway<'a> {
+    all: &'a Semaphore,
+    threads: &'a Threads,
+    permit: Option<SemaphorePermit<'a>>,
+    telling: Arc<Telling>,
+}
+
+/// Tells of one.
+struct Telling {
+    plugin: String,
+    bytes: u64,
+    begun: Instant,
+    events: Events,
+    state: Mutex<Told>,
+}
+
+/// What of it was told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Beginning,
+    End,
+}
+
+impl Compilations {
+    pub(crate) fn new(events: Events) -> Self {
+        Self { permits: Semaphore::new(MAX_AT_ONCE as usize), events }
+    }
+
+    /// Waits until a component of `bytes` may be compiled. It counts as under way until the answer is
+    /// dropped.
+    pub(crate) async fn begin<'a>(&'a self, threads: &'a Threads, plugin: &str, bytes: u64) -> Underway<'a> {
+        let share = if bytes >= LARGE { MAX_AT_ONCE } else { 1 };
+        // It is never closed, so there is a permit.
+        let permit = self.permits.acquire_many(share).await.ok();
+        tracing::info!(plugin, bytes, "compiling");
+        let (events, state) = (self.events.clone(), Mutex::new(Told::Nothing));
+        let telling = Telling { plugin: plugin.to_owned(), bytes, begun: Instant::now(), events, state };
+        let telling = Arc::new(telling);
+        if self.events.are_heard() {
+            let telling = telling.clone();
+            threads.spawn(async move {
+                tokio::time::sleep(SLOW).await;
+                telling.begin();
+            });
+        }
+        Underway { all: &self.permits, threads, permit, telling }
+    }
+}
+
+impl Telling {
+    fn begin(&self) {
+        let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *told == Told::Nothing {
+            *told = Told::Beginning;
+            self.events.emit(|| Event::Compiling { plugin: self.plugin.clone(), bytes: self.bytes });
+        }
+    }
+
+    fn end(&self) {
+        let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let duration = self.begun.elapsed();
+        if std::mem::replace(&mut *told, Told::End) == Told::Beginning {
+            self.events.emit(|| Event::Compiled { plugin: self.plugin.clone(), duration });
+        }
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        self.telling.end();
+        drop(self.permit.take());
+        // Whoever waited has the permit by now: none is left to need what this one needed.
+        if self.all.available_permits() == MAX_AT_ONCE as usize {
+            self.threads.spawn(async {
+                // That it could not be done harms nobody.
+                let _ = tokio::task::spawn_blocking(heap::give_back).await;
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard() -> (Events, Arc<Mutex<Vec<String>>>) {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let sink = heard.clone();
+        let events = Events::to(move |event| {
+            sink.lock().unwrap().push(match event {
+                Event::Compiling { plugin, bytes } => format!("compiling {plugin} {bytes}"),
+                Event::Compiled { plugin, .. } => format!("compiled {plugin}"),
+                other => format!("{other:?}"),
+            });
+        });
+        (events, heard)
+    }
+
+    /// What is over soon is not worth a word; what takes longer is told of from its beginning to its end.
+    #[test]
+    fn only_what_takes_a_while_is_told() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let threads = Threads::new().unwrap();
+        let (events, heard) = heard();
+        let compilations = Compilations::new(events);
+        drop(runtime.block_on(compilations.begin(&threads, "short", 1)));
+        let long = runtime.block_on(compilations.begin(&threads, "long", 2));
+        let begun = Instant::now();
+        while heard.lock().unwrap().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "never told");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(long);
+        assert_eq!(*heard.lock().unwrap(), ["compiling long 2", "compiled long"]);
+    }
+
+    /// A large component is compiled alone, small ones two at a time.
+    #[tokio::test]
+    async fn few_are_compiled_at_once() {
+        let threads = Threads::new().unwrap();
+        let compilations = Compilations::new(Events::none());
+        let begin = |bytes| compilations.begin(&threads, "one", bytes);
+        let waits = |bytes| async move {
+            tokio::time::timeout(Duration::from_millis(50), begin(bytes)).await.is_err()
+        };
+        let small = begin(1).await;
+        let second = begin(1).await;
+        assert!(waits(1).await);
+        drop(second);
+        assert!(waits(LARGE).await, "one small is under way");
+        drop(small);
+        let _large = begin(LARGE).await;
+        assert!(waits(1).await);
+    }
+}

@@ -1,0 +1,138 @@
+//! What a plugin lists, checked: it comes from somebody else's code and goes to models.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::contract::Contract;
+use crate::failure::LoadError;
+use haft_core::call::{Hints, ToolDef};
+use haft_core::tool::{Schema, exposed_name};
+
+/// Tools of one plugin. More than a model can choose from.
+pub(crate) const MAX_TOOLS: usize = 256;
+
+/// Characters of a description; the longest in use are some thousands.
+pub(crate) const MAX_DESCRIPTION: usize = 16_000;
+
+/// Bytes of all that the tools of one plugin say of themselves. It is read at every start.
+const MAX_SIZE: usize = 4 << 20;
+
+/// What has been found out about a component: all that listing its tools takes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Listing {
+    /// The contract it keeps.
+    pub(crate) contract: Contract,
+    /// Its tools, by the names it gives them.
+    #[serde(with = "whole")]
+    pub(crate) tools: Vec<ToolDef>,
+    /// What it exports and nobody can call.
+    pub(crate) uncallable: Vec<Uncallable>,
+}
+
+/// A function of a component that cannot be a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uncallable {
+    /// The name the tool would have, without the plugin's.
+    pub name: String,
+    /// Why it is none, to go on with after the name: "takes a resource".
+    pub reason: String,
+}
+
+/// A tool as a guest tells of it.
+pub(crate) struct Untold {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// JSON Schema, as text.
+    pub(crate) parameters: String,
+    /// JSON Schema, as text.
+    pub(crate) output: Option<String>,
+    pub(crate) hints: Hints,
+}
+
+/// The tools that a guest tells of, or what is wrong with one of them.
+pub(crate) fn check(contract: Contract, listed: Vec<Untold>) -> Result<Listing, LoadError> {
+    if listed.len() > MAX_TOOLS {
+        return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
+    }
+    let mut tools: Vec<ToolDef> = Vec::with_capacity(listed.len());
+    for tool in listed {
+        let name = tool.name.clone();
+        let tool = check_one(tool).map_err(|problem| LoadError::Tool(format!("`{name}`: {problem}")))?;
+        if tools.iter().any(|other| other.name == tool.name) {
+            return Err(LoadError::Tool(format!("`{name}` is listed twice")));
+        }
+        tools.push(tool);
+    }
+    Ok(Listing { contract, tools, uncallable: Vec::new() })
+}
+
+impl Listing {
+    /// The same, unless it says more than anybody could read.
+    pub(crate) fn bounded(self) -> Result<Self, LoadError> {
+        let schema = |value: &Value| value.to_string().len();
+        let one = |tool: &ToolDef| {
+            tool.description.len() + schema(&tool.parameters) + tool.output.as_ref().map_or(0, schema)
+        };
+        let size: usize = self.tools.iter().map(one).sum();
+        if size > MAX_SIZE {
+            let (size, most) = (size >> 20, MAX_SIZE >> 20);
+            return Err(LoadError::Tool(format!(
+                "what its tools say of themselves has {size} MiB, and at most {most} are allowed"
+            )));
+        }
+        Ok(self)
+    }
+}
+
+fn check_one(tool: Untold) -> Result<ToolDef, String> {
+    if exposed_name(&[&tool.name]) != tool.name {
+        return Err("a name has 1 to 64 letters, digits, `_` and `-`".into());
+    }
+    if tool.description.chars().count() > MAX_DESCRIPTION {
+        return Err(format!("a description has at most {MAX_DESCRIPTION} characters"));
+    }
+    let parameters = json(&tool.parameters, "parameters are")?;
+    Schema::compile(&parameters).map_err(|error| error.to_string())?;
+    let output = tool.output.map(|schema| json(&schema, "output schema is")).transpose()?;
+    if output.as_ref().is_some_and(|schema| Schema::compile(schema).is_err()) {
+        return Err("its output schema is no JSON Schema with `\"type\": \"object\"`".into());
+    }
+    Ok(ToolDef { name: tool.name, description: tool.description, parameters, hints: tool.hints, output })
+}
+
+fn json(text: &str, what: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("its {what} not JSON: {error}"))
+}
+
+/// Tools with what [`ToolDef`] leaves out of a prompt.
+mod whole {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    use haft_core::call::{Hints, ToolDef};
+
+    #[derive(Serialize)]
+    struct Borrowed<'a> {
+        tool: &'a ToolDef,
+        hints: Hints,
+        output: Option<&'a Value>,
+    }
+
+    #[derive(Deserialize)]
+    struct Owned {
+        tool: ToolDef,
+        hints: Hints,
+        output: Option<Value>,
+    }
+
+    pub(crate) fn serialize<S: Serializer>(tools: &[ToolDef], serializer: S) -> Result<S::Ok, S::Error> {
+        let whole = |tool| Borrowed { tool, hints: tool.hints, output: tool.output.as_ref() };
+        serializer.collect_seq(tools.iter().map(whole))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ToolDef>, D::Error> {
+        let tools = Vec::<Owned>::deserialize(deserializer)?;
+        let def = |Owned { tool, hints, output }| ToolDef { hints, output, ..tool };
+        Ok(tools.into_iter().map(def).collect())
+    }
+}

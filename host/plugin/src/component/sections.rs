@@ -1,0 +1,332 @@
+//! The sections of a component's file, however deep they lie. Reads names and custom sections and
+//! no code; what it finds is somebody else's and bounded in size and number.
+
+use wasmparser::{ComponentExternalKind, CustomSectionReader, Encoding, Parser, Payload};
+
+use crate::contract::act::About;
+
+/// Custom section with the WIT package a component was built from, its documentation included
+/// (binary, as `wit_component::encode` makes it). No toolchain keeps the documentation otherwise.
+pub const WIT_SECTION: &str = "haft:wit";
+
+/// Custom section with the program.toml of the package a component was published in, so that a
+/// bare component says what it asks for.
+pub const PROGRAM_SECTION: &str = "haft:program";
+
+/// Custom section with what an `act:tools` component says of itself, in CBOR.
+pub const ACT_SECTION: &str = "act:component";
+
+/// Sections and functions of one file, those of everything inside it included. A component with a
+/// whole Python in it has some ten thousand; a file made of empty ones has millions.
+const MAX_SECTIONS: usize = 1 << 20;
+
+/// Names of imports or exports. A library of a thousand functions exports them by interface.
+const MAX_NAMES: usize = 20_000;
+
+/// Custom sections that are listed.
+const MAX_CUSTOM: usize = 1000;
+
+/// Bytes of a WIT package with its documentation; all of WASI 0.2 has 250 KB.
+const MAX_WIT: usize = 2 << 20;
+
+/// WIT packages of one file: of components that were put together of others.
+const MAX_WITS: usize = 32;
+
+/// Bytes of a package's program.toml.
+const MAX_PROGRAM: usize = 256 << 10;
+
+/// Bytes of what an `act:tools` component says of itself.
+const MAX_ACT: usize = 256 << 10;
+
+/// Producers that are listed.
+const MAX_PRODUCERS: usize = 200;
+
+/// Bytes of one of the short texts that registries read.
+const MAX_LABEL: usize = 4096;
+
+/// What is in a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sections {
+    /// What the component offers, in its own order.
+    pub exports: Vec<Extern>,
+    /// What the component needs, in its own order.
+    pub imports: Vec<Extern>,
+    /// The custom sections, those of everything inside it included.
+    pub custom: Vec<Custom>,
+    /// What it was made with.
+    pub producers: Vec<Producer>,
+    /// Core modules inside it.
+    pub modules: usize,
+    /// Components inside it, itself not counted.
+    pub components: usize,
+    /// Bytes of code.
+    pub code: u64,
+    /// Bytes of data that memories begin with.
+    pub data: u64,
+    /// Short texts for registries (`version`, `description`, `authors`, `licenses`, `source`,
+    /// `homepage`, `revision`), of the component itself.
+    pub labels: Vec<(String, String)>,
+    /// The text of [`PROGRAM_SECTION`].
+    pub program: Option<String>,
+    /// What [`ACT_SECTION`] says.
+    pub act: Option<About>,
+    /// What [`WIT_SECTION`] holds; the outermost first, and of equals the last.
+    pub wit: Vec<Vec<u8>>,
+    /// What was there and could not be used, one line each.
+    pub problems: Vec<String>,
+}
+
+/// Something that is imported or exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extern {
+    /// Its name: `wasi:cli/environment@0.2.6`, or a plain one.
+    pub name: String,
+    /// Whether it is an interface, a function or something else.
+    pub kind: Kind,
+}
+
+/// What is imported or exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An instance: the functions and types of an interface.
+    Interface,
+    /// A function of the world itself.
+    Function,
+    /// A type.
+    Type,
+    /// A core module, a component or a value: nothing that haft has a use for.
+    Other,
+}
+
+/// A custom section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Custom {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes, without the name.
+    pub size: usize,
+    /// How many modules and components lie around it; 0 for the component's own.
+    pub depth: usize,
+}
+
+/// A tool or language that had a part in making the component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Producer {
+    /// What it did: `language`, `processed-by`, `sdk`.
+    pub field: String,
+    /// Its name.
+    pub name: String,
+    /// Its version; may be empty.
+    pub version: String,
+}
+
+/// Why a file cannot be looked into.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SectionsError {
+    /// It is no WebAssembly at all, or not well-formed.
+    #[error("not a WebAssembly component: {0}")]
+    Malformed(String),
+    /// A core module.
+    #[error(
+        "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
+    )]
+    CoreModule,
+    /// It would take too long.
+    #[error("has more than {MAX_SECTIONS} sections and functions")]
+    TooMany,
+}
+
+/// The custom sections that registries read (as `wasm-tools metadata` writes them).
+const LABELS: [&str; 7] = ["version", "description", "authors", "licenses", "source", "homepage", "revision"];
+
+/// Lines about what cannot be used.
+const MAX_PROBLEMS: usize = 20;
+
+/// Characters of a name.
+const MAX_NAME: usize = 400;
+
+/// Where the walk is, and what it has met.
+#[derive(Default)]
+struct Walk {
+    found: Sections,
+    depth: usize,
+    /// The texts of the sections that count when they are the outermost, with their depth.
+    program: Option<(usize, String)>,
+    act: Option<(usize, About)>,
+    wit: Vec<(usize, Vec<u8>)>,
+}
+
+/// Reads the sections of a component.
+pub(crate) fn read(bytes: &[u8]) -> Result<Sections, SectionsError> {
+    let malformed = |error: wasmparser::BinaryReaderError| SectionsError::Malformed(error.message().into());
+    match bytes {
+        [] => return Err(SectionsError::Malformed("the file is empty".into())),
+        bytes if !bytes.starts_with(b"\0asm") => {
+            return Err(SectionsError::Malformed("it does not begin with the bytes `\\0asm`".into()));
+        }
+        _ => {}
+    }
+    let mut walk = Walk::default();
+    for (index, payload) in Parser::new(0).parse_all(bytes).enumerate() {
+        if index >= MAX_SECTIONS {
+            return Err(SectionsError::TooMany);
+        }
+        let payload = payload.map_err(malformed)?;
+        if index == 0 && matches!(&payload, Payload::Version { encoding: Encoding::Module, .. }) {
+            return Err(SectionsError::CoreModule);
+        }
+        walk.step(payload).map_err(malformed)?;
+    }
+    Ok(walk.end())
+}
+
+impl Walk {
+    fn step(&mut self, payload: Payload<'_>) -> wasmparser::Result<()> {
+        match payload {
+            Payload::ModuleSection { .. } => {
+                self.depth += 1;
+                self.found.modules += 1;
+            }
+            Payload::ComponentSection { .. } => {
+                self.depth += 1;
+                self.found.components += 1;
+            }
+            Payload::End(_) => self.depth = self.depth.saturating_sub(1),
+            Payload::CodeSectionStart { size, .. } => self.found.code += u64::from(size),
+            Payload::DataSection(data) => {
+                let range = data.range();
+                self.found.data += range.end.saturating_sub(range.start);
+            }
+            Payload::ComponentExportSection(exports) if self.depth == 0 => {
+                for export in exports {
+                    let export = export?;
+                    push(&mut self.found.exports, &export.name.full_name(), export.kind);
+                }
+            }
+            Payload::ComponentImportSection(imports) if self.depth == 0 => {
+                for import in imports {
+                    let import = import?;
+                    push(&mut self.found.imports, &import.name.full_name(), import.ty.kind());
+                }
+            }
+            Payload::CustomSection(section) => self.custom(&section),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn custom(&mut self, section: &CustomSectionReader<'_>) {
+        let (name, data, depth) = (section.name(), section.data(), self.depth);
+        if self.found.custom.len() < MAX_CUSTOM {
+            let name = shortened(name);
+            self.found.custom.push(Custom { name, size: data.len(), depth });
+        }
+        match name {
+            "producers" => self.producers(section),
+            WIT_SECTION => self.wit(data),
+            PROGRAM_SECTION => self.program(data),
+            ACT_SECTION => self.act(data),
+            label if depth == 0 && LABELS.contains(&label) => self.label(label, data),
+            _ => {}
+        }
+    }
+
+    fn producers(&mut self, section: &CustomSectionReader<'_>) {
+        let wasmparser::KnownCustom::Producers(fields) = section.as_known() else { return };
+        // What is malformed in here does no harm, and says nothing.
+        for field in fields.into_iter().map_while(Result::ok) {
+            for value in field.values.into_iter().map_while(Result::ok) {
+                let (field, name) = (shortened(field.name), shortened(value.name));
+                let producer = Producer { field, name, version: shortened(value.version) };
+                if self.found.producers.len() >= MAX_PRODUCERS {
+                    return;
+                }
+                if !self.found.producers.contains(&producer) {
+                    self.found.producers.push(producer);
+                }
+            }
+        }
+    }
+
+    fn wit(&mut self, data: &[u8]) {
+        if data.len() > MAX_WIT {
+            return self.problem(WIT_SECTION, &format!("larger than {} KiB", MAX_WIT >> 10));
+        }
+        if self.wit.len() < MAX_WITS {
+            self.wit.push((self.depth, data.to_vec()));
+        }
+    }
+
+    fn program(&mut self, data: &[u8]) {
+        if data.len() > MAX_PROGRAM {
+            return self.problem(PROGRAM_SECTION, &format!("larger than {} KiB", MAX_PROGRAM >> 10));
+        }
+        match str::from_utf8(data) {
+            Ok(text) if self.is_outermost(self.program.as_ref().map(|(depth, _)| *depth)) => {
+                self.program = Some((self.depth, text.to_owned()));
+            }
+            Ok(_) => {}
+            Err(_) => self.problem(PROGRAM_SECTION, "not UTF-8"),
+        }
+    }
+
+    fn act(&mut self, data: &[u8]) {
+        if data.len() > MAX_ACT {
+            return self.problem(ACT_SECTION, &format!("larger than {} KiB", MAX_ACT >> 10));
+        }
+        match About::decode(data) {
+            Ok(about) if self.is_outermost(self.act.as_ref().map(|(depth, _)| *depth)) => {
+                self.act = Some((self.depth, about));
+            }
+            Ok(_) => {}
+            Err(error) => self.problem(ACT_SECTION, &error),
+        }
+    }
+
+    /// Whether what is met here counts more than what was met at `other`.
+    fn is_outermost(&self, other: Option<usize>) -> bool {
+        other.is_none_or(|other| self.depth <= other)
+    }
+
+    fn label(&mut self, name: &str, data: &[u8]) {
+        if let Some(text) = str::from_utf8(data).ok().filter(|text| text.len() <= MAX_LABEL) {
+            self.found.labels.retain(|(other, _)| other != name);
+            self.found.labels.push((name.to_owned(), text.to_owned()));
+        }
+    }
+
+    fn problem(&mut self, section: &str, what: &str) {
+        if self.found.problems.len() < MAX_PROBLEMS {
+            self.found.problems.push(format!("its section `{section}` cannot be used: {what}"));
+        }
+    }
+
+    fn end(mut self) -> Sections {
+        self.wit.reverse();
+        self.wit.sort_by_key(|(depth, _)| *depth);
+        self.found.wit = self.wit.into_iter().map(|(_, wit)| wit).collect();
+        self.found.program = self.program.map(|(_, text)| text);
+        self.found.act = self.act.map(|(_, about)| about);
+        self.found
+    }
+}
+
+fn push(list: &mut Vec<Extern>, name: &str, kind: ComponentExternalKind) {
+    if list.len() < MAX_NAMES {
+        let kind = match kind {
+            ComponentExternalKind::Instance => Kind::Interface,
+            ComponentExternalKind::Func => Kind::Function,
+            ComponentExternalKind::Type => Kind::Type,
+            _ => Kind::Other,
+        };
+        list.push(Extern { name: shortened(name), kind });
+    }
+}
+
+/// The beginning of a name, which is all of any that means something.
+fn shortened(name: &str) -> String {
+    name.chars().take(MAX_NAME).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! Where a component's bytes come from, and their digest. Never looks inside them.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The largest component that is read: ten times one with a whole Python inside.
+const MAX_COMPONENT: u64 = 256 << 20;
+
+/// Bytes of a WIT package beside a component.
+const MAX_WORDS: u64 = 2 << 20;
+
+/// A file changed this lately could change again without its time stamps telling.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// A component.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Comes with haft.
+    Embedded(&'static [u8]),
+    /// The same with its SHA-256, in hexadecimal: so its bytes are not even looked at where it is known.
+    Known(&'static [u8], &'static str),
+    /// A file.
+    File(PathBuf),
+    /// A file that must be one component and no other: SHA-256, in hexadecimal.
+    Pinned(PathBuf, String),
+}
+
+/// SHA-256 of a component, in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Digest(String);
+
+/// What tells one state of a file from the next without reading it. The change time is the
+/// kernel's and cannot be set by whoever may write the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Source {
+    /// The file, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Embedded(_) | Self::Known(..) => None,
+            Self::File(path) | Self::Pinned(path, _) => Some(path),
+        }
+    }
+
+    /// Whether a component of this digest may be used as this one.
+    pub(crate) fn admits(&self, digest: &Digest) -> bool {
+        match self {
+            Self::Embedded(_) | Self::Known(..) | Self::File(_) => true,
+            Self::Pinned(_, pinned) => digest.as_str() == pinned,
+        }
+    }
+
+    /// The component's digest; reads it, unless it is written down.
+    pub(crate) fn digest(&self) -> io::Result<Digest> {
+        match self {
+            Self::Known(_, digest) => Ok(Digest((*digest).to_owned())),
+            Self::Embedded(_) | Self::File(_) | Self::Pinned(..) => Ok(Digest::of(&self.read()?)),
+        }
+    }
+
+    /// The component's bytes.
+    pub(crate) fn read(&self) -> io::Result<Cow<'static, [u8]>> {
+        match self {
+            Self::Embedded(bytes) | Self::Known(bytes, _) => Ok(Cow::Borrowed(bytes)),
+            Self::File(path) | Self::Pinned(path, _) => read_bounded(path, MAX_COMPONENT).map(Cow::Owned),
+        }
+    }
+
+    /// How many bytes there are, as far as can be told without reading them.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Embedded(bytes) | Self::Known(bytes, _) => bytes.len() as u64,
+            Self::File(path) | Self::Pinned(path, _) => {
+                std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+            }
+        }
+    }
+
+    /// What is written about the component in the file `NAME.wit` beside it, where there is one that
+    /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
+    pub(crate) fn words(&self) -> Option<String> {
+        let Self::File(path) = self else { return None };
+        let path = path.with_extension("wit");
+        let read = read_bounded(&path, MAX_WORDS).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+        });
+        let heard = |error: &io::Error| {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!("`{}` is not used: {error}", path.display());
+            }
+        };
+        read.inspect_err(heard).ok()
+    }
+
+    /// The state the file is in; `None` for what has no file or was changed just now.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        use std::os::unix::fs::MetadataExt;
+        let path = self.path()?;
+        let metadata = std::fs::metadata(path).ok()?;
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(metadata.ctime().try_into().ok()?);
+        if changed.elapsed().ok()? < SETTLED {
+            return None;
+        }
+        Some(Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+impl Digest {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        use std::fmt::Write;
+        let mut text = String::with_capacity(64);
+        for byte in Sha256::digest(bytes) {
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self(text)
+    }
+
+    /// The digest that is written so, in hexadecimal.
+    pub(crate) fn written(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The digest of a component with words beside it, as haft looks up what it found out about both.
+    pub(crate) fn with(&self, words: Option<&str>) -> Self {
+        match words {
+            Some(words) => Self::of(format!("{} {}", self.0, Self::of(words.as_bytes()).0).as_bytes()),
+            None => self.clone(),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // Opening a FIFO to read it would wait for somebody to write it.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let message = format!("larger than {} MiB", most >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}

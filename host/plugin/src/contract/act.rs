@@ -1,0 +1,118 @@
+//! Components of the `act:tools` world of other hosts: tools listed by the component, arguments in
+//! CBOR, answers in parts, all at once or one by one.
+//!
+//! Such a component may offer *sessions* (`act:sessions`), which it keeps from call to call. A plugin
+//! of haft's keeps nothing, so none is ever opened: what needs one says so, and haft adds why.
+
+mod cbor;
+mod content;
+mod metadata;
+mod shapes;
+mod stream;
+mod text;
+mod tool_list;
+
+use wasmtime::Store;
+use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre};
+
+pub use self::metadata::{About, Asked};
+use self::shapes::{Answer, CallTool, ListTools};
+use crate::component::listing::Untold;
+use crate::contract::Request;
+use crate::contract::answer::Output;
+use crate::contract::haft_world::exported_version;
+use crate::failure::LoadError;
+use crate::instance::state::State;
+use haft_core::tool::ToolError;
+
+/// The interface that makes a component one of this world; its version follows.
+const INTERFACE: &str = "act:tools/tool-provider@";
+
+/// The versions that are spoken here, for people.
+const SUPPORTED: &str = "0.1";
+
+/// Whether a version is one of [`SUPPORTED`]: within 0.1 nothing changes its shape.
+fn is_spoken(version: &str) -> bool {
+    version.starts_with("0.1.")
+}
+
+/// Whether the world is among `exports`, of whatever else there may be; another version of it is
+/// an error.
+pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
+    exported_version(exports, INTERFACE, "act:tools", SUPPORTED, is_spoken)
+}
+
+/// A component of the world, with the places of its two functions.
+#[derive(Clone)]
+pub(crate) struct Linked {
+    component: InstancePre<State>,
+    list: ComponentExportIndex,
+    call: ComponentExportIndex,
+}
+
+/// One instance of it.
+pub(crate) struct Guest {
+    instance: Instance,
+    list: ComponentExportIndex,
+    call: ComponentExportIndex,
+}
+
+impl Linked {
+    /// A linked component that exports the world under one of these names.
+    pub(crate) fn new(linked: InstancePre<State>, exports: &[&str]) -> Result<Self, LoadError> {
+        let is_provider = |name: &&&str| name.strip_prefix(INTERFACE).is_some_and(is_spoken);
+        let interface = exports.iter().find(is_provider).copied().unwrap_or(INTERFACE);
+        let missing = |name: &str| LoadError::Link(format!("`{interface}` has no function `{name}`"));
+        let component: &Component = linked.component();
+        let place = |name: &str| {
+            let provider = component.get_export_index(None, interface);
+            provider.and_then(|provider| component.get_export_index(Some(&provider), name))
+        };
+        let list = place("list-tools").ok_or_else(|| missing("list-tools"))?;
+        let call = place("call-tool").ok_or_else(|| missing("call-tool"))?;
+        Ok(Self { component: linked, list, call })
+    }
+
+    pub(crate) fn component(&self) -> &Component {
+        self.component.component()
+    }
+
+    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
+        let instance = self.component.instantiate_async(&mut *store).await?;
+        Ok(Guest { instance, list: self.list, call: self.call })
+    }
+}
+
+impl Guest {
+    /// Asks for the tools.
+    pub(crate) async fn list(
+        &self,
+        store: &mut Store<State>,
+    ) -> wasmtime::Result<Result<Vec<Untold>, LoadError>> {
+        let list: ListTools = match self.instance.get_typed_func(&mut *store, self.list) {
+            Ok(list) => list,
+            Err(error) => return Ok(Err(LoadError::link(&error))),
+        };
+        let (listed,) = list.call_async(store, (Vec::new(),)).await?;
+        Ok(match listed {
+            Ok(listed) => Ok(listed.tools.into_iter().map(tool_list::tool).collect()),
+            Err(failure) => Err(LoadError::Listing(content::message(&failure))),
+        })
+    }
+
+    /// Runs a tool to its end.
+    pub(crate) async fn call(
+        &self,
+        store: &mut Store<State>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<Output, ToolError>> {
+        let call: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
+        let arguments = cbor::encode(&request.arguments);
+        let (answer,) = call.call_async(&mut *store, (request.tool.clone(), arguments, Vec::new())).await?;
+        let events = match answer {
+            Answer::Immediate(events) => events,
+            Answer::Streaming(stream) => stream::collect(store, stream).await?,
+        };
+        Ok(content::answer(events))
+    }
+}

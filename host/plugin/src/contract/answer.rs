@@ -1,0 +1,78 @@
+//! A guest's answer as haft's: within the limit, and what the tool said it would be. Changes
+//! nothing of what the guest said.
+
+use serde_json::Value;
+
+use crate::failure::End;
+use crate::instance::state::bytes;
+use haft_core::call::{Attachment, ToolResult};
+use haft_core::limit::Limits;
+use haft_core::tool::Schema;
+
+/// What a guest answered, in whatever contract's words.
+pub(crate) struct Output {
+    /// The answer for the model, in order.
+    pub(crate) pieces: Vec<Piece>,
+    /// The answer as data.
+    pub(crate) structured: Option<Structured>,
+}
+
+/// One piece of an answer.
+pub(crate) enum Piece {
+    Text(String),
+    Binary(Attachment),
+}
+
+/// An answer as data.
+pub(crate) enum Structured {
+    /// JSON text, as the guest wrote it.
+    Text(String),
+    /// Made by haft of what the guest answered; not for a model's eyes, which has it as text.
+    Value(Value),
+}
+
+/// The answer, or why it is of no use. Its data must fit `schema`, where there is one.
+pub(crate) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Result<ToolResult, End> {
+    let structured_size = match &output.structured {
+        Some(Structured::Text(text)) => text.len(),
+        _ => 0,
+    };
+    let structured = match output.structured {
+        Some(Structured::Text(text)) => Some(object(&text, schema)?),
+        Some(Structured::Value(value)) => Some(value),
+        None => None,
+    };
+    let mut result = ToolResult { structured, ..ToolResult::default() };
+    let mut texts = Vec::new();
+    for piece in output.pieces {
+        match piece {
+            Piece::Text(text) => texts.push(text),
+            Piece::Binary(attachment) => {
+                texts.push(attachment.mention());
+                result.attachments.push(attachment);
+            }
+        }
+    }
+    result.content = texts.join("\n");
+    let attached = |attachment: &Attachment| attachment.media_type.len() + attachment.data.len();
+    let size =
+        result.content.len() + structured_size + result.attachments.iter().map(attached).sum::<usize>();
+    if size as u64 > limits.result {
+        let (told, limit) = (bytes(size as u64), bytes(limits.result));
+        let line = format!("returned {told}, more than its result limit of {limit}");
+        return Err(End::too_long(line, size as u64));
+    }
+    Ok(result)
+}
+
+fn object(text: &str, schema: Option<&Schema>) -> Result<Value, End> {
+    let wrong = |what: String| End::new(format!("returned structured content that {what}"));
+    let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
+    if !value.is_object() {
+        return Err(wrong("is not a JSON object".into()));
+    }
+    schema
+        .map_or(Ok(()), |schema| schema.check(&value))
+        .map_err(|error| wrong(format!("does not fit its output schema: {error}")))?;
+    Ok(value)
+}

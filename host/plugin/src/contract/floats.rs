@@ -1,0 +1,48 @@
+//! Floating-point numbers in JSON, which has no word for three of them: these go there and back as text.
+
+use serde_json::{Number, Value};
+
+/// How the others are written: as JavaScript and Protocol Buffers write them.
+const NOT_A_NUMBER: &str = "NaN";
+const INFINITE: &str = "Infinity";
+const NEGATIVE: &str = "-Infinity";
+
+/// The JSON of a number.
+pub(crate) fn json(number: f64) -> Value {
+    match Number::from_f64(number) {
+        Some(number) => Value::Number(number),
+        None if number.is_nan() => NOT_A_NUMBER.into(),
+        None if number > 0.0 => INFINITE.into(),
+        None => NEGATIVE.into(),
+    }
+}
+
+/// The number in JSON.
+pub(crate) fn number(value: &Value) -> Option<f64> {
+    match value.as_str() {
+        None => value.as_f64(),
+        Some(NOT_A_NUMBER) => Some(f64::NAN),
+        Some(INFINITE) => Some(f64::INFINITY),
+        Some(NEGATIVE) => Some(f64::NEG_INFINITY),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C10: every number goes there and back.
+    #[test]
+    fn c10_every_number_goes_there_and_back() {
+        for (one, written) in
+            [(1.5, "1.5"), (f64::INFINITY, "\"Infinity\""), (f64::NEG_INFINITY, "\"-Infinity\"")]
+        {
+            assert_eq!(json(one).to_string(), written);
+            assert_eq!(number(&json(one)), Some(one));
+        }
+        assert_eq!(json(f64::NAN), "NaN");
+        assert!(number(&json(f64::NAN)).is_some_and(f64::is_nan));
+        assert_eq!([number(&"inf".into()), number(&"1".into()), number(&Value::Null)], [None; 3]);
+    }
+}

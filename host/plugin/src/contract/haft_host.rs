@@ -1,0 +1,67 @@
+//! What a plugin may ask haft for while it runs (`haft:plugin/host`). None of it is a right.
+
+use std::sync::atomic::Ordering;
+
+use crate::contract::bindings::haft::plugin::host::{Host, Level};
+use crate::instance::state::State;
+use haft_core::event::Event;
+
+/// Messages of one call that are passed on; a guest in a loop could write for ever.
+const MAX_MESSAGES: usize = 1000;
+
+/// Characters of one message.
+const MAX_MESSAGE: usize = 2000;
+
+/// The log's target for messages that are also events, so that who shows those can leave these out.
+pub const TOLD: &str = "haft::told";
+
+impl State {
+    /// `message`, bounded, unless the call has said too much already.
+    fn bounded(&mut self, message: &str) -> Option<String> {
+        self.run.logged += 1;
+        (self.run.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
+    }
+}
+
+impl Host for State {
+    fn log(&mut self, level: Level, message: String) {
+        let Some(message) = self.bounded(&message) else { return };
+        let plugin = &*self.run.plugin;
+        match level {
+            Level::Trace => tracing::trace!(plugin, "{message}"),
+            Level::Debug => tracing::debug!(plugin, "{message}"),
+            Level::Info => tracing::info!(target: TOLD, plugin, "{message}"),
+            Level::Warn => tracing::warn!(target: TOLD, plugin, "{message}"),
+            Level::Error => tracing::error!(target: TOLD, plugin, "{message}"),
+        }
+        let call = &self.run.call;
+        if matches!(level, Level::Info | Level::Warn | Level::Error) {
+            self.run.events.emit(|| Event::Info { call: call.clone(), message });
+        }
+    }
+
+    fn progress(&mut self, done: f64, total: Option<f64>, message: String) {
+        let Some(message) = self.bounded(&message) else { return };
+        let call = &self.run.call;
+        self.run.events.emit(|| Event::Progress { call: call.clone(), done, total, message });
+    }
+
+    fn cancelled(&mut self) -> bool {
+        let cancelled = self.run.cancel.is_cancelled();
+        self.run.told.fetch_or(cancelled, Ordering::Relaxed);
+        cancelled
+    }
+
+    fn workspace(&mut self) -> Option<String> {
+        let workspace = self.grant.base()?.path().to_string_lossy().into_owned();
+        self.relative.tell();
+        Some(workspace)
+    }
+
+    fn home(&mut self) -> Option<String> {
+        if self.grant.base().is_none() && self.grant.preopens().is_empty() {
+            return None;
+        }
+        etcetera::home_dir().ok().map(|home| home.to_string_lossy().into_owned())
+    }
+}

@@ -1,0 +1,111 @@
+//! The `haft:plugin` world: a component that lists its tools itself and gets its arguments as JSON
+//! text. The only contract with functions of haft's own behind it.
+
+use wasmtime::Store;
+use wasmtime::component::{Component, InstancePre};
+
+use crate::component::listing::Untold;
+use crate::contract::Request;
+use crate::contract::answer::{Output, Piece, Structured};
+use crate::contract::bindings::exports::haft::plugin::tools;
+use crate::contract::bindings::{Plugin as Bindings, PluginPre};
+use crate::failure::LoadError;
+use crate::instance::state::State;
+use haft_core::call::{Attachment, Hints};
+use haft_core::tool::ToolError;
+
+/// The interface that makes a component one of this world; its version follows.
+const INTERFACE: &str = "haft:plugin/tools@";
+
+/// The version of `wit/` that is spoken here.
+const SUPPORTED: &str = "0.1.0";
+
+/// Whether the world is among `exports`, of whatever else there may be; another version of it is
+/// an error.
+pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
+    exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
+}
+
+/// Whether an interface, which `prefix` names up to its version, is among `exports` in a version that
+/// is spoken here; another version alone is an error.
+pub(crate) fn exported_version(
+    exports: &[&str],
+    prefix: &str,
+    world: &'static str,
+    supported: &'static str,
+    is_spoken: fn(&str) -> bool,
+) -> Result<bool, LoadError> {
+    let versions = || exports.iter().filter_map(|name| name.strip_prefix(prefix));
+    if versions().any(is_spoken) {
+        return Ok(true);
+    }
+    let other =
+        versions().next().map(|found| LoadError::WrongVersion { world, found: found.to_owned(), supported });
+    other.map_or(Ok(false), Err)
+}
+
+/// A component of the world, with the places of its two functions.
+#[derive(Clone)]
+pub(crate) struct Linked(PluginPre<State>);
+
+/// One instance of it.
+pub(crate) struct Guest(Bindings);
+
+impl Linked {
+    pub(crate) fn new(linked: InstancePre<State>) -> Result<Self, LoadError> {
+        PluginPre::new(linked).map(Self).map_err(|error| LoadError::link(&error))
+    }
+
+    pub(crate) fn component(&self) -> &Component {
+        self.0.instance_pre().component()
+    }
+
+    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
+        self.0.instantiate_async(store).await.map(Guest)
+    }
+}
+
+impl Guest {
+    pub(crate) async fn list(&self, store: &mut Store<State>) -> wasmtime::Result<Vec<Untold>> {
+        let listed = self.0.haft_plugin_tools().call_list_tools(store).await?;
+        Ok(listed.into_iter().map(untold).collect())
+    }
+
+    pub(crate) async fn call(
+        &self,
+        store: &mut Store<State>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<Output, ToolError>> {
+        let call = tools::ToolCall {
+            id: request.id.clone(),
+            tool: request.tool.clone(),
+            arguments: request.arguments.to_string(),
+        };
+        let called = self.0.haft_plugin_tools().call_call_tool(store, &call).await?;
+        Ok(called.map(output).map_err(|error| match error {
+            tools::ToolError::InvalidArguments(message) => ToolError::InvalidArguments(message),
+            tools::ToolError::ExecutionFailed(message) => ToolError::ExecutionFailed(message),
+        }))
+    }
+}
+
+fn untold(tool: tools::ToolDef) -> Untold {
+    let tools::Hints { read_only, destructive, idempotent, open_world } = tool.hints;
+    Untold {
+        name: tool.name,
+        description: tool.description,
+        parameters: tool.parameters,
+        output: tool.output_schema,
+        hints: Hints { read_only, destructive, idempotent, open_world },
+    }
+}
+
+fn output(output: tools::ToolOutput) -> Output {
+    let pieces = output.content.into_iter().map(|content| match content {
+        tools::Content::Text(text) => Piece::Text(text),
+        tools::Content::Binary(tools::Blob { media_type, data }) => {
+            Piece::Binary(Attachment { media_type, data })
+        }
+    });
+    Output { pieces: pieces.collect(), structured: output.structured.map(Structured::Text) }
+}

@@ -1,0 +1,140 @@
+//! Components that know nothing of tools: each function they export is one. Its types are the
+//! schema, its words the description, and the error of its `result` the tool's error.
+//!
+//! Types come from the component alone, so that what is shown is what is called. JSON stands for
+//! them so that a model can write it and nothing is lost on the way (`schema` shows it, `decode`
+//! reads it, `encode` writes it):
+//!
+//! | WIT | JSON |
+//! |---|---|
+//! | `bool`, `string`, `char` | `true`, text, text of one character |
+//! | `s8` … `u32` | a whole number |
+//! | `s64`, `u64` | a whole number, or one as text; written as text beyond 2^53 |
+//! | `f32`, `f64` | a number, or `"NaN"`, `"Infinity"`, `"-Infinity"` |
+//! | `list<u8>` | text, or `{"base64": …}` for bytes that are no text |
+//! | `list<T>`, `tuple<…>` | a list |
+//! | `map<string, T>`, other maps | an object; a list of `{"key": …, "value": …}` |
+//! | `record` | an object |
+//! | `variant` | `{"tag": …}`, and `"val"` for a case that holds something |
+//! | `enum`, `flags` | a name, a list of names |
+//! | `option<T>` | absent or `null`; within another option `{"some": …}` |
+//! | `result<T, E>` inside other types | `{"ok": …}` or `{"err": …}` |
+//!
+//! A function with a resource, a stream or a future in its types cannot be called, and says so.
+
+mod answer;
+mod decode;
+mod docs;
+mod encode;
+mod exports;
+mod listed;
+mod model;
+mod names;
+mod nesting;
+mod paragraphs;
+mod schema;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use wasmtime::Store;
+use wasmtime::component::{Component, ComponentExportIndex, Func, Instance, InstancePre, Val};
+
+use self::exports::Exported;
+use self::model::Signature;
+use crate::contract::Request;
+use crate::contract::answer::Output;
+use crate::instance::state::State;
+use haft_core::tool::ToolError;
+
+pub(crate) use self::docs::Docs;
+pub(crate) use self::exports::{Exports, is_hidden};
+pub(crate) use self::listed::listing;
+
+/// A component and its functions, by the names of their tools.
+#[derive(Clone)]
+pub(crate) struct Linked {
+    component: InstancePre<State>,
+    functions: Arc<HashMap<String, Function>>,
+}
+
+/// A function, and what calling it takes; found out at its first call.
+struct Function {
+    exported: Exported,
+    place: OnceLock<Option<Place>>,
+}
+
+struct Place {
+    index: ComponentExportIndex,
+    signature: Signature,
+}
+
+/// One instance of a component.
+pub(crate) struct Guest {
+    component: Component,
+    instance: Instance,
+    functions: Arc<HashMap<String, Function>>,
+}
+
+impl Linked {
+    /// A linked component with these exports.
+    pub(crate) fn new(component: InstancePre<State>, exports: Exports) -> Self {
+        let named =
+            |exported: Exported| (exported.name.clone(), Function { exported, place: OnceLock::new() });
+        Self { component, functions: Arc::new(exports.functions.into_iter().map(named).collect()) }
+    }
+
+    pub(crate) fn component(&self) -> &Component {
+        self.component.component()
+    }
+
+    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
+        let instance = self.component.instantiate_async(&mut *store).await?;
+        let component = self.component.component().clone();
+        Ok(Guest { component, instance, functions: self.functions.clone() })
+    }
+}
+
+impl Guest {
+    /// Calls a function.
+    pub(crate) async fn call(
+        &self,
+        store: &mut Store<State>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<Output, ToolError>> {
+        let place = self.functions.get(&request.tool).and_then(|function| function.place(&self.component));
+        let found = place.and_then(|place| Some((place, self.instance.get_func(&mut *store, place.index)?)));
+        let Some((place, function)) = found else {
+            return Err(wasmtime::Error::msg(format!("no function `{}` any more", request.tool)));
+        };
+        match decode::arguments(&place.signature.params, &request.arguments) {
+            Ok(arguments) => called(store, place, function, &arguments).await,
+            Err(wrong) => Ok(Err(ToolError::InvalidArguments(wrong.to_string()))),
+        }
+    }
+}
+
+async fn called(
+    store: &mut Store<State>,
+    place: &Place,
+    function: Func,
+    arguments: &[Val],
+) -> wasmtime::Result<Result<Output, ToolError>> {
+    let has_result = place.signature.returned != model::Returned::Nothing;
+    let mut results = vec![Val::Bool(false); usize::from(has_result)];
+    function.call_async(store, arguments, &mut results).await?;
+    Ok(answer::of(&place.signature.returned, results.pop())?)
+}
+
+impl Function {
+    fn place(&self, component: &Component) -> Option<&Place> {
+        let find = || {
+            let signature = Signature::of(&self.exported.ty, None).ok()?;
+            Some(Place { index: self.exported.index(component)?, signature })
+        };
+        self.place.get_or_init(find).as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! What a typed function returned as a tool's answer: text as it is, everything else as JSON, and
+//! the error of a `result` as the tool's.
+
+use wasmtime::component::Val;
+
+use super::encode::{self, Mismatch};
+use super::model::{Returned, Type};
+use crate::contract::answer::{Output, Piece, Structured};
+use haft_core::call::Attachment;
+use haft_core::tool::ToolError;
+
+/// What a tool answers that has nothing to say.
+const DONE: &str = "done";
+
+/// What an error says that carries nothing.
+const FAILED: &str = "the function failed and does not say why";
+
+/// How files of some kinds begin, for bytes that a model can be shown.
+const KINDS: [(&[u8], &str); 5] = [
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+];
+
+/// The answer in what was returned.
+pub(super) fn of(returned: &Returned, value: Option<Val>) -> Result<Result<Output, ToolError>, Mismatch> {
+    match (returned, value) {
+        (Returned::Nothing, None) => Ok(Ok(said(DONE.into()))),
+        (Returned::Value(ty), Some(value)) => answer(ty, &value).map(Ok),
+        (Returned::Result(ok, _), Some(Val::Result(Ok(value)))) => match (ok, value) {
+            (None, None) => Ok(Ok(said(DONE.into()))),
+            (Some(ty), Some(value)) => answer(ty, &value).map(Ok),
+            _ => Err(Mismatch),
+        },
+        (Returned::Result(_, error), Some(Val::Result(Err(value)))) => match (error, value) {
+            (None, None) => Ok(Err(ToolError::ExecutionFailed(FAILED.into()))),
+            (Some(ty), Some(value)) => Ok(Err(ToolError::ExecutionFailed(text(ty, &value)?))),
+            _ => Err(Mismatch),
+        },
+        _ => Err(Mismatch),
+    }
+}
+
+fn said(text: String) -> Output {
+    Output { pieces: vec![Piece::Text(text)], structured: None }
+}
+
+fn answer(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
+    if let (Type::Bytes, Val::List(items)) = (ty, value) {
+        return Ok(binary(encode::bytes(items)?));
+    }
+    if let Some(text) = plain(ty, value) {
+        return Ok(said(text));
+    }
+    let json = encode::value(ty, value)?;
+    let pieces = vec![Piece::Text(json.to_string())];
+    let structured = matches!(ty, Type::Record(_) | Type::Map(_)).then_some(json);
+    Ok(Output { pieces, structured: structured.filter(serde_json::Value::is_object).map(Structured::Value) })
+}
+
+/// Bytes alone: text where they are text, else a file.
+fn binary(bytes: Vec<u8>) -> Output {
+    if let Some(text) = encode::as_text(&bytes) {
+        return said(text.to_owned());
+    }
+    let attachment = Attachment { media_type: kind(&bytes).to_owned(), data: bytes };
+    Output { pieces: vec![Piece::Binary(attachment)], structured: None }
+}
+
+fn kind(bytes: &[u8]) -> &'static str {
+    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        return "image/webp";
+    }
+    let known = KINDS.iter().find(|(beginning, _)| bytes.starts_with(beginning));
+    known.map_or("application/octet-stream", |(_, kind)| kind)
+}
+
+/// What is text already, without the quotes of JSON: large numbers are quoted for programs alone.
+fn plain(ty: &Type, value: &Val) -> Option<String> {
+    match (ty, value) {
+        (_, Val::S64(number)) => Some(number.to_string()),
+        (_, Val::U64(number)) => Some(number.to_string()),
+        (_, Val::String(text) | Val::Enum(text)) => Some(text.clone()),
+        (_, Val::Char(character)) => Some(character.to_string()),
+        (Type::Option(inner), Val::Option(Some(value))) if !inner.is_nullable() => plain(inner, value),
+        _ => None,
+    }
+}
+
+/// An error for a model to read: `not-found: no file of that name`.
+fn text(ty: &Type, value: &Val) -> Result<String, Mismatch> {
+    if let Some(text) = plain(ty, value) {
+        return Ok(text);
+    }
+    if let (Type::Variant(cases), Val::Variant(tag, inner)) = (ty, value) {
+        let case = cases.iter().find(|case| case.name == *tag).and_then(|case| case.ty.as_ref());
+        return match (case, inner) {
+            (Some(ty), Some(value)) => Ok(format!("{tag}: {}", text(ty, value)?)),
+            _ => Ok(tag.clone()),
+        };
+    }
+    Ok(encode::value(ty, value)?.to_string())
+}

@@ -1,0 +1,62 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::component::nesting::tests::nested;
+
+const WIT: &str = "package a:b@1.0.0;\n/// I\ninterface c {\n/// R\nrecord r {\n/// X\nx: option<list<u8>> }\n\
+    /// Does it.\n/// - r: the r\nf: func(r: r) -> result<r, string>; }\nworld w { export c;\n/// G\nexport g: func(); }";
+
+fn binary() -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let package = resolve.push_source("made.wit", WIT).unwrap();
+    wit_component::encode(&resolve, package, false).unwrap()
+}
+
+fn told(docs: &Docs) {
+    let f = docs.of(Some("a:b/c@1.0.0"), "f").unwrap();
+    assert_eq!(f.text(), "Does it.");
+    assert_eq!(f.parameter("r").text().as_deref(), Some("the r"));
+    assert_eq!(f.parameter("r").part("x").own_text().as_deref(), Some("X"));
+    assert_eq!(f.returned().ok().text().as_deref(), Some("R"));
+    assert_eq!(f.returned().error().text(), None);
+    assert_eq!(docs.of(None, "g").unwrap().text(), "G");
+    assert!(docs.of(Some("a:b/c@1.2.0"), "f").is_some() && docs.of(Some("a:b/d"), "f").is_none());
+}
+
+#[test]
+fn words_are_the_same_in_text_and_in_binary() {
+    told(&Docs::decode(&[binary()]).0);
+    told(&Docs::parse(WIT).unwrap());
+}
+
+/// As many bytes as a section may have, and on a stack as small as threads have.
+#[test]
+fn wa04_nothing_nests_deeper_than_the_stack() {
+    let read = || {
+        let text = format!("package a:b; interface c {{ f: func(x: {}", "list<".repeat(400_000));
+        assert_eq!(Docs::parse(&text).err().as_deref(), Some("it nests too deep"));
+        let bytes = nested(200_000);
+        assert_eq!(Docs::decode(&[bytes]).1.len(), 1);
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(read).unwrap().join().unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// WA04: whatever was damaged is read or refused.
+    #[test]
+    fn wa04_damaged_packages_bring_nothing_down(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut bytes = binary();
+        for (index, byte) in &changes {
+            let index = index.index(bytes.len());
+            bytes[index] = *byte;
+        }
+        let (docs, problems) = Docs::decode(&[bytes]);
+        if let Some(f) = docs.of(Some("a:b/c@1.0.0"), "f") {
+            let _ = (f.text(), f.parameter("r").part("x").text(), problems);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What a guest reached for and was not granted: the source of a refusal's hints. Keeps a few
+//! examples of each kind and no more, however often the guest tries.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+use crate::wasi::files::Closed;
+use haft_core::grant::{Grant, Reach, normalise};
+
+/// What one guest wanted in vain.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent notes")]
+pub(crate) struct Wanted {
+    /// It asked for its environment and had none.
+    pub(crate) environment: bool,
+    /// Granted directories that could not be opened.
+    unopened: Vec<Unopened>,
+    /// Whether it has opened its directories.
+    pub(crate) opened: bool,
+    /// Directories it was refused to read below.
+    pub(crate) reads: Few,
+    /// Directories it was refused to write below.
+    pub(crate) writes: Few,
+    /// Links in a granted directory that lead out of all of them, and were to be followed.
+    pub(crate) strays: Few,
+    /// What is there and it was refused, and nobody spoke of: the latest few.
+    aside: VecDeque<(Use, PathBuf)>,
+    /// What stays closed whatever is granted, and what it was to be used for.
+    pub(crate) sealed: BTreeSet<(Closed, Use, PathBuf)>,
+    /// It looked a name up, which no grant allows.
+    pub(crate) names: bool,
+    /// It wanted UDP, which no grant allows.
+    pub(crate) datagrams: bool,
+}
+
+/// A granted directory that could not be opened.
+#[derive(Clone, Debug)]
+struct Unopened {
+    name: String,
+    problem: String,
+    /// Whether the guest wanted something in it.
+    is_missed: bool,
+}
+
+/// Paths that nobody spoke of which are kept: what an interpreter looks for when it starts is not to
+/// push out what the tool itself looked for last.
+const MAX_ASIDE: usize = 16;
+
+/// What a refused path was to be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+impl Wanted {
+    /// Notes that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
+    /// of a granted directory.
+    pub(crate) fn refuse(&mut self, path: &Path, what_for: Use, grant: &Grant) {
+        let path = normalise(path);
+        let (reach, few) = match what_for {
+            Use::Read => (grant.readable(), &mut self.reads),
+            Use::Write => (grant.writable().clone(), &mut self.writes),
+        };
+        let lies_in = |unopened: &&mut Unopened| path.starts_with(&unopened.name);
+        if let Some(unopened) = self.unopened.iter_mut().find(lies_in) {
+            unopened.is_missed = true;
+        } else if !names(&reach, &path) {
+            // To read a directory takes a right to itself, to change what is in one a right to that.
+            let is_itself = what_for == Use::Read && path.is_dir();
+            let directory = if is_itself { Some(path.as_path()) } else { path.parent() };
+            few.note(directory.unwrap_or(Path::new("/")));
+        }
+    }
+
+    /// Notes that `path` was refused, which is in no argument of the call. Only what could be had is
+    /// worth a hint: libraries look for much that no machine has.
+    pub(crate) fn refuse_aside(&mut self, path: PathBuf, what_for: Use) {
+        let could_be = match what_for {
+            Use::Read => path.symlink_metadata().is_ok(),
+            Use::Write => path.parent().is_some_and(Path::is_dir),
+        };
+        let own = (what_for, path);
+        if could_be && own.1.as_os_str().len() <= Few::MAX_LENGTH && !self.aside.contains(&own) {
+            self.aside.truncate(MAX_ASIDE - 1);
+            self.aside.push_front(own);
+        }
+    }
+
+    /// What was refused of all that `message` names, though no argument does.
+    pub(crate) fn named_in(&self, message: &str) -> Option<&(Use, PathBuf)> {
+        self.aside.iter().find(|(_, path)| path.to_str().is_some_and(|path| message.contains(path)))
+    }
+
+    /// Notes that the granted directory `name` cannot be opened.
+    pub(crate) fn unopened(&mut self, name: &str, problem: String) {
+        if !self.unopened.iter().any(|unopened| unopened.name == name) {
+            self.unopened.push(Unopened { name: name.to_owned(), problem, is_missed: false });
+        }
+    }
+
+    /// The granted directories that it wanted something in and that could not be opened, with the reasons.
+    pub(crate) fn missed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let missed = self.unopened.iter().filter(|unopened| unopened.is_missed);
+        missed.map(|unopened| (&*unopened.name, &*unopened.problem))
+    }
+
+    /// Forgets which granted directories cannot be opened: they are opened again.
+    pub(crate) fn open(&mut self) {
+        self.opened = true;
+        self.unopened.clear();
+    }
+
+    /// What is still true in the next call of the same instance: what a C library asks for once.
+    #[must_use]
+    pub(crate) fn lasting(&self) -> Self {
+        let still = |unopened: &Unopened| Unopened { is_missed: false, ..unopened.clone() };
+        Self {
+            environment: self.environment,
+            unopened: self.unopened.iter().map(still).collect(),
+            opened: self.opened,
+            ..Self::default()
+        }
+    }
+
+    /// Notes that `path` stays closed, whatever is granted.
+    pub(crate) fn closed(&mut self, closed: Closed, path: PathBuf, what_for: Use) {
+        if self.sealed.len() < Few::MAX {
+            self.sealed.insert((closed, what_for, path));
+        }
+    }
+}
+
+/// Whether `path`, taken as text, lies in a directory of `reach`.
+fn names(reach: &Reach, path: &Path) -> bool {
+    let roots = reach.roots();
+    roots.iter().any(|root| path.starts_with(root.path()) || path.starts_with(root.real()))
+}
+
+/// A few different texts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Few(BTreeSet<PathBuf>);
+
+impl Few {
+    /// As many as are told of; see `hints`.
+    const MAX: usize = 4;
+
+    /// Bytes of one, the longest path that Linux knows.
+    const MAX_LENGTH: usize = 4096;
+
+    /// Keeps `text` if there is room.
+    pub(crate) fn note(&mut self, text: impl Into<PathBuf>) {
+        let text = text.into();
+        if self.0.len() < Self::MAX && text.as_os_str().len() <= Self::MAX_LENGTH {
+            self.0.insert(text);
+        }
+    }
+
+    /// What was kept, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = std::path::Display<'_>> {
+        self.paths().map(Path::display)
+    }
+
+    /// The same as paths.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether nothing was kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haft_core::grant::Root;
+
+    #[test]
+    fn notes_are_few_and_short() {
+        let mut few = Few::default();
+        few.note("x".repeat(5000));
+        (0..1_000_000).for_each(|number| few.note(format!("/directory/{number}")));
+        let kept: Vec<_> = few.iter().map(|path| path.to_string()).collect();
+        assert_eq!(kept, ["/directory/0", "/directory/1", "/directory/2", "/directory/3"]);
+    }
+
+    #[test]
+    fn a_refusal_names_the_directory_that_would_have_to_be_granted() {
+        let root = |path: &str| Root::resolve(Path::new("/"), Path::new(path)).unwrap();
+        let grant = Grant::none().with_read(root("/nowhere/docs")).with_write(root("/nowhere/out"));
+        let mut wanted = Wanted::default();
+        wanted.refuse(Path::new("/nowhere/out/../other/file"), Use::Write, &grant);
+        wanted.refuse(Path::new("/nowhere/docs/file"), Use::Write, &grant);
+        wanted.refuse(Path::new("/nowhere/outside/file"), Use::Read, &grant);
+        wanted.refuse(Path::new("/nowhere/out/file"), Use::Write, &grant);
+        let directory = tempfile::tempdir().unwrap();
+        wanted.refuse(directory.path(), Use::Read, &grant);
+        let shown = |few: &Few| few.iter().map(|path| path.to_string()).collect::<Vec<_>>();
+        assert_eq!(shown(&wanted.writes), ["/nowhere/docs", "/nowhere/other"]);
+        let mut reads = ["/nowhere/outside".to_owned(), directory.path().display().to_string()];
+        reads.sort();
+        assert_eq!(shown(&wanted.reads), reads);
+    }
+}

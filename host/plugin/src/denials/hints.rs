@@ -1,0 +1,219 @@
+//! The lines of program.toml that would have allowed what a guest was refused. A hint is a line
+//! to paste, or says that there is none; nothing here decides anything. Only what haft itself refused
+//! in this call is the reason for one, never what a guest's message sounds like.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::denials::denied_access::Use;
+use crate::denials::network_decisions::Refusal;
+use crate::failure::Limit;
+use crate::instance::state::{Met, State, bytes};
+use crate::tool::GrantPlace;
+use crate::wasi::files::Closed;
+use haft_core::grant::{AddressError, Destination, Proposal};
+use haft_core::limit::Limits;
+
+/// Hints of one refusal; more would bury the message.
+const MAX_HINTS: usize = 4;
+
+/// What a message says that is about a variable. Interpreters look at all of them at their start,
+/// whatever the tool is about.
+const VARIABLE: &str = "environment variable";
+
+/// Whose refusal it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Refused<'a> {
+    pub(crate) plugin: &'a str,
+    pub(crate) place: &'a GrantPlace,
+    pub(crate) limits: &'a Limits,
+    /// Whether the tool says that it only reads.
+    pub(crate) only_reads: bool,
+}
+
+impl Refused<'_> {
+    /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
+    pub(crate) fn of_error(&self, state: &State, message: &str) -> Vec<String> {
+        let mut hints = self.of_end(state);
+        if hints.is_empty() {
+            hints.extend(aside(self, state, message));
+        }
+        if self.is_installed() {
+            hints.extend(environment(self, state, message));
+        }
+        if state.budget.met == Some(Met::Memory) {
+            hints.extend(self.more(Limit::Memory));
+        }
+        hints.truncate(MAX_HINTS);
+        hints
+    }
+
+    /// The same for a guest that came to an end. Not what it could not see of its environment: every
+    /// panic of Rust looks there for how to write itself down.
+    pub(crate) fn of_end(&self, state: &State) -> Vec<String> {
+        let mut hints: Vec<String> = state.disk.is_met().then(|| self.disk()).into_iter().collect();
+        hints.extend(files(self, state));
+        if self.is_installed() {
+            hints.extend(network(self, state));
+        }
+        hints.extend(state.http.decisions().refusals().iter().map(|refusal| request(self, refusal)));
+        hints.truncate(MAX_HINTS);
+        hints
+    }
+
+    /// That the disk limit was met, and what to do about it.
+    fn disk(&self) -> String {
+        let met = format!("one call may write {} and no more", bytes(self.limits.disk));
+        self.more(Limit::Disk).map_or_else(|| met.clone(), |more| format!("{met}; {more}"))
+    }
+
+    /// What to add to program.toml for more of a limit, where there can be more.
+    pub(crate) fn more(&self, limit: Limit) -> Option<String> {
+        if *self.place != GrantPlace::Plugin {
+            return None;
+        }
+        match limit.raised(self.limits) {
+            Ok(line) => {
+                Some(format!("to allow more, add `{line}` to `[plugins.limits]` of `{}`", self.plugin))
+            }
+            Err(why) => why,
+        }
+    }
+
+    /// How to grant a host. The tools that come with haft have no table of their own for it.
+    fn host(&self, destination: &Destination) -> String {
+        match self.place {
+            GrantPlace::Sandbox => format!("say `--allow host={destination}`"),
+            GrantPlace::FetchAllow => format!("add `fetch_allow = [\"{destination}\"]` to {}", self.table()),
+            GrantPlace::SearchUrl => format!("set `search_url` in {} to a page there", self.table()),
+            GrantPlace::Plugin | GrantPlace::Package(_) => {
+                format!("add `hosts = [\"{destination}\"]` to {}", self.table())
+            }
+        }
+    }
+
+    /// Whether the tool did not come with haft.
+    fn is_installed(&self) -> bool {
+        matches!(self.place, GrantPlace::Plugin | GrantPlace::Package(_))
+    }
+
+    /// The table of program.toml that says what the tool may do.
+    fn table(&self) -> String {
+        match self.place {
+            GrantPlace::Sandbox => "`[sandbox]`".to_owned(),
+            GrantPlace::FetchAllow | GrantPlace::SearchUrl => "`[builtins]`".to_owned(),
+            GrantPlace::Plugin => format!("`[plugins.grant]` of `{}`", self.plugin),
+            GrantPlace::Package(package) => format!("`[packages.grant]` of `{package}`"),
+        }
+    }
+}
+
+fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
+    let (wanted, table) = (&state.wanted, refused.table());
+    let mut hints: Vec<String> = wanted.sealed.iter().map(sealed).collect();
+    if refused.only_reads && !wanted.writes.is_empty() {
+        hints.push("the tool says that it only reads, and is held to it".into());
+    } else {
+        hints.extend(proposals("write", wanted.writes.paths(), &table));
+    }
+    hints.extend(proposals("read", wanted.reads.paths(), &table));
+    if hints.is_empty() {
+        let stray = |link| {
+            format!(
+                "`{link}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that"
+            )
+        };
+        hints.extend(wanted.strays.iter().map(stray));
+    }
+    let missed = wanted.missed();
+    hints.extend(
+        missed.map(|(name, problem)| format!("a granted directory cannot be opened: `{name}`: {problem}")),
+    );
+    hints
+}
+
+/// The lines that would allow `right` to `paths`, each once; or why there is none to propose.
+fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str) -> Vec<String> {
+    let all: BTreeSet<Proposal> = paths.map(Proposal::of).collect();
+    let line = |proposal| match proposal {
+        Proposal::Grant(directory) => {
+            // A path as program.toml writes it: TOML's strings are JSON's.
+            let directory = Value::from(directory.to_string_lossy());
+            format!("to allow it, add `{right} = [{directory}]` to {table}")
+        }
+        Proposal::TooWide(directory, why) => {
+            let directory = directory.display();
+            format!("no line is proposed to allow it: `{directory}` would have to be granted, {why}")
+        }
+    };
+    all.into_iter().map(line).collect()
+}
+
+/// What a guest was refused that no argument names, where its own message does.
+fn aside(refused: &Refused<'_>, state: &State, message: &str) -> Vec<String> {
+    let Some((what_for, path)) = state.wanted.named_in(message) else { return Vec::new() };
+    let right = match what_for {
+        Use::Read => "read",
+        Use::Write => "write",
+    };
+    proposals(right, std::iter::once(path.as_path()), &refused.table())
+}
+
+/// What no line of program.toml allows.
+fn sealed((closed, what_for, path): &(Closed, Use, PathBuf)) -> String {
+    let path = path.display();
+    match (closed, what_for) {
+        (Closed::Hidden, Use::Read) => format!("`{path}` belongs to haft itself: tools may not read it"),
+        (Closed::Hidden, Use::Write) => format!("`{path}` belongs to haft itself: tools may not change it"),
+        (Closed::Fixed, _) => format!("`{path}` says what tools may do: tools may not change it"),
+    }
+}
+
+fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
+    let table = refused.table();
+    let mut hints: Vec<String> = Vec::new();
+    for address in state.refused.connections() {
+        hints.push(format!("to allow the connection, add `hosts = [\"{address}\"]` to {table}"));
+    }
+    if state.wanted.names {
+        hints.push(format!("no plugin looks names up; to allow connections to an address, add `hosts = [\"ADDRESS:PORT\"]` to {table} and connect to that address"));
+    }
+    if state.refused.listening() {
+        hints.push("no plugin can be connected to; nothing in program.toml allows it".into());
+    }
+    if state.wanted.datagrams {
+        hints.push("plugins have TCP and no UDP; nothing in program.toml allows it".into());
+    }
+    hints
+}
+
+fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Host(destination) => format!("to allow the request, {}", refused.host(destination)),
+        Refusal::Blocked(destination) => {
+            format!("`{destination}` is blocked, by `fetch_block` in `[builtins]`")
+        }
+        Refusal::Address(destination, address, why) => {
+            let leads = format!("`{destination}` leads to {address}: {why}");
+            let granted = match why {
+                // No tool needs what is told there, and it is worth a cloud.
+                AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
+                AddressError::Loopback if destination.is_localhost() => destination.clone(),
+                _ => destination.at(*address),
+            };
+            format!("{leads}; to allow that address, {}", refused.host(&granted))
+        }
+        Refusal::Other(why) => why.clone(),
+    }
+}
+
+/// Last: it is known that variables were asked for and that there are none, and not which.
+fn environment(refused: &Refused<'_>, state: &State, message: &str) -> Option<String> {
+    let (plugin, table) = (refused.plugin, refused.table());
+    let is_about_one = state.wanted.environment && message.to_lowercase().contains(VARIABLE);
+    is_about_one.then(|| {
+        format!("`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}")
+    })
+}

@@ -1,0 +1,44 @@
+//! What the journal should say of a guest's call: how much memory it took, what it was refused and
+//! why it was stopped. Tells nobody else, and decides nothing.
+
+use crate::failure::{End, Limit};
+use crate::instance::state::State;
+use haft_core::tool::Notes;
+
+/// Before the guest runs: what was taken from its grant.
+pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
+    if only_reads {
+        notes.decision(|| "narrowed: the tool says that it only reads, and may not write".into());
+    }
+}
+
+/// After it ran: what it did not get.
+pub(crate) fn used(notes: &Notes, state: &State) {
+    notes.memory(state.budget.used());
+    let wanted = &state.wanted;
+    for (what, places) in [("write below", &wanted.writes), ("read below", &wanted.reads)] {
+        places.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
+    }
+    for path in wanted.strays.iter() {
+        notes.decision(|| format!("refused: `{path}`, a link out of what is granted"));
+    }
+    if state.disk.is_met() {
+        notes.decision(|| "refused: to write more than the disk limit".into());
+    }
+    for decision in state.http.decisions().list() {
+        notes.decision(|| decision);
+    }
+    if wanted.names {
+        notes.decision(|| "refused: look a name up".into());
+    }
+    if wanted.datagrams {
+        notes.decision(|| "refused: UDP".into());
+    }
+}
+
+/// A guest that was ended.
+pub(crate) fn ended(notes: &Notes, end: &End) {
+    if end.limit == Some(Limit::Time) {
+        notes.timed_out();
+    }
+}

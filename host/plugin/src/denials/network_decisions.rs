@@ -1,0 +1,118 @@
+//! What was decided about a guest's network, in its order, and what of it a person could change.
+//! Says no more of a request than its method and destination: the rest may hold secrets.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use haft_core::event::{Event, Events};
+use haft_core::grant::{AddressError, Destination};
+
+/// Decisions of one call that are kept; a guest in a loop could be refused for ever.
+const MAX_DECISIONS: usize = 100;
+
+/// Characters of one: a host name may have 253.
+const MAX_LENGTH: usize = 400;
+
+/// Refusals that are kept; see `hints`, which tells of as many.
+const MAX_REFUSALS: usize = 4;
+
+/// The decisions for one guest. Clones are the same: wasmtime owns some of who decides.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decisions(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    lines: Vec<String>,
+    more: usize,
+    refusals: Vec<Refusal>,
+}
+
+/// Why a guest's request came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Its destination is not granted.
+    Host(Destination),
+    /// Its destination is closed.
+    Blocked(Destination),
+    /// The destination is granted, and leads to an address that is not.
+    Address(Destination, IpAddr, AddressError),
+    /// Something that no grant would change, in one line.
+    Other(String),
+}
+
+impl Decisions {
+    /// Notes what was allowed.
+    pub(crate) fn allow(&self, what: impl Display) {
+        self.lock().push(&format!("allowed {what}"));
+    }
+
+    /// Notes what was refused, and why.
+    pub(crate) fn refuse(&self, what: impl Display, why: impl Display) {
+        self.lock().push(&format!("refused {what}: {why}"));
+    }
+
+    /// Keeps a refusal for the hints, if it is a new one and there is room.
+    pub(crate) fn hint(&self, refusal: Refusal) {
+        let refusals = &mut self.lock().refusals;
+        if refusals.len() < MAX_REFUSALS && !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
+    }
+
+    /// The decisions, each in one line; the last line counts those that were not kept.
+    pub(crate) fn list(&self) -> Vec<String> {
+        let kept = self.lock();
+        let more = (kept.more > 0).then(|| format!("and {} decisions more", kept.more));
+        kept.lines.iter().cloned().chain(more).collect()
+    }
+
+    /// Forgets all decisions: they were told.
+    pub(crate) fn clear(&self) {
+        *self.lock() = Kept::default();
+    }
+
+    /// Tells whoever listens to the call.
+    pub(crate) fn tell(&self, call: &str, events: &Events) {
+        for decision in self.list() {
+            events.emit(|| Event::Decided { call: call.to_owned(), decision });
+        }
+    }
+
+    /// The refusals, in order.
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        self.lock().refusals.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn push(&mut self, line: &str) {
+        if self.lines.len() < MAX_DECISIONS {
+            self.lines.push(line.chars().take(MAX_LENGTH).collect());
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_few_and_short() {
+        let decisions = Decisions::default();
+        decisions.refuse("x".repeat(1000), "it is long");
+        (0..1000).for_each(|number| decisions.allow(number));
+        (0..1000).for_each(|number| decisions.hint(Refusal::Other(number.to_string())));
+        let list = decisions.list();
+        assert_eq!(list.len(), 101);
+        assert_eq!(list[0].len(), 400);
+        assert_eq!(list[99..], ["allowed 98", "and 901 decisions more"]);
+        assert_eq!(decisions.refusals().len(), 4);
+    }
+}

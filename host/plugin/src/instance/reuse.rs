@@ -1,0 +1,185 @@
+//! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves
+//! one call at a time, and only calls with exactly the rights, limits and directories it was made
+//! with. It is replaced after a trap, a time-out or a cancel, when it left something open, and when
+//! it is old or idle. What a call leaves in its memory the next one sees: nothing here looks inside.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::runtime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::instance::Instance;
+use crate::plugin::Inner;
+use crate::threads::writable::{Identity, Writable};
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+use haft_core::manifest;
+
+/// Calls of one plugin that wait for an instance. Each holds its arguments.
+const MAX_WAITING: usize = 256;
+
+/// The instances of a plugin that are kept, and who may use one.
+pub(crate) struct Reuse {
+    settings: manifest::Reuse,
+    permits: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    /// The one used last stands last.
+    idle: Vec<Idle>,
+    /// Whether somebody sees to it that they do not stay for ever.
+    watched: bool,
+}
+
+struct Idle {
+    instance: Instance,
+    ground: Ground,
+    since: Instant,
+}
+
+/// What an instance stands on besides its grant: the very directories that it has, and the threads whose
+/// timers and sockets are its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Ground {
+    runtime: runtime::Id,
+    directories: Vec<Option<Identity>>,
+}
+
+/// The right to use one instance, until it is dropped.
+pub(crate) struct Turn(#[expect(dead_code, reason = "held, not looked at")] OwnedSemaphorePermit);
+
+/// Why a call gets no turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoTurn {
+    #[error("was cancelled while it waited for its plugin")]
+    Cancelled,
+    #[error(
+        "timed out after {time:?}: all {instances} instances of its plugin were busy, and `max_concurrent` in `[plugins.reuse]` allows no more"
+    )]
+    Busy { instances: u32, time: Duration },
+    #[error("did not run: {MAX_WAITING} calls wait for its plugin already")]
+    Crowded,
+}
+
+impl Ground {
+    /// That of a call on the current thread, which is a guest's.
+    pub(crate) fn of(grant: &Grant, writable: &Writable) -> Self {
+        Self { runtime: runtime::Handle::current().id(), directories: writable.identities(grant) }
+    }
+}
+
+impl Reuse {
+    /// Nothing is kept yet.
+    pub(crate) fn new(settings: manifest::Reuse) -> Self {
+        let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
+        Self { settings, permits, waiting: AtomicUsize::new(0), shelf: Mutex::default() }
+    }
+
+    /// The same, of which nothing is kept.
+    pub(crate) fn settings(&self) -> manifest::Reuse {
+        self.settings
+    }
+
+    /// Waits for a turn, for as long as the whole call may take.
+    pub(crate) async fn turn(&self, limits: &Limits, cancel: &CancellationToken) -> Result<Turn, NoTurn> {
+        let _waiting = Waiting::enter(&self.waiting).ok_or(NoTurn::Crowded)?;
+        let busy = NoTurn::Busy { instances: self.settings.max_concurrent, time: limits.time };
+        tokio::select! {
+            biased;
+            // The semaphore is never closed.
+            permit = self.permits.clone().acquire_owned() => permit.map(Turn).map_err(|_| busy),
+            () = cancel.cancelled() => Err(NoTurn::Cancelled),
+            () = tokio::time::sleep(limits.time) => Err(busy),
+        }
+    }
+
+    /// Takes an instance that was kept for exactly these rights. Where there is none, the oldest give
+    /// way to one that is to be made. Whoever calls has a turn.
+    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, ground: &Ground) -> Option<Instance> {
+        let mut kept = self.lock();
+        let fits = |idle: &Idle| {
+            idle.ground == *ground && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
+        };
+        if let Some(place) = kept.idle.iter().rposition(fits) {
+            return Some(kept.idle.remove(place).instance);
+        }
+        let surplus = kept.idle.len().saturating_sub(self.permits.available_permits());
+        let surplus: Vec<Idle> = kept.idle.drain(..surplus).collect();
+        drop(kept);
+        // Unmapping memory takes a while; nobody should wait for the lock meanwhile.
+        drop(surplus);
+        None
+    }
+
+    /// Keeps an instance after a call that it served to its end, if it may serve another; else it
+    /// comes back.
+    pub(crate) fn keep(plugin: &Arc<Inner>, instance: Instance, ground: Ground) -> Option<Instance> {
+        let Some(reuse) = &plugin.reuse else { return Some(instance) };
+        let mut instance = instance;
+        if instance.calls() >= reuse.settings.max_calls || !instance.is_tidy() {
+            return Some(instance);
+        }
+        let Some(spare) = plugin.engine.spare() else { return Some(instance) };
+        instance.set_aside(spare);
+        instance.renew(&plugin.name);
+        let mut kept = reuse.lock();
+        kept.idle.push(Idle { instance, ground, since: Instant::now() });
+        if !std::mem::replace(&mut kept.watched, true) {
+            plugin.engine.threads().spawn(watch(Arc::downgrade(plugin), reuse.settings.max_idle));
+        }
+        None
+    }
+
+    fn is_stale(&self, idle: &Idle) -> bool {
+        idle.since.elapsed() >= self.settings.max_idle
+    }
+
+    /// Drops what was idle for too long; says when to look again, or that nothing is left.
+    fn expire(&self) -> Option<Duration> {
+        let mut kept = self.lock();
+        let stale: Vec<Idle> = kept.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
+        let oldest = kept.idle.iter().map(|idle| idle.since).min();
+        kept.watched = oldest.is_some();
+        drop(kept);
+        drop(stale);
+        oldest.map(|since| self.settings.max_idle.saturating_sub(since.elapsed()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sees to it that no idle instance of a plugin outstays its time.
+async fn watch(plugin: Weak<Inner>, first: Duration) {
+    let mut wait = first;
+    loop {
+        tokio::time::sleep(wait).await;
+        let next = plugin.upgrade().and_then(|plugin| plugin.reuse.as_ref()?.expire());
+        let Some(next) = next else { return };
+        wait = next;
+    }
+}
+
+/// A call that waits; it no longer does when it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    /// One more, if there is room.
+    fn enter(waiting: &'a AtomicUsize) -> Option<Self> {
+        let waiting = Self(waiting);
+        (waiting.0.fetch_add(1, Ordering::Relaxed) < MAX_WAITING).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,255 @@
+//! What one guest has while it lives: its rights, its budget and what it did with them.
+//! Made for one call and dropped with it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::ResourceTable;
+use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
+
+use crate::denials::denied_access::Wanted;
+use crate::threads::writable::Writable;
+use crate::wasi::disk_budget::Disk;
+use crate::wasi::files::{Relative, Seals};
+use crate::wasi::http::Http;
+use crate::wasi::network::{self, Refused};
+use crate::wasi::output::Captured;
+use haft_core::event::Events;
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+
+/// Open files, streams and pollables of one guest. A tool needs a few dozen; each open file is
+/// one of haft's own file descriptors.
+pub(crate) const MAX_RESOURCES: usize = 1000;
+
+/// Entries of a guest's tables, all together: function pointers, of which CPython has 20,000.
+pub(crate) const MAX_TABLE_ELEMENTS: usize = 1_000_000;
+
+/// Core instances of a component: a Rust one has 4, one that embeds an interpreter some 30.
+const MAX_INSTANCES: usize = 256;
+
+/// Tables and memories of a component.
+const MAX_TABLES: usize = 256;
+
+/// Bytes of random numbers in one request.
+const MAX_RANDOM: u64 = 1 << 20;
+
+/// The data of a guest's store.
+pub(crate) struct State {
+    pub(crate) wasi: WasiCtx,
+    pub(crate) table: ResourceTable,
+    pub(crate) grant: Arc<Grant>,
+    pub(crate) seals: Arc<Seals>,
+    /// The directories that the call may write; none while there is no call.
+    pub(crate) writable: Option<Writable>,
+    pub(crate) budget: Budget,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) run: Run,
+    pub(crate) wanted: Wanted,
+    pub(crate) relative: Relative,
+    pub(crate) refused: Refused,
+    pub(crate) http: Http,
+    pub(crate) stdout: Captured,
+    pub(crate) stderr: Captured,
+}
+
+/// The call that a guest works for.
+pub(crate) struct Run {
+    pub(crate) plugin: Arc<str>,
+    pub(crate) call: String,
+    pub(crate) events: Events,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) deadline: Instant,
+    /// Whether the guest asked whether it was cancelled, and it was.
+    pub(crate) told: Arc<AtomicBool>,
+    /// When a running guest was first seen to be cancelled.
+    pub(crate) cancelled: Option<Instant>,
+    /// Whether the guest stops at the next tick, to go on elsewhere.
+    pub(crate) gives_way: bool,
+    pub(crate) logged: usize,
+}
+
+/// Memory and table limits, with a note of the one that was met.
+pub(crate) struct Budget {
+    memory: usize,
+    used: usize,
+    rest: StoreLimits,
+    /// The limit that a growth was refused for.
+    pub(crate) met: Option<Met>,
+}
+
+/// A limit of [`Budget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// That of all memories together.
+    Memory,
+    /// [`MAX_TABLE_ELEMENTS`].
+    Tables,
+}
+
+impl Run {
+    /// The call `call` of `plugin`, which may take as long as `limits` say from now on.
+    pub(crate) fn new(
+        plugin: Arc<str>,
+        call: String,
+        events: Events,
+        cancel: CancellationToken,
+        limits: &Limits,
+    ) -> Self {
+        let deadline = Instant::now() + limits.time;
+        let (told, cancelled, gives_way, logged) = (Arc::default(), None, false, 0);
+        Self { plugin, call, events, cancel, deadline, told, cancelled, gives_way, logged }
+    }
+
+    /// No call: what an instance of `plugin` is told before there is one.
+    pub(crate) fn idle(plugin: &Arc<str>, limits: &Limits) -> Self {
+        Self::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
+    }
+}
+
+impl State {
+    /// The state of a guest that may do what `grant` says, within `limits`, with its requests
+    /// going through `http`.
+    pub(crate) fn new(grant: Arc<Grant>, seals: Arc<Seals>, limits: &Limits, run: Run, http: Http) -> Self {
+        let (stdout, stderr) = (Captured::default(), Captured::default());
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_RESOURCES);
+        let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
+        let wasi = wasi(&grant, &stdout, &stderr, &refused);
+        let (budget, disk) = (Budget::new(limits), Arc::new(Disk::new(limits.disk)));
+        let relative = Relative::default();
+        Self {
+            wasi,
+            table,
+            grant,
+            seals,
+            writable: None,
+            budget,
+            disk,
+            run,
+            wanted,
+            relative,
+            refused,
+            http,
+            stdout,
+            stderr,
+        }
+    }
+}
+
+impl State {
+    /// Forgets the call that is over: what it was refused, what it printed, who listened to it and
+    /// where it could write. Its guest's memory and what that has open stay as they are.
+    pub(crate) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
+        (self.run, self.writable) = (Run::idle(plugin, limits), None);
+        self.wanted = self.wanted.lasting();
+        self.disk.renew(limits.disk);
+        self.refused.clear();
+        self.http.renew();
+        self.stdout.clear();
+        self.stderr.clear();
+    }
+}
+
+/// Nothing but the granted environment variables and network addresses, and somewhere to print.
+/// Directories are handed out by `files`.
+fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
+    let mut builder = WasiCtxBuilder::new();
+    builder
+        .stdout(stdout.clone())
+        .stderr(stderr.clone())
+        .allow_blocking_current_thread(true)
+        .max_random_size(MAX_RANDOM);
+    network::allow(&mut builder, grant, refused);
+    for name in grant.env() {
+        if let Some(value) = std::env::var_os(name) {
+            builder.env(name, value.to_string_lossy());
+        }
+    }
+    for (name, value) in grant.values() {
+        builder.env(name, value);
+    }
+    if let Some(workspace) = grant.base() {
+        builder.initial_cwd(workspace.path().to_string_lossy());
+    }
+    builder.build()
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        self.http.view(&mut self.table)
+    }
+}
+
+impl Budget {
+    fn new(limits: &Limits) -> Self {
+        let rest = StoreLimitsBuilder::new()
+            .table_elements(MAX_TABLE_ELEMENTS)
+            .instances(MAX_INSTANCES)
+            .tables(MAX_TABLES)
+            .memories(MAX_TABLES)
+            .build();
+        let memory = usize::try_from(limits.memory).unwrap_or(usize::MAX);
+        Self { memory, used: 0, rest, met: None }
+    }
+
+    /// Bytes of all memories together, which is also the most there was: none ever shrinks.
+    pub(crate) fn used(&self) -> u64 {
+        self.used as u64
+    }
+}
+
+impl ResourceLimiter for Budget {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        // wasmtime tells of one memory at a time; the limit is for all of them together.
+        let used = self.used - current.min(self.used) + desired;
+        if used > self.memory {
+            self.met = Some(Met::Memory);
+            return Ok(false);
+        }
+        self.used = used;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        let allowed = self.rest.table_growing(current, desired, maximum)?;
+        if !allowed {
+            self.met = Some(Met::Tables);
+        }
+        Ok(allowed)
+    }
+
+    fn instances(&self) -> usize {
+        self.rest.instances()
+    }
+
+    fn tables(&self) -> usize {
+        self.rest.tables()
+    }
+
+    fn memories(&self) -> usize {
+        self.rest.memories()
+    }
+}
+
+/// A size as program.toml writes it.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = UNITS.into_iter().find(|(_, shift)| count >> shift << shift == count && count >> shift > 0);
+    unit.map_or_else(|| format!("{count} bytes"), |(name, shift)| format!("{} {name}", count >> shift))
+}

@@ -1,0 +1,95 @@
+//! The tick by which running guests look up: whether they are cancelled, whether their time is
+//! over. Stands still while no guest runs, so an idle haft uses no processor time.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use wasmtime::EngineWeak;
+
+/// Short enough that a cancelled guest is gone before a person notices, long enough that two
+/// hundred wake-ups a second stay unmeasurable.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Advances the epoch of its engines while anybody holds a [`Ticking`].
+pub(crate) struct Clock(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    engines: Vec<EngineWeak>,
+    running: usize,
+    /// Whether the clock waits for somebody to run. Telling it is a call into the kernel.
+    stands: bool,
+    stopped: bool,
+}
+
+/// Keeps the clock going while it lives.
+pub(crate) struct Ticking(Arc<Shared>);
+
+impl Clock {
+    /// Starts the clock's thread.
+    pub(crate) fn start(engine: EngineWeak) -> std::io::Result<Self> {
+        let state = State { engines: vec![engine], ..State::default() };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let own = shared.clone();
+        thread::Builder::new().name("haft-clock".into()).spawn(move || own.tick())?;
+        Ok(Self(shared))
+    }
+
+    /// Advances the epoch of another engine as well.
+    pub(crate) fn also(&self, engine: EngineWeak) {
+        self.0.lock().engines.push(engine);
+    }
+
+    /// Keeps the clock going until the answer is dropped.
+    pub(crate) fn run(&self) -> Ticking {
+        let mut state = self.0.lock();
+        state.running += 1;
+        if std::mem::take(&mut state.stands) {
+            self.0.changed.notify_one();
+        }
+        Ticking(self.0.clone())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tick(&self) {
+        while self.wait_until_running() {
+            thread::sleep(TICK);
+            for engine in self.lock().engines.iter().filter_map(EngineWeak::upgrade) {
+                engine.increment_epoch();
+            }
+        }
+    }
+
+    /// Waits while nobody runs; `false` when the clock was dropped.
+    fn wait_until_running(&self) -> bool {
+        let waited = self.changed.wait_while(self.lock(), |state| {
+            state.stands = state.running == 0 && !state.stopped;
+            state.stands
+        });
+        !waited.unwrap_or_else(PoisonError::into_inner).stopped
+    }
+}
+
+impl Drop for Ticking {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.0.lock().stopped = true;
+        self.0.changed.notify_one();
+    }
+}

@@ -1,0 +1,253 @@
+//! Who may be at work: so many guests at once and no more, shared between plugins and between clients
+//! (`shares`), so that no plugin and no client keeps the others waiting. Further calls wait in a bounded
+//! queue, for as long as the call may take.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::threads::shares::{Party, Shares};
+
+/// Guests at work at once. Each holds a thread, a memory of its own and a few file descriptors. One
+/// client of one plugin gets a third of them at most.
+pub(crate) const MAX_GUESTS: usize = 64;
+
+/// Calls that wait. Each holds its arguments. One client of one plugin gets a third of them at most: 256.
+const MAX_WAITING: usize = 768;
+
+/// All places. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Places(Arc<Mutex<Queue>>);
+
+struct Queue {
+    running: Shares,
+    waiting: Shares,
+    /// In the order that they came.
+    waiters: VecDeque<Waiter>,
+    next: u64,
+}
+
+struct Waiter {
+    number: u64,
+    party: Party,
+    sender: oneshot::Sender<Place>,
+}
+
+/// One guest's right to be at work, until it is dropped.
+pub(crate) struct Place {
+    places: Places,
+    party: Party,
+}
+
+/// Why a call gets no place; reads on from the tool's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoPlace {
+    #[error("was cancelled while it waited for other calls")]
+    Cancelled,
+    #[error(
+        "timed out after {time:?}: it waited for {running} calls of its plugin, and haft runs no more of them at \
+         once, to have room for others"
+    )]
+    Busy { running: usize, time: Duration },
+    #[error("did not run: {waiting} calls of its plugin wait already; call again when some of them are over")]
+    Crowded { waiting: usize },
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let (running, waiting) = (Shares::of(MAX_GUESTS), Shares::of(MAX_WAITING));
+        Self(Arc::new(Mutex::new(Queue { running, waiting, waiters: VecDeque::new(), next: 0 })))
+    }
+}
+
+impl Places {
+    /// Waits until one more guest of the party may be at work, for `time` at most.
+    pub(crate) async fn place(
+        &self,
+        party: Party,
+        time: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Place, NoPlace> {
+        let (number, receiver) = {
+            let mut queue = self.lock();
+            // Whoever came first goes first.
+            if queue.waiting.has(party) == 0 && queue.running.take(party) {
+                return Ok(Place { places: self.clone(), party });
+            }
+            queue.enter(party)?
+        };
+        let _waits = Waits { places: self, number };
+        tokio::select! {
+            biased;
+            // Its sender is dropped only with whoever waits.
+            place = receiver => place.map_err(|_| NoPlace::Cancelled),
+            () = cancel.cancelled() => Err(NoPlace::Cancelled),
+            () = tokio::time::sleep(time) => Err(NoPlace::Busy { running: self.lock().running.has(party), time }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives places to those that wait and may have one.
+    fn hand_out(&self) {
+        let ready = self.lock().ready();
+        for waiter in ready {
+            // Where nobody waits any more the place comes back at once.
+            drop(waiter.sender.send(Place { places: self.clone(), party: waiter.party }));
+        }
+    }
+}
+
+impl Queue {
+    /// One more waits, if there is room.
+    fn enter(&mut self, party: Party) -> Result<(u64, oneshot::Receiver<Place>), NoPlace> {
+        if !self.waiting.take(party) {
+            return Err(NoPlace::Crowded { waiting: self.waiting.has(party) });
+        }
+        let (sender, receiver) = oneshot::channel();
+        let number = self.next;
+        self.next += 1;
+        self.waiters.push_back(Waiter { number, party, sender });
+        Ok((number, receiver))
+    }
+
+    /// Those that may have a place now, which they have taken.
+    fn ready(&mut self) -> Vec<Waiter> {
+        // Whoever may have none now has none until the next is given back.
+        let mut refused = HashSet::new();
+        let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.waiters).into_iter().partition(|waiter| {
+                !refused.contains(&waiter.party)
+                    && (self.running.take(waiter.party) || !refused.insert(waiter.party))
+            });
+        self.waiters = waiting;
+        for waiter in &ready {
+            self.waiting.give(waiter.party);
+        }
+        ready.into()
+    }
+
+    /// Takes one out that waits no more.
+    fn leave(&mut self, number: u64) {
+        if let Some(at) = self.waiters.iter().position(|waiter| waiter.number == number)
+            && let Some(waiter) = self.waiters.remove(at)
+        {
+            self.waiting.give(waiter.party);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.lock().running.give(self.party);
+        self.places.hand_out();
+    }
+}
+
+/// Somebody who waits; it no longer does when it is dropped.
+struct Waits<'a> {
+    places: &'a Places,
+    number: u64,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.places.lock().leave(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use haft_core::tool::Client;
+
+    const LONG: Duration = Duration::from_mins(1);
+
+    type Given = Result<Place, NoPlace>;
+
+    fn party(plugin: u64) -> Party {
+        Party { plugin, client: Client::default() }
+    }
+
+    async fn place(places: &Places, plugin: u64, time: Duration) -> Given {
+        places.place(party(plugin), time, &CancellationToken::new()).await
+    }
+
+    /// What a wait came to, if it is over.
+    fn now(waiting: Pin<&mut impl Future<Output = Given>>) -> Option<Given> {
+        match waiting.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(given) => Some(given),
+            Poll::Pending => None,
+        }
+    }
+
+    /// As many places as a plugin gets at once.
+    fn all(places: &Places, plugin: u64) -> Vec<Place> {
+        std::iter::from_fn(|| now(pin!(place(places, plugin, LONG)))?.ok()).collect()
+    }
+
+    /// S08: who waits is served in turn, and does not keep another plugin's calls waiting.
+    #[tokio::test]
+    async fn s08_places_are_handed_on_in_turn() {
+        let places = Places::default();
+        let mut taken = all(&places, 1);
+        assert_eq!(taken.len(), 22);
+        let (mut first, mut second) = (Box::pin(place(&places, 1, LONG)), Box::pin(place(&places, 1, LONG)));
+        assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
+        let other = now(pin!(place(&places, 2, LONG)));
+        assert!(matches!(other, Some(Ok(_))));
+        drop(other);
+        taken.pop();
+        assert!(now(second.as_mut()).is_none(), "whoever came first goes first");
+        let given = now(first.as_mut());
+        assert!(matches!(given, Some(Ok(_))));
+        drop(given);
+        assert!(matches!(now(second.as_mut()), Some(Ok(_))));
+        drop((first, second, taken));
+        let queue = places.lock();
+        assert_eq!(
+            (queue.running.has(party(1)), queue.waiting.has(party(1)), queue.waiters.len()),
+            (0, 0, 0)
+        );
+    }
+
+    /// S08: the queue is bounded, and waiting has an end.
+    #[tokio::test]
+    async fn s08_waiting_is_bounded() {
+        let places = Places::default();
+        let _taken = all(&places, 1);
+        let mut waiting = tokio::task::JoinSet::new();
+        for _ in 0..300 {
+            let places = places.clone();
+            waiting.spawn(async move { place(&places, 1, Duration::from_millis(50)).await.err() });
+        }
+        let ends = waiting.join_all().await;
+        let count = |is: fn(&NoPlace) -> bool| ends.iter().flatten().filter(|end| is(end)).count();
+        assert_eq!(count(|end| matches!(end, NoPlace::Crowded { waiting: 256 })), 300 - 256);
+        assert_eq!(count(|end| matches!(end, NoPlace::Busy { running: 22, .. })), 256);
+        assert!(places.lock().waiters.is_empty(), "nobody is left in the queue");
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        assert_eq!(places.place(party(1), LONG, &cancel).await.err(), Some(NoPlace::Cancelled));
+    }
+
+    /// A place that was handed to somebody who has just gone is not lost.
+    #[tokio::test]
+    async fn a_place_for_nobody_comes_back() {
+        let places = Places::default();
+        let taken = all(&places, 1);
+        let mut gone = Box::pin(place(&places, 1, LONG));
+        assert!(now(gone.as_mut()).is_none());
+        drop(taken);
+        drop(gone);
+        assert_eq!(all(&places, 1).len(), 22);
+    }
+}

@@ -1,0 +1,150 @@
+//! The guests' threads, one pool for each wall that is needed: a thread never leaves its wall, so a
+//! call goes to a thread whose wall is made of the very directories that the call may write. Bounded:
+//! walls that nobody is inside of are given up, the one unused for longest first.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::threads::landlock::{Verdict, Wall, WallState, nowhere};
+use crate::threads::writable::{Extent, Writable};
+
+/// Walls kept for calls to come. A program needs about two: one for the tools that read, one for
+/// those that write, and one more for each plugin with a grant of its own.
+const MAX_WALLS: usize = 16;
+
+/// How long an idle thread waits for the next guest.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+thread_local! {
+    /// Whether this thread is as confined as it is to be.
+    static ENCLOSED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// All pools of threads.
+pub(crate) struct Walls {
+    /// The one used last stands last.
+    pools: Mutex<Vec<Arc<Pool>>>,
+    verdict: Arc<Verdict>,
+    /// Threads of one pool.
+    threads: usize,
+}
+
+/// Threads inside one wall.
+pub(crate) struct Pool {
+    extent: Extent,
+    runtime: Option<Runtime>,
+    gate: Arc<Gate>,
+}
+
+/// The way into a wall.
+struct Gate {
+    wall: Wall,
+    verdict: Arc<Verdict>,
+}
+
+impl Walls {
+    /// No pools yet; each will have at most `threads` threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { pools: Mutex::default(), verdict: Arc::default(), threads }
+    }
+
+    /// The threads that may write where `writable` says and nowhere else. Never to be called from
+    /// one of them: what a thread starts is inside its own wall too.
+    pub(crate) fn pool(&self, writable: &Writable) -> io::Result<Arc<Pool>> {
+        let extent = writable.extent();
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = pools.iter().position(|pool| pool.extent == extent) {
+            let pool = pools.remove(known);
+            pools.push(pool.clone());
+            return Ok(pool);
+        }
+        let gate = Gate { wall: Wall::new(writable), verdict: self.verdict.clone() };
+        let pool = Arc::new(Pool::new(extent, gate, self.threads)?);
+        if pools.len() >= MAX_WALLS
+            && let Some(idle) = pools.iter().position(|pool| Arc::strong_count(pool) == 1)
+        {
+            pools.remove(idle);
+        }
+        pools.push(pool.clone());
+        Ok(pool)
+    }
+
+    /// What the kernel holds of the walls; finds out if no guest has run yet.
+    pub(crate) fn state(&self) -> WallState {
+        let failed = |reason: String| WallState::None { reason };
+        if self.verdict.get().is_none() {
+            let wall = Wall::new(&nowhere());
+            let verdict = self.verdict.clone();
+            let tried =
+                std::thread::Builder::new().name("haft-wall".into()).spawn(move || wall.enclose(&verdict));
+            match tried.map(std::thread::JoinHandle::join) {
+                Ok(_) => {}
+                Err(error) => return failed(format!("cannot start a thread: {error}")),
+            }
+        }
+        self.verdict.get().cloned().unwrap_or_else(|| failed("it could not be tried".into()))
+    }
+}
+
+impl Gate {
+    /// Sees to it that the calling thread is inside.
+    fn enter(&self) -> Result<(), String> {
+        if !ENCLOSED.get() {
+            self.wall.enclose(&self.verdict)?;
+            ENCLOSED.set(true);
+        }
+        Ok(())
+    }
+}
+
+impl Pool {
+    fn new(extent: Extent, gate: Gate, threads: usize) -> io::Result<Self> {
+        let gate = Arc::new(gate);
+        let own = gate.clone();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(threads)
+            .thread_keep_alive(KEEP_ALIVE)
+            .thread_name("haft-guest")
+            // One that cannot get in now tries again when there is work for it.
+            .on_thread_start(move || drop(own.enter()))
+            .enable_all()
+            .build()?;
+        Ok(Self { extent, runtime: Some(runtime), gate })
+    }
+
+    /// Runs `work` on a thread inside the wall; outside it, `work` is only told why.
+    pub(crate) fn start(self: &Arc<Self>, work: impl FnOnce(Result<&Handle, String>) + Send + 'static) {
+        let Some(runtime) = &self.runtime else { return };
+        // Whoever gives up walls sees by it that somebody is in this one.
+        let (pool, handle) = (self.clone(), runtime.handle().clone());
+        runtime.spawn_blocking(move || work(pool.gate.enter().map(|()| &handle)));
+    }
+
+    /// Polls `work` once on the calling thread, which is inside the wall from then on, or says why it
+    /// cannot be.
+    pub(crate) fn begin<W: Future + ?Sized>(&self, work: Pin<&mut W>) -> Result<Poll<W::Output>, String> {
+        let Some(runtime) = &self.runtime else { return Ok(Poll::Pending) };
+        self.gate.enter()?;
+        let _inside = runtime.enter();
+        Ok(work.poll(&mut Context::from_waker(Waker::noop())))
+    }
+}
+
+impl Drop for Pool {
+    /// A guest stuck in the kernel must not keep haft from ending.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

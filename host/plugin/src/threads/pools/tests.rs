@@ -1,0 +1,437 @@
+//! What a thread inside a wall can do, judged by what is on disk afterwards. Nothing here goes through
+//! a guest's directories: it is as if those let everything through.
+
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Barrier, mpsc};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::threads::shares::Party;
+use crate::threads::{Lost, Threads};
+use haft_core::grant::{Grant, Root, SandboxMode};
+use haft_core::tool::inline;
+
+/// Two directories with a file each, and what may be written: one of them.
+struct Ground {
+    directory: tempfile::TempDir,
+    threads: Threads,
+    runtime: Runtime,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["granted", "outside"] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+            for file in ["file", "moved", "carried", "removed"] {
+                fs::write(directory.path().join(name).join(file), name).unwrap();
+            }
+            for folder in ["empty", "full"] {
+                fs::create_dir(directory.path().join(name).join(folder)).unwrap();
+            }
+        }
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        Self { directory, threads: Threads::new().unwrap(), runtime }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The ground, where this kernel has what the test is about.
+    fn where_kernel_has(what: fn(&WallState) -> bool) -> Option<Self> {
+        let ground = Self::new();
+        let state = ground.threads.wall();
+        if !what(&state) {
+            tracing::warn!("not tested: the second wall of this kernel is {state}");
+        }
+        what(&state).then_some(ground)
+    }
+
+    /// The ground, where the kernel walls files in at all.
+    fn walled() -> Option<Self> {
+        Self::where_kernel_has(|state| !matches!(state, WallState::None { .. }))
+    }
+
+    fn granted(&self) -> Writable {
+        writable(&self.path("granted"))
+    }
+
+    /// What `work` answers on a thread that may write where `writable` says.
+    fn run<T: Send + 'static>(
+        &self,
+        writable: &Writable,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Lost> {
+        let threads = &self.threads;
+        self.runtime.block_on(async {
+            let place = threads.place(Party::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            threads.run(place, writable.clone(), |_, sender| drop(sender.send(work()))).await
+        })
+    }
+}
+
+fn grant(directory: &Path) -> Grant {
+    Grant::none().with_write(Root::resolve(Path::new("/"), directory).unwrap())
+}
+
+fn writable(directory: &Path) -> Writable {
+    Writable::open(&grant(directory))
+}
+
+/// What is done, and what came of it.
+type Deed = (&'static str, io::Result<()>);
+
+/// Everything that changes files, done in `directory`, each deed without the others' help.
+fn deeds(directory: &Path) -> Vec<Deed> {
+    let at = |name: &str| directory.join(name);
+    let (file, new) = (at("file"), at("new"));
+    vec![
+        ("create", fs::write(&new, "new")),
+        ("append", OpenOptions::new().append(true).open(&file).map(drop)),
+        ("open for writing", OpenOptions::new().write(true).open(&file).map(drop)),
+        ("truncate", OpenOptions::new().write(true).truncate(true).open(&file).map(drop)),
+        ("make a directory", fs::create_dir(at("folder"))),
+        ("link", symlink("file", at("link"))),
+        ("link hard", fs::hard_link(&file, at("twin"))),
+        ("make a FIFO", mknodat(CWD, at("fifo"), FileType::Fifo, Mode::RUSR, 0).map_err(Into::into)),
+        ("rename", fs::rename(at("moved"), at("elsewhere"))),
+        ("move", fs::rename(at("carried"), at("full/carried"))),
+        ("remove", fs::remove_file(at("removed"))),
+        ("remove a directory", fs::remove_dir(at("empty"))),
+    ]
+}
+
+/// Names, sizes and contents.
+fn look(directory: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let seen = |path: PathBuf| if path.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
+    entries.map(|entry| (entry.file_name().into_string().unwrap(), seen(entry.path()))).collect()
+}
+
+/// WA02: as if a guest had `/` to write by mistake: its thread writes where it was granted and not a
+/// byte elsewhere, and reads everything.
+#[test]
+fn wa02_a_thread_writes_beneath_its_directories_and_nowhere_else() {
+    let Some(ground) = Ground::walled() else { return };
+    let (granted, outside) = (ground.path("granted"), ground.path("outside"));
+    let before = look(&outside);
+    let (inside, beyond) = (granted.clone(), outside.clone());
+    let done = ground.run(&ground.granted(), move || (deeds(&inside), deeds(&beyond))).unwrap();
+    for (deed, outcome) in done.0 {
+        assert!(outcome.is_ok(), "{deed} inside: {outcome:?}");
+    }
+    for (deed, outcome) in done.1 {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed} outside");
+    }
+    assert_eq!(look(&outside), before);
+    assert!(granted.join("new").exists() && !granted.join("removed").exists());
+    let (from, to) = (outside.join("file"), granted.join("stolen"));
+    let (steal, give) = ((from.clone(), to.clone()), (granted.join("new"), outside.join("given")));
+    let moved = ground.run(&ground.granted(), move || {
+        (fs::rename(steal.0, steal.1), fs::rename(give.0, give.1), fs::hard_link(&from, &to), fs::read(&from))
+    });
+    let (stolen, given, linked, read) = moved.unwrap();
+    assert!(stolen.is_err() && given.is_err() && linked.is_err(), "{stolen:?} {given:?} {linked:?}");
+    assert_eq!(read.unwrap(), b"outside");
+    assert_eq!(look(&outside), before);
+}
+
+/// WA02: tools that only read, and guests that are asked what they offer, write nothing at all.
+#[test]
+fn wa02_without_a_directory_nothing_is_written() {
+    let Some(ground) = Ground::walled() else { return };
+    let granted = ground.path("granted");
+    let before = look(&granted);
+    let own = granted.clone();
+    for writable in [nowhere(), Writable::open(&grant(&granted).read_only())] {
+        let own = own.clone();
+        for (deed, outcome) in ground.run(&writable, move || deeds(&own)).unwrap() {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed}");
+        }
+    }
+    assert_eq!(look(&granted), before);
+}
+
+/// SB01: without a write limit everything may be written, but no thread makes a device node.
+#[test]
+fn sb01_without_a_limit_only_device_nodes_are_refused() {
+    let Some(ground) = Ground::walled() else { return };
+    let everywhere = Grant::sandbox(SandboxMode::Rwx, Root::everything(), []);
+    let (granted, outside) = (ground.path("granted"), ground.path("outside"));
+    let nodes = |directory: PathBuf| {
+        move || {
+            let device = rustix::fs::makedev(1, 3);
+            [("null", FileType::CharacterDevice), ("disk", FileType::BlockDevice)]
+                .map(|(name, kind)| mknodat(CWD, directory.join(name), kind, Mode::RUSR, device))
+        }
+    };
+    let own = outside.clone();
+    let written = ground.run(&Writable::open(&everywhere), move || deeds(&own)).unwrap();
+    for (deed, outcome) in written {
+        assert!(outcome.is_ok(), "{deed}: {outcome:?}");
+    }
+    for (writable, directory) in [(Writable::open(&everywhere), &outside), (ground.granted(), &granted)] {
+        let made = ground.run(&writable, nodes(directory.clone())).unwrap();
+        assert!(made.iter().all(Result::is_err), "{made:?}");
+        assert!(!directory.join("null").exists() && !directory.join("disk").exists());
+    }
+}
+
+/// WA02: neither the processes outside nor their sockets without a file are in reach of a guest's thread.
+#[test]
+fn wa02_signals_and_abstract_sockets_stay_inside() {
+    let Some(ground) = Ground::where_kernel_has(|state| *state == WallState::Full) else { return };
+    let name = format!("haft-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    UnixStream::connect_addr(&address).unwrap();
+    let parent = rustix::process::getppid().unwrap();
+    let tried = ground.run(&ground.granted(), move || {
+        (rustix::process::test_kill_process(parent), UnixStream::connect_addr(&address))
+    });
+    let (signalled, connected) = tried.unwrap();
+    assert_eq!(signalled, Err(rustix::io::Errno::PERM));
+    assert_eq!(connected.unwrap_err().kind(), ErrorKind::PermissionDenied);
+}
+
+/// WA02: a right is to a directory, not to its name: one that takes the place of another is writable
+/// from then on, and the other not any more, wherever it went.
+#[test]
+fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
+    let Some(ground) = Ground::walled() else { return };
+    let granted = ground.path("granted");
+    let write = |path: PathBuf| ground.run(&writable(&granted), move || fs::write(path, "written")).unwrap();
+    write(granted.join("first")).unwrap();
+    fs::rename(&granted, ground.path("was")).unwrap();
+    assert!(write(granted.join("nothing")).is_err());
+    for round in 0..3 {
+        // A file system likes to give a new directory the number of the one that was just removed.
+        fs::create_dir(&granted).unwrap();
+        write(granted.join("second")).unwrap();
+        assert_eq!(fs::read_to_string(granted.join("second")).unwrap(), "written", "{round}");
+        fs::remove_dir_all(&granted).unwrap();
+    }
+    fs::create_dir(&granted).unwrap();
+    assert!(write(ground.path("was/second")).is_err());
+    assert!(!ground.path("was/second").exists());
+}
+
+/// Tries to write in both directories, on one thread after the other, each started by the one before
+/// and none of them done before all have `met`, so that there is none idle to take another's work.
+fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>, met: &Arc<Barrier>) {
+    let written = |directory: &Path| fs::write(directory.join(left.to_string()), "").is_ok();
+    sender.send((written(&paths.0), written(&paths.1))).unwrap();
+    if left > 0 {
+        let met = met.clone();
+        tokio::task::spawn_blocking(move || next(left - 1, paths, sender, &met));
+    }
+    met.wait();
+}
+
+/// WA02: what a thread starts is inside too, however long the chain.
+#[test]
+fn wa02_threads_of_threads_are_inside() {
+    /// More than there can be walls around one another.
+    const CHAIN: usize = 40;
+    let Some(ground) = Ground::walled() else { return };
+    let (granted, outside) = (ground.path("granted"), ground.path("outside"));
+    let (sender, receiver) = mpsc::channel();
+    let (paths, met) = ((granted, outside.clone()), Arc::new(Barrier::new(CHAIN + 1)));
+    ground.run(&ground.granted(), move || next(CHAIN, paths, sender, &met)).unwrap();
+    let seen: Vec<_> = receiver.iter().collect();
+    assert_eq!(seen, vec![(true, false); CHAIN + 1]);
+    assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
+    // Every one of them is as good as any for the next guests, who are all at work at once.
+    let (all, (sender, receiver)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
+    for _ in 0..=CHAIN {
+        let (all, sender) = (all.clone(), sender.clone());
+        ground.threads.start(&ground.granted(), move |_| {
+            sender.send(()).unwrap();
+            all.wait();
+        });
+    }
+    for number in 0..=CHAIN {
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("only {number} of them"));
+    }
+}
+
+/// WA02: what a guest leaves to run beside it is inside as well.
+#[test]
+fn wa02_tasks_of_guests_are_inside() {
+    let Some(ground) = Ground::walled() else { return };
+    let (granted, outside) = (ground.path("granted/new"), ground.path("outside/new"));
+    let written = ground.run(&ground.granted(), move || {
+        let task = async move { (fs::write(granted, "").is_ok(), fs::write(outside, "").is_ok()) };
+        Handle::current().block_on(tokio::spawn(task)).unwrap()
+    });
+    assert_eq!(written.unwrap(), (true, false));
+    assert!(!ground.path("outside/new").exists());
+}
+
+/// Walls that nobody is inside of are given up; the others stay, however many there are.
+#[test]
+fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
+    let ground = Ground::new();
+    let walls = Walls::new(4);
+    let directories: Vec<PathBuf> =
+        (0..3 * MAX_WALLS).map(|number| ground.path(&number.to_string())).collect();
+    for directory in &directories {
+        fs::create_dir(directory).unwrap();
+    }
+    let (stop, stopped) = mpsc::channel::<()>();
+    let (answer, answers) = mpsc::channel();
+    let (first, own) = (directories[0].clone(), directories[0].join("file"));
+    walls.pool(&writable(&first)).unwrap().start(move |inside| {
+        let _ = stopped.recv();
+        answer.send((inside.is_ok(), fs::write(own, "").is_ok())).unwrap();
+    });
+    for directory in &directories {
+        walls.pool(&writable(directory)).unwrap();
+    }
+    let kept = walls.pools.lock().unwrap().clone();
+    assert_eq!(kept.len(), MAX_WALLS);
+    assert!(kept.iter().any(|pool| pool.extent == writable(&first).extent()));
+    let last = directories.last().unwrap();
+    let (again, kept) = (walls.pool(&writable(last)).unwrap(), walls.pool(&writable(last)).unwrap());
+    assert!(Arc::ptr_eq(&again, &kept));
+    stop.send(()).unwrap();
+    assert_eq!(answers.recv().unwrap(), (true, true));
+}
+
+/// Runs `work` where the kernel answers these system calls with this error, as one without them does.
+fn without(calls: &[i64], error: u32, work: impl FnOnce() + Send + 'static) {
+    let calls: BTreeMap<i64, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
+    let architecture = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let filter =
+        SeccompFilter::new(calls, SeccompAction::Allow, SeccompAction::Errno(error), architecture).unwrap();
+    let filter: seccompiler::BpfProgram = filter.try_into().unwrap();
+    let confined = move || {
+        seccompiler::apply_filter(&filter).unwrap();
+        work();
+    };
+    std::thread::spawn(confined).join().unwrap();
+}
+
+const CREATE: i64 = libc::SYS_landlock_create_ruleset;
+const RESTRICT: i64 = libc::SYS_landlock_restrict_self;
+
+/// SB08: where the kernel has no second wall, guests have the first one, and it is said.
+#[test]
+fn sb08_without_landlock_guests_run_and_it_is_said() {
+    for (call, error, reason) in [
+        (
+            CREATE,
+            libc::ENOSYS,
+            "this kernel offers no Landlock (Linux 5.19 or later, with `landlock` among its security modules)",
+        ),
+        (
+            CREATE,
+            libc::EOPNOTSUPP,
+            "this kernel offers no Landlock (Linux 5.19 or later, with `landlock` among its security modules)",
+        ),
+        (
+            RESTRICT,
+            libc::EPERM,
+            "Landlock: failed to restrict the calling thread: Operation not permitted (os error 1)",
+        ),
+    ] {
+        without(&[call], error.cast_unsigned(), move || {
+            let ground = Ground::new();
+            let expected = WallState::None { reason: reason.into() };
+            assert_eq!(ground.threads.wall(), expected);
+            let path = ground.path("outside/new");
+            ground.run(&ground.granted(), move || fs::write(path, "")).unwrap().unwrap();
+            assert_eq!(ground.threads.wall(), expected);
+        });
+    }
+}
+
+/// SB08: where it has one, no guest runs outside of it.
+#[test]
+fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
+    let Some(ground) = Ground::where_kernel_has(|state| *state == WallState::Full) else { return };
+    let held = Arc::new(Verdict::from(WallState::Full));
+    without(&[RESTRICT], libc::EPERM.cast_unsigned(), move || {
+        let (outside, writable) = (ground.path("outside/new"), ground.granted());
+        let walls = Walls { pools: Mutex::default(), verdict: held, threads: 4 };
+        let (sender, receiver) = mpsc::channel();
+        walls.pool(&writable).unwrap().start(move |inside| {
+            let outcome = inside.map(|_| fs::write(outside, "").is_ok());
+            sender.send(outcome).unwrap();
+        });
+        let refused = receiver.recv().unwrap().unwrap_err();
+        assert_eq!(
+            refused,
+            "Landlock: failed to restrict the calling thread: Operation not permitted (os error 1)"
+        );
+    });
+}
+
+/// SB08: what is said of a wall.
+#[test]
+fn sb08_what_is_open_is_named() {
+    assert_eq!(WallState::Full.to_string(), "full");
+    assert_eq!(
+        WallState::Partial { abi: 4 }.to_string(),
+        "partial: Landlock 4 of this kernel does not cover device controls, signals and abstract sockets"
+    );
+    assert_eq!(WallState::None { reason: "no kernel".into() }.to_string(), "none: no kernel");
+}
+
+/// What a call has open it has open, whatever the wall says afterwards of where it came from.
+#[test]
+fn directories_are_opened_once() {
+    let ground = Ground::new();
+    let granted = ground.path("granted");
+    let writable = ground.granted();
+    fs::rename(&granted, ground.path("was")).unwrap();
+    fs::create_dir(&granted).unwrap();
+    let root = Root::resolve(Path::new("/"), &granted).unwrap();
+    let opened = writable.directory(&root).unwrap();
+    let is = |path: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        let (own, other) = (opened.metadata().unwrap(), File::open(path).unwrap().metadata().unwrap());
+        (own.dev(), own.ino()) == (other.dev(), other.ino())
+    };
+    assert!(is(&ground.path("was")) && !is(&granted));
+    assert_ne!(writable.extent(), ground.granted().extent());
+}
+
+/// WA02: a thread that is lent to guests is inside their wall from the first on; nobody else's thread is used,
+/// and none for guests that may write.
+#[test]
+fn wa02_a_lent_thread_writes_nothing() {
+    let Some(ground) = Ground::walled() else { return };
+    let granted = ground.path("granted");
+    let before = look(&granted);
+    let (own, writable) = (granted.clone(), ground.granted());
+    std::thread::scope(|scope| {
+        let lent = scope.spawn(|| {
+            let begin = |writable: &Writable| {
+                let work = std::pin::pin!(async { deeds(&own) });
+                ground.threads.begin(writable, work).unwrap()
+            };
+            assert!(begin(&nowhere()).is_pending(), "not lent");
+            inline::lend();
+            assert!(begin(&writable).is_pending(), "for a guest that may write");
+            let Poll::Ready(done) = begin(&nowhere()) else { panic!("nothing was done") };
+            done
+        });
+        for (deed, outcome) in lent.join().unwrap() {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed}");
+        }
+    });
+    assert_eq!(look(&granted), before);
+}

@@ -1,0 +1,110 @@
+//! How a bounded number of things is shared: nobody takes so many that a newcomer finds none. Counts,
+//! and knows nothing of what is counted.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use haft_core::tool::Client;
+
+/// Who takes: a client, by one plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Party {
+    /// The number of the plugin.
+    pub(crate) plugin: u64,
+    pub(crate) client: Client,
+}
+
+impl Party {
+    /// haft itself, which asks plugins for their tools.
+    pub(crate) const HAFT: Self = Self { plugin: 0, client: Client::HAFT };
+
+    /// The number of another plugin than any before.
+    pub(crate) fn plugin() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// So many things, and who has how many of them.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    free: usize,
+    /// No entry is zero, so there are never more of them than things.
+    taken: HashMap<Party, usize>,
+}
+
+impl Shares {
+    pub(crate) fn of(count: usize) -> Self {
+        Self { free: count, taken: HashMap::new() }
+    }
+
+    /// Takes one, if that leaves enough for others: more must be free than the party has, together with
+    /// what its plugin or its client, whichever has more, has in all. So one client of one plugin gets a
+    /// third of all, a plugin or a client less than half, and whoever has none gets one as long as there
+    /// is any: the more take part, the less each may have. (Dynamic thresholds, as switches use them for
+    /// their buffers: Choudhury and Hahne, 1998.)
+    pub(crate) fn take(&mut self, party: Party) -> bool {
+        let count = |is_meant: &dyn Fn(&Party) -> bool| -> usize {
+            self.taken.iter().filter(|(other, _)| is_meant(other)).map(|(_, taken)| taken).sum()
+        };
+        let of_plugin = count(&|other| other.plugin == party.plugin);
+        let of_client = count(&|other| other.client == party.client);
+        let admits = self.has(party) + of_plugin.max(of_client) < self.free;
+        if admits {
+            self.free -= 1;
+            *self.taken.entry(party).or_default() += 1;
+        }
+        admits
+    }
+
+    /// Gives one back that the party took.
+    pub(crate) fn give(&mut self, party: Party) {
+        let Some(taken) = self.taken.get_mut(&party) else { return };
+        *taken -= 1;
+        if *taken == 0 {
+            self.taken.remove(&party);
+        }
+        self.free += 1;
+    }
+
+    /// How many the party has.
+    pub(crate) fn has(&self, party: Party) -> usize {
+        self.taken.get(&party).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many as the party gets.
+    fn takes(shares: &mut Shares, plugin: u64, client: Client) -> usize {
+        (0..1000).take_while(|_| shares.take(Party { plugin, client })).count()
+    }
+
+    /// S08: whoever comes later finds something, another plugin, another client or both.
+    #[test]
+    fn s08_nobody_takes_everything() {
+        let mut shares = Shares::of(64);
+        let (first, second) = (Client::another(), Client::another());
+        assert_eq!(takes(&mut shares, 1, first), 22);
+        assert_eq!(takes(&mut shares, 1, second), 7, "another client of the same plugin");
+        assert_eq!(takes(&mut shares, 2, first), 5, "the same client by another plugin");
+        assert_eq!(takes(&mut shares, 2, second), 8, "another client by another plugin");
+        for plugin in 3..10 {
+            assert!(takes(&mut shares, plugin, Client::another()) > 0, "{plugin}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken() {
+        let mut shares = Shares::of(3);
+        let party = Party { plugin: 1, client: Client::default() };
+        assert_eq!(takes(&mut shares, 1, party.client), 1);
+        shares.give(party);
+        assert_eq!((shares.has(party), shares.free), (0, 3));
+        shares.give(party);
+        assert_eq!(shares.free, 3, "nothing is given back twice");
+        assert!(shares.take(party) && shares.taken.len() == 1);
+    }
+}

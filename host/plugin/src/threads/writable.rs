@@ -1,0 +1,125 @@
+//! The directories that one call may write, opened once for it: what its guest is handed and what
+//! the wall around its thread lets through are the very same directories. It never opens one again
+//! under its name, which may lead elsewhere by then.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use haft_core::grant::{Grant, Reach, Root};
+
+/// The writable directories of one call. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Writable(Arc<Opened>);
+
+#[derive(Debug, Default)]
+struct Opened {
+    everywhere: bool,
+    roots: Vec<(Root, Result<Directory, String>)>,
+}
+
+/// An open directory and what it is.
+type Directory = (File, Identity);
+
+/// What a directory is, whatever it is called: device, inode and, where the kernel tells, the mount
+/// it was reached through, since another file system may come to have the same device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+    mount: u64,
+}
+
+/// Where a call may write. What two calls have in common, they may share threads for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everywhere: there are no directories to keep to.
+    Everywhere,
+    /// Below these directories; nowhere when empty.
+    Below(BTreeSet<Identity>),
+}
+
+impl Writable {
+    /// Whether a grant's writable directories must be opened before its call: that may take a while.
+    pub(crate) fn needs_opening(grant: &Grant) -> bool {
+        matches!(grant.writable(), Reach::Roots(roots) if !roots.is_empty())
+    }
+
+    /// Opens the directories that `grant` lets a guest write.
+    pub(crate) fn open(grant: &Grant) -> Self {
+        let opened = match grant.writable() {
+            Reach::Anywhere => Opened { everywhere: true, roots: Vec::new() },
+            Reach::Roots(roots) => {
+                let open = |root: &Root| (root.clone(), open(root).map_err(|error| error.to_string()));
+                Opened { everywhere: false, roots: roots.iter().map(open).collect() }
+            }
+        };
+        Self(Arc::new(opened))
+    }
+
+    /// A handle of `root`, or why there is none. Only for what may be written.
+    pub(crate) fn directory(&self, root: &Root) -> Result<File, String> {
+        let text = |error: io::Error| error.to_string();
+        match self.0.roots.iter().find(|(own, _)| own == root) {
+            Some((_, Ok((directory, _)))) => directory.try_clone().map_err(text),
+            Some((_, Err(problem))) => Err(problem.clone()),
+            None => root.open().map_err(text),
+        }
+    }
+
+    /// Where the call may write.
+    pub(crate) fn extent(&self) -> Extent {
+        if self.0.everywhere {
+            return Extent::Everywhere;
+        }
+        Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
+    }
+
+    /// Whether it is nowhere at all.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        !self.0.everywhere && self.0.roots.is_empty()
+    }
+
+    /// What the directories of `grant`, whose writable ones these are, are at this moment; none for one
+    /// that cannot be opened.
+    pub(crate) fn identities(&self, grant: &Grant) -> Vec<Option<Identity>> {
+        let identity_of = |root: &Root| match self.0.roots.iter().find(|(own, _)| own == root) {
+            Some((_, opened)) => opened.as_ref().ok().map(|(_, identity)| *identity),
+            None => open(root).ok().map(|(_, identity)| identity),
+        };
+        grant.preopens().iter().map(|preopen| identity_of(&preopen.root)).collect()
+    }
+
+    /// The directories that could be opened.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &File> {
+        self.opened().map(|(directory, _)| directory)
+    }
+
+    fn opened(&self) -> impl Iterator<Item = &Directory> {
+        self.0.roots.iter().filter_map(|(_, opened)| opened.as_ref().ok())
+    }
+}
+
+fn open(root: &Root) -> io::Result<Directory> {
+    let directory = root.open()?;
+    let identity = identity(&directory)?;
+    Ok((directory, identity))
+}
+
+#[cfg(target_os = "linux")]
+fn identity(directory: &File) -> io::Result<Identity> {
+    use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
+    let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
+    let stat = statx(directory, "", AtFlags::EMPTY_PATH, wanted)?;
+    // Zero from kernels before 5.8, which do not know it.
+    let mount = stat.stx_mnt_id;
+    Ok(Identity { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn identity(directory: &File) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = directory.metadata()?;
+    Ok(Identity { device: metadata.dev(), inode: metadata.ino(), mount: 0 })
+}

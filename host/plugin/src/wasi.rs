@@ -1,0 +1,8 @@
+//! What WASI gives a guest, held to its grant: files, network, HTTP, environment, standard streams.
+
+pub(crate) mod disk_budget;
+pub(crate) mod environment;
+pub(crate) mod files;
+pub(crate) mod http;
+pub(crate) mod network;
+pub(crate) mod output;

@@ -1,0 +1,200 @@
+//! What one call may add to the disk. Counted where haft writes for a guest, before it writes: the
+//! bytes of a write, or what the file grows by where that is more, so that a file with holes counts
+//! as long as it is; and something for every file, directory and link that is made, which bounds
+//! their number. What is removed again is not given back: a call that writes, removes and writes
+//! again would never end.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustix::io::Errno;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+use wasmtime_wasi::p2::{
+    DynOutputStream, FsError, FsResult, OutputStream, Pollable, StreamError, StreamResult,
+};
+
+/// Bytes that a file, a directory or a link counts as besides what is in it: a block, which is what
+/// file systems take for one at least.
+const ENTRY: u64 = 4096;
+
+/// What is left of the disk limit of a call. Its streams share it.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    left: AtomicU64,
+    met: AtomicBool,
+}
+
+impl Disk {
+    /// With `limit` bytes left.
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { left: AtomicU64::new(limit), met: AtomicBool::new(false) }
+    }
+
+    /// Makes it ready for another call.
+    pub(crate) fn renew(&self, limit: u64) {
+        self.left.store(limit, Ordering::Relaxed);
+        self.met.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether something was refused for want of what is left.
+    pub(crate) fn is_met(&self) -> bool {
+        self.met.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes`, or nothing where less is left.
+    fn take(&self, bytes: u64) -> Result<(), Full> {
+        let less = |left: u64| left.checked_sub(bytes);
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.map(drop).map_err(|_| {
+            self.met.store(true, Ordering::Relaxed);
+            Full
+        })
+    }
+
+    /// Makes one more file, directory or link. What could not be made costs nothing.
+    pub(crate) fn entry<T>(&self, make: impl FnOnce() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        self.take(ENTRY).map_err(|Full| Errno::DQUOT)?;
+        let outcome = make();
+        if outcome.is_err() {
+            self.left.fetch_add(ENTRY, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Before `length` bytes are written to `file`, `at` a place or at its end.
+    pub(crate) fn write(&self, file: &File, at: Option<u64>, length: u64) -> FsResult<()> {
+        Ok(self.take(cost(file, at, length).map_err(|error| ErrorCode::from(&error))?)?)
+    }
+
+    /// Before `file` is given another size.
+    pub(crate) fn resize(&self, file: &File, size: u64) -> FsResult<()> {
+        let now = file.metadata().map_err(|error| ErrorCode::from(&error))?.len();
+        Ok(self.take(size.saturating_sub(now))?)
+    }
+
+    /// `stream`, which writes to `file`, counted.
+    pub(crate) fn counted(
+        self: &Arc<Self>,
+        stream: DynOutputStream,
+        file: &Arc<File>,
+        at: Option<u64>,
+    ) -> DynOutputStream {
+        Box::new(Counted { stream, file: file.clone(), at, disk: self.clone(), is_closed: false })
+    }
+}
+
+fn cost(file: &File, at: Option<u64>, length: u64) -> io::Result<u64> {
+    let Some(at) = at else { return Ok(length) };
+    let grown = at.saturating_add(length).saturating_sub(file.metadata()?.len());
+    Ok(grown.max(length))
+}
+
+/// The disk limit is reached. Guests know it as their quota.
+struct Full;
+
+impl From<Full> for FsError {
+    fn from(_: Full) -> Self {
+        ErrorCode::Quota.into()
+    }
+}
+
+/// A stream into a file.
+struct Counted {
+    stream: DynOutputStream,
+    file: Arc<File>,
+    /// Where it writes next; `None` at the end of the file.
+    at: Option<u64>,
+    disk: Arc<Disk>,
+    /// Whether it was refused a write: streams are of no use after an error.
+    is_closed: bool,
+}
+
+impl Counted {
+    fn take(&mut self, length: usize) -> StreamResult<()> {
+        let failed = |error: io::Error| StreamError::LastOperationFailed(error.into());
+        if self.is_closed {
+            return Err(StreamError::Closed);
+        }
+        let length = length as u64;
+        let cost = cost(&self.file, self.at, length).map_err(failed)?;
+        if self.disk.take(cost).is_err() {
+            self.is_closed = true;
+            return Err(failed(Errno::DQUOT.into()));
+        }
+        self.at = self.at.map(|at| at.saturating_add(length));
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl OutputStream for Counted {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take(bytes.len())?;
+        self.stream.write(bytes)
+    }
+
+    async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
+        // What was written before is in the file then, and its size is what counts.
+        self.stream.ready().await;
+        self.take(bytes.len())?;
+        self.stream.blocking_write_and_flush(bytes).await
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        self.stream.flush()
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        if self.is_closed { Err(StreamError::Closed) } else { self.stream.check_write() }
+    }
+
+    async fn cancel(&mut self) {
+        self.stream.cancel().await;
+    }
+}
+
+#[async_trait]
+impl Pollable for Counted {
+    async fn ready(&mut self) {
+        self.stream.ready().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(disk: &Disk) -> u64 {
+        disk.left.load(Ordering::Relaxed)
+    }
+
+    /// S17: neither holes nor many small writes nor many names cost less than what they take.
+    #[test]
+    fn s17_what_is_written_is_counted() {
+        let file = tempfile::tempfile().unwrap();
+        let disk = Disk::new(100_000);
+        disk.write(&file, Some(0), 1000).unwrap();
+        file.set_len(1000).unwrap();
+        assert_eq!(left(&disk), 99_000);
+        disk.write(&file, Some(0), 500).unwrap();
+        assert_eq!(left(&disk), 98_500, "a write in place is one all the same");
+        disk.write(&file, Some(10_999), 1).unwrap();
+        assert_eq!(left(&disk), 88_500, "a hole counts");
+        disk.write(&file, None, 500).unwrap();
+        disk.resize(&file, 1000).unwrap();
+        disk.resize(&file, 10).unwrap();
+        assert_eq!(left(&disk), 88_000);
+        assert!(disk.resize(&file, 1 << 40).is_err() && disk.write(&file, Some(u64::MAX), 9).is_err());
+        assert!(disk.is_met());
+        disk.renew(2 * ENTRY);
+        assert!(!disk.is_met());
+        assert_eq!(disk.entry::<()>(|| Err(Errno::EXIST)), Err(Errno::EXIST));
+        assert_eq!([disk.entry(|| Ok(1)), disk.entry(|| Ok(2))], [Ok(1), Ok(2)]);
+        assert_eq!(disk.entry(|| Ok(3)), Err(Errno::DQUOT));
+        assert!(disk.is_met());
+    }
+}

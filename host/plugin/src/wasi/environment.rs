@@ -1,0 +1,45 @@
+//! `wasi:cli/environment` as guests see it: the granted variables, no arguments, and a note of
+//! who asked for variables and has none. The values are put together in `state`.
+
+use wasmtime::component::HasData;
+use wasmtime_wasi::cli::WasiCliCtxView;
+use wasmtime_wasi::p2::bindings::cli::environment;
+
+use crate::denials::denied_access::Wanted;
+use crate::instance::state::State;
+
+/// The type under which wasmtime finds [`Environment`] in a store.
+pub(crate) struct HasEnvironment;
+
+/// A guest's view of its environment.
+pub(crate) struct Environment<'a> {
+    inner: WasiCliCtxView<'a>,
+    granted_none: bool,
+    wanted: &'a mut Wanted,
+}
+
+impl HasData for HasEnvironment {
+    type Data<'a> = Environment<'a>;
+}
+
+/// The view of one store.
+pub(crate) fn view(state: &mut State) -> Environment<'_> {
+    let inner = WasiCliCtxView { ctx: state.wasi.cli(), table: &mut state.table };
+    let granted_none = state.grant.env().is_empty() && state.grant.values().is_empty();
+    Environment { inner, granted_none, wanted: &mut state.wanted }
+}
+
+impl environment::Host for Environment<'_> {
+    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        self.wanted.environment = self.granted_none;
+        self.inner.get_environment()
+    }
+
+    fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
+        self.inner.get_arguments()
+    }
+
+    fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
+        self.inner.initial_cwd()
+    }
+}

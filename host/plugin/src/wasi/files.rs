@@ -1,0 +1,421 @@
+//! `wasi:filesystem` as guests see it: exactly the directories of the grant, opened when the
+//! guest asks for them. A path never leads out of the directory it starts from: the kernel holds it
+//! there. With open files everything is wasmtime-wasi's own; how paths become files is haft's:
+//!
+//! - **Look, judge, open.** What a path leads to is found first, without doing anything to it, and
+//!   what is then opened or changed is that very object.
+//! - **Some things stay closed** whatever is granted (`seals`): what belongs to haft itself, and the
+//!   program in use.
+//! - **Reading through links.** Where reading is granted everywhere, a path is followed as the
+//!   person would follow it, absolute links included; what is opened that way can be read and
+//!   nothing else, even below a writable directory.
+//! - **Only files and directories.** Opening a FIFO or a device could wait for ever, and
+//!   `/proc` holds haft's own secrets, and its memory: all three are refused, whatever is granted.
+//! - **Where a guest is, is no secret.** The workspace is there for every guest, with nothing in it but
+//!   what is granted (`stand_in`), so that relative paths lead to that.
+//! - **What is written is counted** (`disk`), whatever way it is written.
+//! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
+//!
+//! It refuses to judge a path as text: every decision is made on an open file.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use wasmtime::component::{HasData, Resource};
+use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
+    ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp,
+    OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
+use wasmtime_wasi::{FsPerms, OpenMode};
+
+use crate::denials::denied_access::{Use, Wanted};
+use crate::instance::state::State;
+use crate::threads::writable::Writable;
+use crate::wasi::disk_budget::Disk;
+use haft_core::grant::{Grant, Reach};
+use open::Wish;
+use resolve::{Bounds, Links};
+
+mod entries;
+mod open;
+mod preopens;
+mod protected;
+mod refuse;
+mod relative;
+mod replace;
+mod resolve;
+mod stand_in;
+
+pub(crate) use protected::{Closed, KnownSeals, Seals};
+pub(crate) use relative::Relative;
+
+/// The type under which wasmtime finds [`Files`] in a store.
+pub(crate) struct HasFiles;
+
+/// A guest's view of the file system.
+pub(crate) struct Files<'a> {
+    inner: WasiFilesystemCtxView<'a>,
+    grant: &'a Grant,
+    seals: &'a Seals,
+    /// What the call may write; nothing while there is no call.
+    writable: Option<&'a Writable>,
+    wanted: &'a mut Wanted,
+    relative: &'a mut Relative,
+    disk: &'a Arc<Disk>,
+}
+
+impl HasData for HasFiles {
+    type Data<'a> = Files<'a>;
+}
+
+/// The view of one store.
+pub(crate) fn view(state: &mut State) -> Files<'_> {
+    let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
+    let writable = state.writable.as_ref();
+    let (wanted, relative) = (&mut state.wanted, &mut state.relative);
+    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted, relative, disk: &state.disk }
+}
+
+impl Files<'_> {
+    /// A second handle of the directory `fd` stands for.
+    fn directory(&self, fd: &Resource<Descriptor>) -> FsResult<Dir> {
+        match self.inner.table.get(fd)? {
+            Descriptor::Dir(directory) => Ok(directory.clone()),
+            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
+        }
+    }
+
+    /// The open file that `fd` stands for.
+    fn file(&self, fd: &Resource<Descriptor>) -> FsResult<Arc<File>> {
+        match self.inner.table.get(fd)? {
+            Descriptor::File(file) => Ok(file.file.clone()),
+            Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
+        }
+    }
+
+    /// `stream`, which writes to `file`, with what it writes counted.
+    fn counted(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+        file: &Arc<File>,
+        at: Option<Filesize>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let stream = self.inner.table.delete(stream)?;
+        Ok(self.inner.table.push(self.disk.counted(stream, file, at))?)
+    }
+
+    /// How far a look at a path may lead.
+    fn bounds(&self) -> Bounds {
+        if self.grant.readable() == Reach::Anywhere { Bounds::Anywhere } else { Bounds::Beneath }
+    }
+
+    /// A descriptor of something that was only looked at: good for asking about it, and for nothing else.
+    fn glance(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
+        let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
+        Ok(self.inner.table.push(descriptor)?)
+    }
+}
+
+/// What becomes of a link at the end of a path.
+fn links(flags: PathFlags) -> Links {
+    if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
+}
+
+impl types::Host for Files<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        self.inner.convert_error_code(error)
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        let failed = self.inner.table.get(&error)?.downcast_ref::<std::io::Error>();
+        if let Some(code) = failed.and_then(resolve::code) {
+            return Ok(Some(code));
+        }
+        self.inner.filesystem_error_code(error)
+    }
+}
+
+impl HostDescriptor for Files<'_> {
+    async fn open_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: PathFlags,
+        path: String,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Resource<Descriptor>> {
+        let wish = Wish::new(open_flags, flags)?;
+        let what_for = if wish.changes() { Use::Write } else { Use::Read };
+        let (directory, path) = self.at(&fd, path, what_for)?;
+        let opened = self.open(&directory, &path, links(path_flags), wish);
+        self.note((&directory, &path), what_for, &opened);
+        Ok(self.inner.table.push(opened?)?)
+    }
+
+    async fn stat_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
+        if self.is_way(&fd, &path) {
+            return Ok(stand_in::stat());
+        }
+        let (directory, path) = self.at(&fd, path, Use::Read)?;
+        let seen = self.seen(&directory, &path, links(flags), self.bounds());
+        self.note((&directory, &path), Use::Read, &seen);
+        let seen = self.glance(seen?.file)?;
+        let stat = self.inner.stat(Resource::new_borrow(seen.rep())).await;
+        self.inner.table.delete(seen)?;
+        stat
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        if self.is_way(&fd, &path) {
+            return Ok(stand_in::HASH);
+        }
+        let (directory, path) = self.at(&fd, path, Use::Read)?;
+        let seen = self.seen(&directory, &path, links(flags), self.bounds())?;
+        let seen = self.glance(seen.file)?;
+        let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
+        self.inner.table.delete(seen)?;
+        hash
+    }
+
+    async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
+        let (directory, path) = self.at(&fd, path, Use::Read)?;
+        self.seen(&directory, &path, Links::Keep, Bounds::Beneath)?;
+        let place = self.inner.table.push(Descriptor::Dir(directory))?;
+        let target = self.inner.readlink_at(Resource::new_borrow(place.rep()), path).await;
+        self.inner.table.delete(place)?;
+        target
+    }
+
+    async fn rename_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        old_path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
+        let renamed = self.rename((&from, &old_path), (&to, &new_path));
+        self.note_both((&from, &old_path), (&to, &new_path), &renamed);
+        renamed
+    }
+
+    async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let sealed = self.wanted.sealed.clone();
+        let created = self.make_directory(&directory, &path);
+        // As a kernel has it: what is there already need not be made, whoever may make it. Tools make
+        // all the directories on the way to a file without looking.
+        if created.is_err() && self.seen(&directory, &path, Links::Keep, self.bounds()).is_ok() {
+            self.wanted.sealed = sealed;
+            return Err(ErrorCode::Exist.into());
+        }
+        self.note((&directory, &path), Use::Write, &created);
+        created
+    }
+
+    async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let unlinked = self.remove_file(&directory, &path);
+        self.note((&directory, &path), Use::Write, &unlinked);
+        unlinked
+    }
+
+    async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let removed = self.remove_directory(&directory, &path);
+        self.note((&directory, &path), Use::Write, &removed);
+        removed
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let times = entries::timestamps(accessed, modified)?;
+        let set = self.set_times_at_path(&directory, &path, links(flags), &times);
+        self.note((&directory, &path), Use::Write, &set);
+        set
+    }
+
+    async fn link_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        flags: PathFlags,
+        old_path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        if flags.contains(PathFlags::SYMLINK_FOLLOW) {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
+        let linked = self.link((&from, &old_path), (&to, &new_path));
+        self.note_both((&from, &old_path), (&to, &new_path), &linked);
+        linked
+    }
+
+    async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
+        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let linked = self.symlink(&directory, &target, &path);
+        self.note((&directory, &path), Use::Write, &linked);
+        linked
+    }
+
+    // What follows hands every call on, but that what is written is counted.
+
+    async fn advise(
+        &mut self,
+        fd: Resource<Descriptor>,
+        at: Filesize,
+        len: Filesize,
+        advice: Advice,
+    ) -> FsResult<()> {
+        self.inner.advise(fd, at, len, advice).await
+    }
+
+    async fn sync_data(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.inner.sync_data(fd).await
+    }
+
+    async fn get_flags(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorFlags> {
+        self.inner.get_flags(fd).await
+    }
+
+    async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorType> {
+        self.inner.get_type(fd).await
+    }
+
+    async fn set_size(&mut self, fd: Resource<Descriptor>, size: Filesize) -> FsResult<()> {
+        if let Descriptor::File(file) = self.inner.table.get(&fd)?
+            && !file.perms.write_not_permitted()
+        {
+            self.disk.resize(&file.file, size)?;
+        }
+        self.inner.set_size(fd, size).await
+    }
+
+    async fn set_times(
+        &mut self,
+        fd: Resource<Descriptor>,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        self.inner.set_times(fd, accessed, modified).await
+    }
+
+    async fn read(
+        &mut self,
+        fd: Resource<Descriptor>,
+        len: Filesize,
+        at: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
+        self.inner.read(fd, len, at).await
+    }
+
+    async fn write(&mut self, fd: Resource<Descriptor>, bytes: Vec<u8>, at: Filesize) -> FsResult<Filesize> {
+        if let Descriptor::File(file) = self.inner.table.get(&fd)?
+            && !file.perms.write_not_permitted()
+        {
+            self.disk.write(&file.file, Some(at), bytes.len() as u64)?;
+        }
+        self.inner.write(fd, bytes, at).await
+    }
+
+    async fn read_directory(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {
+        if !self.is_listed(&fd) {
+            return Err(ErrorCode::Access.into());
+        }
+        self.inner.read_directory(fd).await
+    }
+
+    async fn sync(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        self.inner.sync(fd).await
+    }
+
+    async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<DescriptorStat> {
+        if !self.is_listed(&fd) {
+            return Ok(stand_in::stat());
+        }
+        self.inner.stat(fd).await
+    }
+
+    fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
+        self.relative.drop(fd.rep());
+        HostDescriptor::drop(&mut self.inner, fd)
+    }
+
+    fn read_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        at: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
+        self.inner.read_via_stream(fd, at)
+    }
+
+    fn write_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        at: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let file = self.file(&fd)?;
+        let stream = self.inner.write_via_stream(fd, at)?;
+        self.counted(stream, &file, Some(at))
+    }
+
+    fn append_via_stream(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DynOutputStream>> {
+        let file = self.file(&fd)?;
+        let stream = self.inner.append_via_stream(fd)?;
+        self.counted(stream, &file, None)
+    }
+
+    async fn is_same_object(
+        &mut self,
+        a: Resource<Descriptor>,
+        b: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
+        self.inner.is_same_object(a, b).await
+    }
+
+    async fn metadata_hash(&mut self, fd: Resource<Descriptor>) -> FsResult<MetadataHashValue> {
+        if !self.is_listed(&fd) {
+            return Ok(stand_in::HASH);
+        }
+        self.inner.metadata_hash(fd).await
+    }
+}
+
+impl HostDirectoryEntryStream for Files<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        stream: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        self.inner.read_directory_entry(stream).await
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        HostDirectoryEntryStream::drop(&mut self.inner, stream)
+    }
+}

@@ -1,0 +1,185 @@
+//! What a guest does to names in directories: making, moving, linking, removing. The directory is
+//! found and opened first, below the one the guest has; then it is judged, and what is done is done
+//! to one name in that very directory. It refuses names that are none (`.`, `..`).
+
+use std::fs::File;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, linkat, mkdirat, renameat, statat,
+    symlinkat, unlinkat,
+};
+use wasmtime_wasi::filesystem::Dir;
+use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, NewTimestamp};
+use wasmtime_wasi::p2::{FsError, FsResult};
+
+use crate::denials::denied_access::Use;
+use crate::wasi::files::Files;
+use crate::wasi::files::replace;
+use crate::wasi::files::resolve;
+use crate::wasi::files::resolve::{Bounds, Links, enter};
+
+/// What a new directory may be, before the user's own mask.
+const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
+
+/// A name in an open directory.
+pub(super) struct Entry {
+    pub(super) directory: File,
+    pub(super) name: String,
+    /// Whether a slash followed it.
+    pub(super) must_be_directory: bool,
+}
+
+impl Entry {
+    fn kind(&self) -> FsResult<FileType> {
+        let stat = statat(&self.directory, &*self.name, AtFlags::SYMLINK_NOFOLLOW);
+        Ok(FileType::from_raw_mode(stat.map_err(errno)?.st_mode))
+    }
+
+    /// Refuses what was named with a slash at its end and is no directory.
+    fn check_kind(&self) -> FsResult<()> {
+        let wrong = self.must_be_directory && self.kind()? != FileType::Directory;
+        if wrong { Err(ErrorCode::NotDirectory.into()) } else { Ok(()) }
+    }
+}
+
+impl Files<'_> {
+    /// The entry that `path` below `directory` names, if it may be made, replaced, moved or removed.
+    pub(super) fn entry(&mut self, directory: &Dir, path: &str) -> FsResult<Entry> {
+        if directory.perms.write_not_permitted() {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        let (parent, name) = split(path)?;
+        let found = match enter(directory, parent) {
+            Ok(found) => found,
+            Err(error) => return Err(self.missed(directory, path, Bounds::Beneath, error)),
+        };
+        if let Some(seal) = self.seals.on_entry(&found, name).map_err(resolve::error)? {
+            let place = resolve::real_path(&found);
+            // In a closed directory the name is any name, such as that of a temporary file.
+            let place = if seal.itself { place.map(|place| place.join(name)) } else { place };
+            return Err(self.refuse(seal.closed, place, Use::Write));
+        }
+        Ok(Entry { directory: found, name: name.to_owned(), must_be_directory: path.ends_with('/') })
+    }
+
+    pub(super) fn make_directory(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
+        let entry = self.entry(directory, path)?;
+        self.disk.entry(|| mkdirat(&entry.directory, &*entry.name, NEW_DIRECTORY)).map_err(errno)
+    }
+
+    pub(super) fn remove_file(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
+        let entry = self.entry(directory, path)?;
+        entry.check_kind()?;
+        unlinkat(&entry.directory, &*entry.name, AtFlags::empty()).map_err(errno)
+    }
+
+    pub(super) fn remove_directory(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
+        let entry = self.entry(directory, path)?;
+        unlinkat(&entry.directory, &*entry.name, AtFlags::REMOVEDIR).map_err(errno)
+    }
+
+    pub(super) fn rename(&mut self, from: (&Dir, &str), to: (&Dir, &str)) -> FsResult<()> {
+        let (old, new) = self.both(from, to)?;
+        old.check_kind()?;
+        replace::keep_mode(&old.directory, &old.name, &new.directory, &new.name);
+        renameat(&old.directory, &*old.name, &new.directory, &*new.name).map_err(errno)
+    }
+
+    pub(super) fn link(&mut self, from: (&Dir, &str), to: (&Dir, &str)) -> FsResult<()> {
+        let (old, new) = self.both(from, to)?;
+        if old.must_be_directory || new.must_be_directory {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        let (from, to) = (&old.directory, &new.directory);
+        self.disk.entry(|| linkat(from, &*old.name, to, &*new.name, AtFlags::empty())).map_err(errno)
+    }
+
+    pub(super) fn symlink(&mut self, directory: &Dir, target: &str, path: &str) -> FsResult<()> {
+        let entry = self.entry(directory, path)?;
+        // A link that leads out by itself is no use to a guest, and a trap for whoever follows it.
+        if target.starts_with('/') {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        if entry.must_be_directory {
+            return Err(ErrorCode::NoEntry.into());
+        }
+        self.disk.entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
+    }
+
+    /// Two entries, refused before either is touched where only one of them may be changed.
+    fn both(&mut self, (from, old): (&Dir, &str), (to, new): (&Dir, &str)) -> FsResult<(Entry, Entry)> {
+        if to.perms.write_not_permitted() {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        Ok((self.entry(from, old)?, self.entry(to, new)?))
+    }
+
+    pub(super) fn set_times_at_path(
+        &mut self,
+        directory: &Dir,
+        path: &str,
+        links: Links,
+        times: &Timestamps,
+    ) -> FsResult<()> {
+        if directory.perms.write_not_permitted() {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        let (object, seal) = self.judged(directory, path, links, Bounds::Beneath)?;
+        if let Some(seal) = seal {
+            return Err(self.refuse(seal.closed, resolve::real_path(&object.file), Use::Write));
+        }
+        set_times_of(&object.file, times).map_err(errno)
+    }
+}
+
+/// Sets the times of the very object that was judged.
+#[cfg(target_os = "linux")]
+fn set_times_of(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
+    rustix::fs::utimensat(rustix::fs::CWD, resolve::own_link(object), times, AtFlags::empty())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_times_of(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
+    rustix::fs::futimens(object, times)
+}
+
+/// The times as the kernel takes them.
+pub(super) fn timestamps(accessed: NewTimestamp, modified: NewTimestamp) -> Result<Timestamps, ErrorCode> {
+    Ok(Timestamps { last_access: timespec(accessed)?, last_modification: timespec(modified)? })
+}
+
+fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
+    let special = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    match time {
+        NewTimestamp::NoChange => Ok(special(UTIME_OMIT)),
+        NewTimestamp::Now => Ok(special(UTIME_NOW)),
+        NewTimestamp::Timestamp(time) => {
+            let (more, rest) = (time.nanoseconds / 1_000_000_000, time.nanoseconds % 1_000_000_000);
+            let seconds = time.seconds.checked_add(more.into()).and_then(|all| i64::try_from(all).ok());
+            Ok(Timespec { tv_sec: seconds.ok_or(ErrorCode::Overflow)?, tv_nsec: rest.into() })
+        }
+    }
+}
+
+/// A path's directory and the name in it.
+fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
+    let whole = path.trim_end_matches('/');
+    let (parent, name) = match whole.rsplit_once('/') {
+        Some(("", name)) => ("/", name),
+        Some((parent, name)) => (parent, name),
+        None => (".", whole),
+    };
+    match name {
+        "" if path.is_empty() => Err(ErrorCode::NoEntry),
+        "" | "." | ".." => Err(ErrorCode::Invalid),
+        name => Ok((parent, name)),
+    }
+}
+
+fn errno(errno: rustix::io::Errno) -> FsError {
+    match errno {
+        // Whoever moves a file copies it then.
+        rustix::io::Errno::XDEV => ErrorCode::CrossDevice.into(),
+        errno => resolve::error(errno.into()),
+    }
+}

@@ -1,0 +1,214 @@
+//! Opens files and directories for a guest: first what a path leads to is found, then judged, and
+//! only then is that very object opened, truncated or, where there is none, made. It refuses to
+//! touch anything before it is judged.
+
+use std::fs::File;
+
+use rustix::fs::{FileType, Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
+use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile};
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode, OpenFlags};
+use wasmtime_wasi::{FsPerms, OpenMode};
+
+use super::entries::Entry;
+use crate::denials::denied_access::Use;
+use crate::wasi::files::Files;
+use crate::wasi::files::protected::{Closed, Judged};
+use crate::wasi::files::resolve;
+use crate::wasi::files::resolve::{Bounds, Links, Object, look};
+
+/// How often a path is looked at again: for every link that leads to a file yet to be made, and when
+/// somebody else changes it meanwhile. The kernel follows as many links.
+const MAX_TURNS: usize = 40;
+
+/// What a new file may be, before the user's own mask.
+const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
+
+/// What an `open-at` asks for.
+#[derive(Clone, Copy)]
+pub(super) struct Wish {
+    open: OpenFlags,
+    flags: DescriptorFlags,
+}
+
+/// What a file that was not there came to.
+enum Made {
+    File(File),
+    /// It is there by now.
+    Exists,
+    /// Its name is a link to this path, which is not there.
+    Link(String),
+}
+
+impl Wish {
+    /// Takes what can be asked for. Which combinations cannot is as wasmtime-wasi has it.
+    pub(super) fn new(open: OpenFlags, flags: DescriptorFlags) -> Result<Self, ErrorCode> {
+        let synchronous = DescriptorFlags::FILE_INTEGRITY_SYNC
+            | DescriptorFlags::DATA_INTEGRITY_SYNC
+            | DescriptorFlags::REQUESTED_WRITE_SYNC;
+        if flags.intersects(synchronous) {
+            return Err(ErrorCode::Unsupported);
+        }
+        let files_only = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
+        if open.contains(OpenFlags::DIRECTORY) && open.intersects(files_only) {
+            return Err(ErrorCode::Invalid);
+        }
+        Ok(Self { open, flags })
+    }
+
+    /// Whether what is opened is to be changed, or things in it.
+    pub(super) fn changes(self) -> bool {
+        let changes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
+        self.open.intersects(changes)
+            || self.flags.intersects(DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY)
+    }
+
+    fn reads(self) -> bool {
+        self.flags.contains(DescriptorFlags::READ) || !self.flags.contains(DescriptorFlags::WRITE)
+    }
+
+    /// Whether the file itself is to be written.
+    fn writes(self) -> bool {
+        self.open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
+            || self.flags.contains(DescriptorFlags::WRITE)
+    }
+
+    fn creates(self) -> bool {
+        self.open.contains(OpenFlags::CREATE)
+    }
+
+    fn only_new(self) -> bool {
+        self.creates() && self.open.contains(OpenFlags::EXCLUSIVE)
+    }
+
+    fn mode(self) -> OpenMode {
+        let reads = if self.reads() { OpenMode::READ } else { OpenMode::empty() };
+        let writes = if self.writes() { OpenMode::WRITE } else { OpenMode::empty() };
+        reads | writes
+    }
+
+    fn access(self) -> OFlags {
+        match (self.reads(), self.writes()) {
+            (true, true) => OFlags::RDWR,
+            (false, true) => OFlags::WRONLY,
+            (_, false) => OFlags::RDONLY,
+        }
+    }
+
+    /// How an object that is there is opened.
+    fn of_object(self) -> OFlags {
+        let truncates = self.open.contains(OpenFlags::TRUNCATE);
+        if truncates { self.access() | OFlags::TRUNC } else { self.access() }
+    }
+}
+
+impl Files<'_> {
+    /// Opens `path` below `directory`.
+    pub(super) fn open(
+        &mut self,
+        directory: &Dir,
+        path: &str,
+        links: Links,
+        wish: Wish,
+    ) -> FsResult<Descriptor> {
+        // What is read by a path that leads anywhere can be read and nothing else.
+        let (bounds, permissions) = match self.bounds() {
+            Bounds::Anywhere if !wish.changes() => (Bounds::Anywhere, FsPerms::ReadOnly),
+            _ => (Bounds::Beneath, directory.perms),
+        };
+        if wish.writes() && permissions.write_not_permitted() {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        let mut path = path.to_owned();
+        for _ in 0..MAX_TURNS {
+            match look(directory, &path, links, bounds) {
+                Ok(object) => {
+                    if let Some(opened) = self.open_object(&object, permissions, wish)? {
+                        return Ok(opened);
+                    }
+                }
+                Err(error) if wish.creates() && is(&error, ErrorCode::NoEntry) => {
+                    match self.make(directory, &path, links, wish)? {
+                        Made::File(file) => return Ok(descriptor(file, false, permissions, wish)),
+                        Made::Exists => {}
+                        Made::Link(target) => path = target,
+                    }
+                }
+                Err(error) => return Err(self.missed(directory, &path, bounds, error)),
+            }
+        }
+        Err(ErrorCode::Loop.into())
+    }
+
+    /// Opens what was found; nothing when it has no place any more.
+    fn open_object(
+        &mut self,
+        object: &Object,
+        permissions: FsPerms,
+        wish: Wish,
+    ) -> FsResult<Option<Descriptor>> {
+        let what_for = if wish.writes() { Use::Write } else { Use::Read };
+        let permissions = match self.seals.judge(object).map_err(resolve::error)? {
+            Judged::Gone => return Ok(None),
+            Judged::Sealed(seal) if seal.closed == Closed::Hidden || wish.writes() => {
+                return Err(self.refuse(seal.closed, resolve::real_path(&object.file), what_for));
+            }
+            Judged::Sealed(_) => FsPerms::ReadOnly,
+            Judged::Free => permissions,
+        };
+        if wish.only_new() {
+            return Err(ErrorCode::Exist.into());
+        }
+        let file = object.open(wish.of_object())?;
+        let is_directory = object.kind() == FileType::Directory;
+        if !is_directory && wish.open.contains(OpenFlags::DIRECTORY) {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        Ok(Some(descriptor(file, is_directory, permissions, wish)))
+    }
+
+    /// Makes the file `path`, which is not there.
+    fn make(&mut self, directory: &Dir, path: &str, links: Links, wish: Wish) -> FsResult<Made> {
+        let entry = self.entry(directory, path)?;
+        if entry.must_be_directory {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        let how = wish.access() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match self.disk.entry(|| openat(&entry.directory, &*entry.name, how, NEW_FILE)) {
+            Ok(file) => Ok(Made::File(file.into())),
+            Err(Errno::EXIST) if wish.only_new() => Err(ErrorCode::Exist.into()),
+            Err(Errno::EXIST) => match (links, target(&entry)) {
+                (Links::Follow, Some(target)) => Ok(Made::Link(beside(path, &target))),
+                _ => Ok(Made::Exists),
+            },
+            Err(errno) => Err(resolve::error(errno.into())),
+        }
+    }
+}
+
+/// Where an entry leads that is a link.
+fn target(entry: &Entry) -> Option<String> {
+    readlinkat(&entry.directory, &*entry.name, Vec::new()).ok()?.into_string().ok()
+}
+
+/// The path that the target of the link at `path` stands for; the kernel refuses one that leads out.
+fn beside(path: &str, target: &str) -> String {
+    match path.trim_end_matches('/').rsplit_once('/') {
+        Some((parent, _)) if !target.starts_with('/') => format!("{parent}/{target}"),
+        _ => target.to_owned(),
+    }
+}
+
+fn descriptor(file: File, is_directory: bool, permissions: FsPerms, wish: Wish) -> Descriptor {
+    if is_directory {
+        Descriptor::Dir(Dir::new(file, permissions, wish.mode(), true))
+    } else {
+        Descriptor::File(WasiFile::new(file, permissions, wish.mode(), true))
+    }
+}
+
+/// Whether an error is this one.
+pub(super) fn is(error: &wasmtime_wasi::p2::FsError, code: ErrorCode) -> bool {
+    error.downcast_ref().is_some_and(|found| *found == code)
+}

@@ -1,0 +1,74 @@
+//! The directories a guest is handed when it asks for them: exactly those of its grant, and none
+//! that belongs to haft itself.
+
+use std::fs::File;
+
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::{Descriptor, Dir};
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::{FsPerms, OpenMode};
+
+use super::relative::Handed;
+use super::{Files, relative};
+use crate::wasi::files::protected::Closed;
+use crate::wasi::files::resolve::Object;
+use haft_core::grant::Preopen;
+
+impl preopens::Host for Files<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let preopens = self.grant.preopens();
+        self.wanted.open();
+        let mut directories = Vec::with_capacity(preopens.len() + 1);
+        if let Some((directory, is_workspace)) = self.relative_root(&preopens) {
+            let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
+            self.relative.hand(descriptor.rep(), Handed::Root { is_workspace });
+            directories.push((descriptor, relative::NAME.to_owned()));
+        }
+        let stands_for_root = !directories.is_empty();
+        for preopen in preopens.into_iter().filter(|one| !stands_for_root || one.name != relative::NAME) {
+            match self.preopen(&preopen) {
+                Ok(directory) => {
+                    let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
+                    self.relative.hand(descriptor.rep(), Handed::Granted((&preopen.name).into()));
+                    directories.push((descriptor, preopen.name));
+                }
+                Err(problem) => self.wanted.unopened(&preopen.name, problem),
+            }
+        }
+        Ok(directories)
+    }
+}
+
+impl Files<'_> {
+    pub(super) fn preopen(&self, preopen: &Preopen) -> Result<Dir, String> {
+        let (directory, closed) = self.granted(preopen)?;
+        let (permissions, mode) = rights(preopen.writable && closed.is_none());
+        Ok(Dir::new(directory, permissions, mode, true))
+    }
+
+    /// A granted directory, and what is closed about it.
+    fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Closed>), String> {
+        let Some(writable) = self.writable else {
+            return Err("no call has begun".into());
+        };
+        let directory = if preopen.writable {
+            writable.directory(&preopen.root)?
+        } else {
+            preopen.root.open().map_err(|error| error.to_string())?
+        };
+        let object = Object::of(directory).map_err(|error| error.to_string())?;
+        match self.seals.on(&object).map_err(|error| error.to_string())? {
+            Some(seal) if seal.closed == Closed::Hidden => Err("it belongs to haft itself".into()),
+            seal => Ok((object.file, seal.map(|seal| seal.closed))),
+        }
+    }
+}
+
+/// What a descriptor made from a grant may do.
+fn rights(writable: bool) -> (FsPerms, OpenMode) {
+    if writable {
+        (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE)
+    } else {
+        (FsPerms::ReadOnly, OpenMode::READ)
+    }
+}

@@ -1,0 +1,158 @@
+//! The directory that stands for `/`, which every guest has: nothing is in it but the ways to the
+//! directories of the grant, and nothing is ever looked up in it. Each path below it is taken for what
+//! it was (`relative`) and looked up in the granted directory that it lies in; what lies in none is
+//! refused, and remembered for a hint. Of the workspace a guest sees that it is there, so that it can
+//! begin in it. It refuses to list anything.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::{Descriptor, Dir};
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    DescriptorFlags, DescriptorStat, DescriptorType, ErrorCode, MetadataHashValue, OpenFlags,
+};
+use wasmtime_wasi::{FsPerms, OpenMode};
+
+use super::Files;
+use super::open::Wish;
+use super::relative::{Handed, NAME, names_directory, split, upwards};
+use crate::denials::denied_access::Use;
+use crate::wasi::files::resolve::{Bounds, Links};
+use haft_core::grant::Preopen;
+
+/// What the handle of a directory that is none is a handle of: in this no path can be looked up.
+const NOTHING: &str = "/dev/null";
+
+/// The identity of a directory that is none.
+pub(super) const HASH: MetadataHashValue = MetadataHashValue { lower: 0, upper: 0 };
+
+/// What there is to know about a directory that is none.
+pub(super) fn stat() -> DescriptorStat {
+    DescriptorStat {
+        type_: DescriptorType::Directory,
+        link_count: 1,
+        size: 0,
+        data_access_timestamp: None,
+        data_modification_timestamp: None,
+        status_change_timestamp: None,
+    }
+}
+
+impl Files<'_> {
+    /// The directory for paths that lie in no other, and whether it is the workspace itself. There is none
+    /// for a guest that has all of `/` and names paths in full.
+    pub(super) fn relative_root(&mut self, preopens: &[Preopen]) -> Option<(Dir, bool)> {
+        let base = self.grant.base().filter(|_| !self.relative.can_ask());
+        if base.is_none() && preopens.iter().any(|preopen| preopen.name == NAME) {
+            return None;
+        }
+        if let Some(base) = base
+            && let Some((preopen, rest)) = split(preopens, Some(base), base.path())
+            && let Ok(directory) = self.preopen(&preopen)
+            && let Ok(workspace) = self.below(&directory, &rest)
+        {
+            return Some((workspace, true));
+        }
+        let nothing = File::open(NOTHING).ok()?;
+        Some((Dir::new(nothing, FsPerms::ReadOnly, OpenMode::READ, true), false))
+    }
+
+    fn below(&mut self, directory: &Dir, rest: &str) -> FsResult<Dir> {
+        let flags = if directory.perms.write_not_permitted() {
+            DescriptorFlags::READ
+        } else {
+            DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
+        };
+        let wish = Wish::new(OpenFlags::DIRECTORY, flags)?;
+        match self.open(directory, rest, Links::Follow, wish)? {
+            Descriptor::Dir(directory) => Ok(directory),
+            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
+        }
+    }
+
+    /// Whether a directory is one, which has entries.
+    pub(super) fn is_listed(&self, fd: &Resource<Descriptor>) -> bool {
+        !matches!(self.relative.handed(fd.rep()), Some(Handed::Root { is_workspace: false }))
+    }
+
+    /// Whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
+    pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
+        let Some(base) = self.grant.base() else { return false };
+        if !matches!(self.relative.handed(fd.rep()), Some(Handed::Root { .. })) {
+            return false;
+        }
+        let (whole, _) = self.relative.meaning(Some(base), path);
+        (whole == base.path() || whole == base.real())
+            && split(&self.grant.preopens(), Some(base), &whole).is_none()
+    }
+
+    /// The directory that `path` below `fd` starts from, and the way from there.
+    pub(super) fn at(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        path: String,
+        what_for: Use,
+    ) -> FsResult<(Dir, String)> {
+        let directory = self.directory(fd)?;
+        let Some((whole, is_named)) = self.in_full(fd, &path) else { return Ok((directory, path)) };
+        let (preopen, mut rest) = match self.lies_in(whole) {
+            Ok(found) => found,
+            Err(whole) => return Err(self.outside(fd, (&whole, is_named), what_for).into()),
+        };
+        if names_directory(&path) && rest != "." {
+            rest.push('/');
+        }
+        let directory = self.preopen(&preopen).map_err(|problem| {
+            self.wanted.unopened(&preopen.name, problem);
+            self.wanted.refuse(&Path::new(&preopen.name).join(&rest), what_for, self.grant);
+            ErrorCode::NoEntry
+        })?;
+        Ok((directory, rest))
+    }
+
+    /// What `path` below `fd` is in full, and whether the call speaks of it. `None` where the kernel is
+    /// to find it below that very directory.
+    fn in_full(&self, fd: &Resource<Descriptor>, path: &str) -> Option<(PathBuf, bool)> {
+        match self.relative.handed(fd.rep())? {
+            Handed::Root { .. } => Some(self.relative.meaning(self.grant.base(), path)),
+            Handed::Granted(name) if self.bounds() == Bounds::Beneath => Some((upwards(name, path)?, true)),
+            Handed::Granted(_) => None,
+        }
+    }
+
+    /// The granted directory that `whole` lies in, and the way from there; `whole` itself where it lies
+    /// in none.
+    fn lies_in(&self, mut whole: PathBuf) -> Result<(Preopen, String), PathBuf> {
+        let preopens = self.grant.preopens();
+        loop {
+            let Some((preopen, rest)) = split(&preopens, self.grant.base(), &whole) else {
+                return Err(whole);
+            };
+            // Into a directory and out of it again: what is left has fewer `..`.
+            match upwards(Path::new(&preopen.name), &rest) {
+                Some(next) => whole = next,
+                None => return Ok((preopen, rest)),
+            }
+        }
+    }
+
+    /// The refusal of a path that lies in no granted directory, with a note of it. What nobody spoke of
+    /// is not there for the guest: libraries look for files that may be missing, and take every other
+    /// answer for a failure.
+    fn outside(
+        &mut self,
+        fd: &Resource<Descriptor>,
+        (whole, is_named): (&Path, bool),
+        what_for: Use,
+    ) -> ErrorCode {
+        if !is_named {
+            self.wanted.refuse_aside(whole.to_owned(), what_for);
+            return ErrorCode::NoEntry;
+        }
+        self.wanted.refuse(whole, what_for, self.grant);
+        let is_granted = matches!(self.relative.handed(fd.rep()), Some(Handed::Granted(_)));
+        if is_granted || self.relative.is_told() { ErrorCode::NotPermitted } else { ErrorCode::NoEntry }
+    }
+}

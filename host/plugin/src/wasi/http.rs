@@ -1,0 +1,150 @@
+//! `wasi:http` as guests see it: requests to granted hosts, over connections that haft makes to
+//! addresses it has checked. No redirect is followed and no proxy asked: every hop is a request of
+//! the guest's own, and checked like the first. Nothing here keeps a connection for a later request.
+
+mod body;
+mod client;
+mod exchange;
+mod injection;
+mod mask;
+
+use std::sync::Arc;
+
+use hyper::{Method, Request, Uri};
+use tokio::sync::Semaphore;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi_http::{
+    Error, RequestOptions, Result, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
+};
+
+pub(crate) use self::client::Client;
+use self::exchange::{Errand, Sent, Waits};
+pub(crate) use self::injection::Injections;
+pub use self::injection::{Injection, InjectionError};
+use crate::denials::network_decisions::{Decisions, Refusal};
+use haft_core::grant::{Destination, Grant};
+
+/// Requests of one call. A tool makes a handful, one that walks through the pages of an API some
+/// hundred; a guest that makes more is a load on somebody else's machine. Far from `MAX_RESOURCES`:
+/// wasmtime keeps the options of a request for as long as the guest lives.
+const MAX_REQUESTS: usize = 500;
+
+/// Requests of one call under way at once, as many as a browser would make to three hosts. Further
+/// ones wait. Each holds a connection.
+const MAX_OPEN: usize = 16;
+
+/// Methods that are no requests: one asks for a tunnel, the others for the request itself, with the
+/// headers that haft added. Browsers refuse the same.
+const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
+
+/// Characters of a method in a decision. The longest registered one has 17.
+const MAX_METHOD: usize = 20;
+
+/// What a guest has for requests.
+pub(crate) struct Http {
+    context: WasiHttpCtx,
+    outgoing: Outgoing,
+}
+
+/// Sends a guest's requests.
+struct Outgoing {
+    client: Arc<Client>,
+    grant: Arc<Grant>,
+    injections: Injections,
+    decisions: Decisions,
+    open: Arc<Semaphore>,
+    requests: usize,
+}
+
+impl Http {
+    /// For a guest that may reach what `grant` says.
+    pub(crate) fn new(client: Arc<Client>, grant: Arc<Grant>, injections: Injections) -> Self {
+        let (decisions, open) = (Decisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
+        let outgoing = Outgoing { client, grant, injections, decisions, open, requests: 0 };
+        Self { context: WasiHttpCtx::new(), outgoing }
+    }
+
+    /// Begins to count anew, for another call.
+    pub(crate) fn renew(&mut self) {
+        self.outgoing.requests = 0;
+        self.outgoing.decisions.clear();
+    }
+
+    /// What was decided about the guest's requests.
+    pub(crate) fn decisions(&self) -> &Decisions {
+        &self.outgoing.decisions
+    }
+
+    pub(crate) fn view<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
+        WasiHttpCtxView { hooks: &mut self.outgoing, table, ctx: &mut self.context }
+    }
+}
+
+impl Outgoing {
+    /// The way to where a request goes, if it may go there.
+    fn admit(&mut self, request: &Request<WasiBody>) -> Result<Errand> {
+        let method: String = request.method().as_str().chars().take(MAX_METHOD).collect();
+        self.requests += 1;
+        if self.requests > MAX_REQUESTS {
+            return Err(self.refuse(&method, "too many requests", Error::ConnectionLimitReached));
+        }
+        let Some(destination) = destination(request.uri()) else {
+            return Err(self.refuse(&method, "the host or port is none", Error::HttpRequestUriInvalid));
+        };
+        let what = format!("{method} {destination}");
+        if is_refused(request.method()) {
+            return Err(self.refuse(&what, "no such request is made", Error::HttpRequestMethodInvalid));
+        }
+        if self.grant.blocks(&destination).is_some() {
+            self.decisions.refuse(&what, "blocked");
+            self.decisions.hint(Refusal::Blocked(destination));
+            return Err(Error::HttpRequestDenied);
+        }
+        if !self.grant.may_ask(&destination) {
+            self.decisions.refuse(&what, "not granted");
+            self.decisions.hint(Refusal::Host(destination));
+            return Err(Error::HttpRequestDenied);
+        }
+        Ok(Errand {
+            client: self.client.clone(),
+            grant: self.grant.clone(),
+            injections: self.injections.clone(),
+            decisions: self.decisions.clone(),
+            open: self.open.clone(),
+            destination,
+            what,
+        })
+    }
+
+    fn refuse(&self, what: &str, why: &str, error: Error) -> Error {
+        self.decisions.refuse(what, why);
+        let why = format!("{what}: {why}; nothing in program.toml allows it");
+        self.decisions.hint(Refusal::Other(why));
+        error
+    }
+}
+
+fn destination(uri: &Uri) -> Option<Destination> {
+    Destination::new(uri.scheme_str()?, uri.authority()?.as_str())
+}
+
+fn is_refused(method: &Method) -> bool {
+    REFUSED_METHODS.iter().any(|refused| method.as_str().eq_ignore_ascii_case(refused))
+}
+
+impl WasiHttpHooks for Outgoing {
+    /// The errand writes it, from the destination that was checked.
+    fn set_host_header(&mut self) -> bool {
+        false
+    }
+
+    fn send_request(
+        &mut self,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _processed: Box<dyn Future<Output = Result<()>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Sent>> + Send> {
+        let errand = self.admit(&request);
+        Box::new(async move { errand?.run(request, Waits::wished(options.as_ref())).await })
+    }
+}

@@ -1,0 +1,214 @@
+//! Headers that haft adds to a plugin's requests: their values go to the one destination they are
+//! for, and nowhere near the guest. An injection grants nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hyper::header::{
+    ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, RANGE, TE, TRAILER,
+};
+use secrecy::{ExposeSecret, SecretString};
+use wasmtime_wasi_http::DEFAULT_FORBIDDEN_HEADERS;
+
+use super::mask::{Mask, Masker};
+use haft_core::grant::{Destination, HostPattern};
+
+/// A header that haft adds to a plugin's requests to one destination, replacing the plugin's own.
+///
+/// The plugin never sees the value: where an answer repeats the secret, as it is or as JSON and
+/// URLs write it, the guest reads as many `*`.
+#[derive(Clone)]
+pub struct Injection {
+    host: HostPattern,
+    name: HeaderName,
+    value: HeaderValue,
+    secret: SecretString,
+}
+
+/// Why a header cannot be injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InjectionError {
+    /// For every host.
+    #[error("a secret goes to one destination, not to every host")]
+    AnyHost,
+    /// Not a name, or that of a header that is haft's own.
+    #[error("expected the name of a header that says who asks, such as `Authorization`")]
+    Header,
+    /// Not to be sent in a header.
+    #[error("the secret holds a line break or another character that no header can hold")]
+    Value,
+    /// Too few bytes to be told from other text.
+    #[error("the secret has less than {} bytes, which could be guessed", Injection::MIN_SECRET)]
+    Short,
+    /// More bytes than servers take.
+    #[error("the secret has more than {} bytes, which is more than servers accept", Injection::MAX_SECRET)]
+    Long,
+}
+
+impl Injection {
+    /// Bytes of the shortest secret. A shorter one would be masked wherever those few letters stand,
+    /// and tell by that what it is.
+    pub const MIN_SECRET: usize = 8;
+    /// Bytes of the longest: what servers take for all headers together.
+    pub const MAX_SECRET: usize = 8 << 10;
+
+    /// `header: <prefix><secret>` in requests to `host`.
+    pub fn new(
+        host: HostPattern,
+        header: &str,
+        prefix: &str,
+        secret: SecretString,
+    ) -> Result<Self, InjectionError> {
+        let bytes = secret.expose_secret().len();
+        match () {
+            () if host.is_any() => return Err(InjectionError::AnyHost),
+            () if bytes < Self::MIN_SECRET => return Err(InjectionError::Short),
+            () if bytes > Self::MAX_SECRET => return Err(InjectionError::Long),
+            () => {}
+        }
+        let name = HeaderName::try_from(header).ok().filter(|name| !is_own(name));
+        let name = name.ok_or(InjectionError::Header)?;
+        let value = HeaderValue::try_from(format!("{prefix}{}", secret.expose_secret()));
+        let mut value = value.map_err(|_| InjectionError::Value)?;
+        value.set_sensitive(true);
+        Ok(Self { host, name, value, secret })
+    }
+}
+
+/// Whether a header says how the message is sent, which is not a plugin's business.
+fn is_own(name: &HeaderName) -> bool {
+    const OWN: [HeaderName; 6] = [ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, RANGE, TE, TRAILER];
+    OWN.contains(name) || DEFAULT_FORBIDDEN_HEADERS.contains(name)
+}
+
+impl fmt::Debug for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, name) = (self.host.to_string(), self.name.as_str());
+        f.debug_struct("Injection").field("host", &host).field("header", &name).finish_non_exhaustive()
+    }
+}
+
+/// Everything that is injected for one plugin. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Injections {
+    all: Arc<[Injection]>,
+    /// Made of all of them, for every answer: a server may keep a secret and another one tell it.
+    mask: Option<Arc<Mask>>,
+}
+
+impl FromIterator<Injection> for Injections {
+    /// None at all, where they could not be masked.
+    fn from_iter<T: IntoIterator<Item = Injection>>(injections: T) -> Self {
+        let all: Arc<[Injection]> = injections.into_iter().collect();
+        match Mask::of(all.iter().map(|injection| injection.secret.expose_secret())) {
+            Some(mask) if !all.is_empty() => Self { all, mask: Some(Arc::new(mask)) },
+            _ => Self::default(),
+        }
+    }
+}
+
+impl Injections {
+    /// Adds what is for `destination`, and says whether anything is. Such a request is for a whole
+    /// answer that can be read: in a compressed one, or in two halves, a secret could hide.
+    pub(super) fn add(&self, destination: &Destination, headers: &mut HeaderMap) -> bool {
+        let mut added = false;
+        for injection in self.all.iter().filter(|injection| injection.host.matches(destination)) {
+            headers.insert(injection.name.clone(), injection.value.clone());
+            added = true;
+        }
+        if added {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            headers.remove(RANGE);
+        }
+        added
+    }
+
+    /// Masks the secrets in the headers of an answer. A header with one in its name is left out.
+    pub(super) fn hide_in(&self, headers: &mut HeaderMap) {
+        let Some(mask) = &self.mask else { return };
+        let named: Vec<_> =
+            headers.keys().filter(|name| mask.hide(name.as_str().as_bytes()).is_some()).cloned().collect();
+        for name in named {
+            headers.remove(name);
+        }
+        for value in headers.values_mut() {
+            if let Some(hidden) = mask.hide(value.as_bytes()) {
+                *value = HeaderValue::from_bytes(&hidden).unwrap_or(HeaderValue::from_static("*"));
+            }
+        }
+    }
+
+    /// What masks the body of an answer.
+    pub(super) fn masker(&self) -> Masker {
+        Masker::new(self.mask.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn injection(host: &str, header: &str, secret: &str) -> Result<Injection, InjectionError> {
+        Injection::new(host.parse().unwrap(), header, "Bearer ", secret.to_owned().into())
+    }
+
+    fn to(authority: &str) -> Destination {
+        Destination::new("https", authority).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_injected_says_why() {
+        use InjectionError::*;
+        for (host, header, secret, expected) in [
+            ("*", "Authorization", "hunter2hunter2", AnyHost),
+            ("api.test", "Host", "hunter2hunter2", Header),
+            ("api.test", "content-length", "12345678", Header),
+            ("api.test", "Transfer-Encoding", "hunter2hunter2", Header),
+            ("api.test", "no name", "hunter2hunter2", Header),
+            ("api.test", "Authorization", "hunter2\nX-Evil: 1", Value),
+            ("api.test", "Authorization", "hunter2", Short),
+            ("api.test", "Authorization", &"x".repeat(9000), Long),
+        ] {
+            assert_eq!(injection(host, header, secret).unwrap_err(), expected, "{host} {header}");
+        }
+    }
+
+    /// CL04: not even when printed.
+    #[test]
+    fn cl04_an_injection_does_not_show_its_secret() {
+        let injection = injection("api.test", "X-Key", "hunter2hunter2").unwrap();
+        let shown = format!("{injection:?} {:?}", injection.value);
+        assert!(!shown.contains("hunter2") && shown.contains("x-key"), "{shown}");
+    }
+
+    #[test]
+    fn only_the_destination_gets_the_header() {
+        let injections = Injections::from_iter([injection("api.test", "X-Key", "hunter2hunter2").unwrap()]);
+        let mut headers = HeaderMap::new();
+        for name in ["x-key", "accept-encoding", "range"] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static("guest"));
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static("guest"));
+        }
+        let untouched = headers.clone();
+        for other in ["api.test:444", "other.test", "a.api.test"] {
+            assert!(!injections.add(&to(other), &mut headers));
+        }
+        assert!(!injections.add(&Destination::new("http", "api.test:443").unwrap(), &mut headers));
+        assert_eq!(headers, untouched);
+        assert!(injections.add(&to("api.test"), &mut headers));
+        let all: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(all, [("x-key", &b"Bearer hunter2hunter2"[..]), ("accept-encoding", b"identity")]);
+    }
+
+    #[test]
+    fn answers_have_no_secret_in_their_headers() {
+        let injections = Injections::from_iter([injection("api.test", "X-Key", "hunter2hunter2").unwrap()]);
+        let mut headers = HeaderMap::new();
+        headers.insert("x-echo", HeaderValue::from_static("<Bearer hunter2hunter2>"));
+        headers.insert("x-hunter2hunter2", HeaderValue::from_static("1"));
+        headers.insert("x-other", HeaderValue::from_static("hunter2"));
+        injections.hide_in(&mut headers);
+        let all: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(all, [("x-echo", &b"<Bearer **************>"[..]), ("x-other", b"hunter2")]);
+    }
+}

@@ -1,0 +1,111 @@
+//! A guest's standard output and error: beginning and end are kept, the rest counted and dropped.
+//! Nothing a guest prints ever reaches haft's own standard output.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+/// Bytes kept of each stream's beginning, and as many of its end: some hundred lines, and the
+/// last words of a guest however much it said before.
+const MAX_KEPT: usize = 8 << 10;
+
+/// What a guest may write at once; wasmtime asks for a number, and nothing here depends on it.
+const CHUNK: usize = 64 << 10;
+
+/// One captured stream. Clones share what was captured.
+#[derive(Clone, Default)]
+pub(crate) struct Captured(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    first: Vec<u8>,
+    last: VecDeque<u8>,
+    dropped: usize,
+}
+
+impl Captured {
+    /// What was printed, with a note where not all was kept; invalid UTF-8 is replaced.
+    pub(crate) fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = kept.first.clone();
+        if kept.dropped > 0 {
+            bytes.extend(format!("\n... ({} bytes were not kept)\n", kept.dropped).into_bytes());
+        }
+        bytes.extend(&kept.last);
+        String::from_utf8_lossy(&bytes).trim_end().to_owned()
+    }
+
+    /// Forgets what was printed.
+    pub(crate) fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+    }
+
+    fn take(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MAX_KEPT.saturating_sub(kept.first.len()).min(bytes.len());
+        let (first, rest) = bytes.split_at(room);
+        kept.first.extend_from_slice(first);
+        let last = rest.get(rest.len().saturating_sub(MAX_KEPT)..).unwrap_or_default();
+        let surplus = (kept.last.len() + last.len()).saturating_sub(MAX_KEPT);
+        kept.last.drain(..surplus);
+        kept.last.extend(last);
+        kept.dropped += surplus + rest.len() - last.len();
+    }
+}
+
+impl OutputStream for Captured {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(CHUNK)
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Captured {
+    async fn ready(&mut self) {}
+}
+
+impl AsyncWrite for Captured {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.take(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl IsTerminal for Captured {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Captured {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
