@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use haft::backend::confine::selftest::{self, Outcome, SelfTest};
 use haft::backend::confine::{Confiner, Layers};
+use haft::backend::selftest::{self, Outcome, SelfTest};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };

@@ -48,8 +48,8 @@ const HOMES: &[(&str, &[&str])] = &[
             "haft/src/cli/terminal",
             "haft/src/cli/terminal.rs",
             "haft/src/cli/serve.rs",
-            "sandbox/src/attached.rs",
-            "sandbox/src/confine/selftest/escape.rs",
+            "sandbox/src/process/attached.rs",
+            "sandbox/src/selftest/escape.rs",
             "author/src/watch.rs",
         ],
     ),
@@ -75,7 +75,11 @@ const HOMES: &[(&str, &[&str])] = &[
     ("rustyline::", &["haft/src/cli/chat"]),
     (
         "process::Command",
-        &["sandbox/src/confine/helper.rs", "sandbox/src/confine/session.rs", "sandbox/src/detached.rs"],
+        &[
+            "sandbox/src/confine/helper.rs",
+            "sandbox/src/confine/session.rs",
+            "sandbox/src/process/detached.rs",
+        ],
     ),
     (
         "unsafe {",
@@ -83,7 +87,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "plugin/src/component/cache.rs",
             "core/src/heap.rs",
             "sandbox/src/confine/sys.rs",
-            "sandbox/src/confine/selftest/raw.rs",
+            "sandbox/src/selftest/raw.rs",
             "mcp/src/server/lines/code.rs",
         ],
     ),

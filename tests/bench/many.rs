@@ -37,7 +37,7 @@ const NAMES: [&str; 2] = ["10 plugins", "1,000 plugins"];
 
 fn main() -> ExitCode {
     // Started by haft, to help to confine.
-    if let Some(code) = haft::backend::confine::entry() {
+    if let Some(code) = haft::backend::entry() {
         return code;
     }
     match std::env::var_os("HAFT_BENCH_MANY") {

@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    haft::backend::confine::entry().unwrap_or(ExitCode::FAILURE)
+    haft_sandbox::entry().unwrap_or(ExitCode::FAILURE)
 }

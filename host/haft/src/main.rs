@@ -7,7 +7,7 @@ use haft::cli::Cli;
 
 fn main() -> ExitCode {
     // Before there is a second thread, and before anything else costs time.
-    if let Some(code) = haft::backend::confine::entry() {
+    if let Some(code) = haft::backend::entry() {
         return code;
     }
     Cli::parse().execute().into()

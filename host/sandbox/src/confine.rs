@@ -24,9 +24,9 @@ mod rules;
 #[cfg(any(test, target_os = "macos"))]
 mod seatbelt;
 mod seccomp;
-pub mod selftest;
+
 mod session;
-mod sys;
+pub(crate) mod sys;
 mod watch;
 mod wire;
 
@@ -49,12 +49,10 @@ use haft_core::grant::{Grant, Root};
 /// the mounts as they were when it was made.
 const MAX_AGE: Duration = Duration::from_mins(5);
 
-/// Runs what this process was started as, if that is a part of the sandbox: the helper, or the one
-/// who tries to get out of it. To be asked first thing in `main`, before there is a second thread;
-/// `None` where it is an ordinary start. A program that never asks starts no helper of its own kind.
-pub fn entry() -> Option<ExitCode> {
+/// Runs the helper, if this process was started as one. From here on haft may start itself as one.
+pub(crate) fn entry() -> Option<ExitCode> {
     program::is_able();
-    helper::entry().or_else(selftest::entry)
+    helper::entry()
 }
 
 /// Starts confined children. One a process; cheap to clone.

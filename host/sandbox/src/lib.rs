@@ -1,51 +1,43 @@
 //! Where a command runs, and every process of haft. A [`Backend`] runs commands and moves files: on
 //! this machine, in a container or on another host, in a pane of tmux or not. Below it, [`process`]
-//! runs one child to its end, [`service`] keeps one running, and [`confine`] holds both to their
+//! runs one child to its end, [`process::service`] keeps one running, and [`confine`] holds both to their
 //! grant; nothing else in the program starts a child. It refuses to know what the command is for.
 //!
 //! # The parts of a backend
-//! - a **carrier** starts `sh` on the target: `local`, `container`, `ssh`;
-//! - an `errand` hands that shell a script, hears what it writes, and learns from a last line that
-//!   nobody can guess how it ended;
+//! - a **transport** starts `sh` on the target: `local`, `container`, `ssh`;
+//! - a **remote script** is handed to that shell, read while it runs, and ends with a line that nobody can guess;
 //! - `plain` runs a command in a new shell of the target, `pane` in a pane that a person can watch.
 
-pub mod attached;
+mod backend;
 pub mod confine;
-pub mod lookup;
+mod error;
 pub mod native;
 pub mod process;
-pub mod service;
-pub mod start;
-
-mod capture;
-mod carrier;
-mod choice;
-mod container;
-mod detached;
-mod errand;
-mod error;
-mod files;
-mod local;
-mod marker;
-mod pane;
-mod plain;
-mod script;
-mod ssh;
+pub mod selftest;
 
 use std::fmt::Debug;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use self::choice::{BACKENDS, Choice, Engine, Place, connect};
+pub use self::backend::files::Piece;
+pub use self::backend::pane::{Captured, Screen, Snapshot};
+pub use self::backend::target::{BACKENDS, Choice, Engine, Place, connect};
 use self::confine::Confiner;
 pub use self::error::BackendError;
-pub use self::files::Piece;
-pub use self::pane::{Captured, Screen, Snapshot};
+pub use self::process::{attached, lookup, service, start};
 use haft_core::grant::Grant;
 use haft_core::tool::Context;
+
+/// Runs what this process was started as, if that is a part of the sandbox: the helper, or the one who tries to get out
+/// of it. To be asked first thing in `main`, before there is a second thread; `None` where it is an ordinary start. A
+/// program that never asks starts no helper of its own kind.
+pub fn entry() -> Option<ExitCode> {
+    confine::entry().or_else(selftest::entry)
+}
 
 /// Where commands run and files are.
 #[async_trait]

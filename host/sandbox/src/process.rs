@@ -1,5 +1,5 @@
 //! Runs one program to its end, within bounds, and stops everything that it started. It refuses
-//! to give a child anything that the grant and [`super::start::ENVIRONMENT`] do not name.
+//! to give a child anything that the grant and [`crate::process::start::ENVIRONMENT`] do not name.
 //!
 //! **Start:** in the grant's workspace, confined by [`super::confine`], with a cleared
 //! environment and an input that is not the host's.
@@ -7,6 +7,13 @@
 //! pipes; it gets a moment to finish writing and is then stopped, so that no process outlives
 //! the call it was started by.
 //! **Timeout, cancellation:** TERM for all, a grace, KILL for all. A dropped future kills at once.
+
+pub mod attached;
+pub(crate) mod capture;
+pub(crate) mod detached;
+pub mod lookup;
+pub mod service;
+pub mod start;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,9 +27,9 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::{sleep, timeout};
 
-use super::capture::{Capture, Listener};
 use super::confine::{ConfineError, Confiner, News, Session};
-use super::start::{command, started};
+use crate::process::capture::{Capture, Listener};
+use crate::process::start::{command, started};
 use haft_core::grant::Grant;
 use haft_core::tool::{Clipper, Context};
 
@@ -41,11 +48,11 @@ pub const STOP_BOUND: Duration = Duration::from_secs(5);
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// An executable, as [`super::lookup::find_on_path`] finds it.
+    /// An executable, as [`crate::process::lookup::find_on_path`] finds it.
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
     pub arguments: Vec<OsString>,
-    /// Variables that it gets besides [`super::start::ENVIRONMENT`] and those of the grant.
+    /// Variables that it gets besides [`crate::process::start::ENVIRONMENT`] and those of the grant.
     pub environment: Vec<(OsString, OsString)>,
     /// What it reads from standard input, all of it; nothing when empty.
     pub input: Vec<u8>,

@@ -33,7 +33,7 @@ impl Layers {
     /// The first version of Landlock that keeps files from being truncated.
     pub const MIN_LANDLOCK: u32 = 3;
     /// The first version of Landlock that keeps processes outside from being signalled.
-    pub(super) const SIGNALS: u32 = 6;
+    pub(crate) const SIGNALS: u32 = 6;
 
     /// What these layers cannot keep.
     pub fn verdict(self) -> Verdict {

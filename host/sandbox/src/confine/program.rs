@@ -64,7 +64,7 @@ impl Programs {
             Some(small) if !policy.may_write(&small.path) => Ok(small.running()),
             _ => self.itself.clone().ok_or_else(|| {
                 io::Error::other(
-                    "this program does not call `haft::backend::confine::entry()` first thing in its `main`, \
+                    "this program does not call `haft::backend::entry()` first thing in its `main`, \
                      which is how it would help to confine what it starts",
                 )
             }),
@@ -83,40 +83,11 @@ impl Small {
     }
 }
 
-/// Tells programs apart that were built from different sources of this module.
-pub(super) const SOURCES: u64 = digest(&[
-    include_bytes!("helper.rs"),
-    include_bytes!("layers.rs"),
-    include_bytes!("mounts.rs"),
-    include_bytes!("policy.rs"),
-    include_bytes!("rules.rs"),
-    include_bytes!("seccomp.rs"),
-    include_bytes!("selftest/attempt.rs"),
-    include_bytes!("selftest/escape.rs"),
-    include_bytes!("selftest/files.rs"),
-    include_bytes!("selftest/processes.rs"),
-    include_bytes!("selftest/raw.rs"),
-    include_bytes!("selftest/system.rs"),
-    include_bytes!("sys.rs"),
-    include_bytes!("watch.rs"),
-    include_bytes!("wire.rs"),
-]);
-
-/// FNV-1a, which a compiler can compute. It keeps nobody out; it notices what was left behind by
-/// an earlier build or a half-done upgrade.
-const fn digest(files: &[&[u8]]) -> u64 {
-    let mut digest = 0xcbf2_9ce4_8422_2325;
-    let mut rest = files;
-    while let [file, others @ ..] = rest {
-        let mut bytes = *file;
-        while let [byte, following @ ..] = bytes {
-            digest = (digest ^ *byte as u64).wrapping_mul(0x0100_0000_01b3);
-            bytes = following;
-        }
-        rest = others;
-    }
-    digest
-}
+/// Tells programs apart that were built from different sources of confinement. `build.rs` makes it of every file there.
+pub(super) const SOURCES: u64 = match u64::from_str_radix(env!("HAFT_CONFINE_SOURCES"), 16) {
+    Ok(digest) => digest,
+    Err(_) => panic!("`build.rs` writes a number"),
+};
 
 #[cfg(test)]
 mod tests {
@@ -130,7 +101,7 @@ mod tests {
         let policy = Policy::new(&Grant::none(), Layers::NONE);
         let programs = Programs { small: None, ..Programs::of_this_process() };
         let refused = programs.for_policy(&policy).unwrap_err().to_string();
-        assert!(refused.contains("`haft::backend::confine::entry()`"), "{refused}");
+        assert!(refused.contains("`haft::backend::entry()`"), "{refused}");
         assert!(Programs::only("/bin/helper".into()).for_policy(&policy).is_ok());
     }
 }

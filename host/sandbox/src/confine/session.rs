@@ -20,7 +20,7 @@ use super::wire::{self, Command, ENDED, Ended, FAILED, GONE, JOB, LACKING, READY
 
 /// How long a helper may take to make itself ready; it takes a few milliseconds.
 const READY_BOUND: Duration = Duration::from_secs(10);
-const SILENT: &str = "the helper does not answer; a program that uses haft as a library has to ask `confine::entry` first thing in `main`";
+const SILENT: &str = "the helper does not answer; a program that uses haft as a library has to ask `haft::backend::entry` first thing in `main`";
 /// How long an ended helper is waited for; one that the kernel cannot end is left to it.
 const REAP: Duration = Duration::from_secs(1);
 /// Messages that a helper sends at most.

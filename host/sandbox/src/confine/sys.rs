@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
 
 /// What [`fork`] returned in.
-pub(super) enum Fork {
+pub(crate) enum Fork {
     /// The new process.
     Child,
     /// The old one, and who the new one is.
@@ -19,33 +19,33 @@ pub(super) enum Fork {
 
 /// Copies this process. Only for the helper, which has a single thread: in a copy of a process
 /// with more, no lock could be relied on.
-pub(super) fn fork() -> io::Result<Fork> {
+pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: nothing is shared with other threads, since there are none.
     let pid = check(unsafe { libc::fork() })?;
     Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
 }
 
 /// Leaves the given namespaces for new ones.
-pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: unsound only for descriptor tables that other threads share; there are no others.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
 /// Closes every descriptor from `first` on.
-pub(super) fn close_from(first: RawFd) -> io::Result<()> {
+pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
     let first = libc::c_uint::try_from(first).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: called before anything owns a descriptor.
     check_long(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
 }
 
 /// Puts another file in the place of standard input.
-pub(super) fn replace_input(file: &std::fs::File) -> io::Result<()> {
+pub(crate) fn replace_input(file: &std::fs::File) -> io::Result<()> {
     // SAFETY: nothing owns descriptor 0; the library only ever borrows it.
     check(unsafe { libc::dup2(file.as_raw_fd(), 0) }).map(drop)
 }
 
 /// A descriptor that tells when a child has ended, in place of the signal itself.
-pub(super) fn child_signals() -> io::Result<OwnedFd> {
+pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     // SAFETY: `set` is initialised by `sigemptyset` before it is read; the descriptor is new.
     unsafe {
         let mut set = std::mem::zeroed::<libc::sigset_t>();
@@ -59,7 +59,7 @@ pub(super) fn child_signals() -> io::Result<OwnedFd> {
 
 /// Gives every signal its default meaning back and lets all of them through: what is ignored or held
 /// back here would be so for what is run.
-pub(super) fn default_signals() {
+pub(crate) fn default_signals() {
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: no handler is installed. KILL, STOP and those of the C library itself refuse.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -73,7 +73,7 @@ pub(super) fn default_signals() {
 }
 
 /// Makes a mount read-only, or writable again, and all that is mounted below it if `recursive`.
-pub(super) fn set_read_only(mount: BorrowedFd<'_>, read_only: bool, recursive: bool) -> io::Result<()> {
+pub(crate) fn set_read_only(mount: BorrowedFd<'_>, read_only: bool, recursive: bool) -> io::Result<()> {
     let mut attributes = libc::mount_attr { attr_set: 0, attr_clr: 0, propagation: 0, userns_fd: 0 };
     if read_only {
         attributes.attr_set = libc::MOUNT_ATTR_RDONLY;
@@ -95,7 +95,7 @@ pub(super) fn set_read_only(mount: BorrowedFd<'_>, read_only: bool, recursive: b
 }
 
 /// The version of Landlock that the kernel offers; `None` where it offers none.
-pub(super) fn landlock_version() -> Option<u32> {
+pub(crate) fn landlock_version() -> Option<u32> {
     const VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the kernel reads no attributes and makes no descriptor.
     let version =
@@ -104,7 +104,7 @@ pub(super) fn landlock_version() -> Option<u32> {
 }
 
 /// Turns the loopback interface of a new network namespace on.
-pub(super) fn loopback_up() -> io::Result<()> {
+pub(crate) fn loopback_up() -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     // SAFETY: an all-zero request is valid; its name is a C string shorter than the field.
     let mut request = unsafe { std::mem::zeroed::<libc::ifreq>() };
@@ -117,7 +117,7 @@ pub(super) fn loopback_up() -> io::Result<()> {
 }
 
 /// Takes a capability away from everything that will be executed.
-pub(super) fn drop_from_bounding_set(capability: u32) -> io::Result<()> {
+pub(crate) fn drop_from_bounding_set(capability: u32) -> io::Result<()> {
     let capability = libc::c_ulong::from(capability);
     // SAFETY: takes numbers and touches no memory.
     check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }).map(drop)
@@ -125,7 +125,7 @@ pub(super) fn drop_from_bounding_set(capability: u32) -> io::Result<()> {
 
 /// Signals every process that this one may signal, but not itself. Only for the first process of
 /// a namespace, to which everything else is invisible.
-pub(super) fn signal_everybody(signal: Signal) -> io::Result<()> {
+pub(crate) fn signal_everybody(signal: Signal) -> io::Result<()> {
     if rustix::process::getpid() != Pid::INIT {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
@@ -134,7 +134,7 @@ pub(super) fn signal_everybody(signal: Signal) -> io::Result<()> {
 }
 
 /// The most memory that any ended child of this process had, bytes.
-pub(super) fn peak_of_children() -> u64 {
+pub(crate) fn peak_of_children() -> u64 {
     // SAFETY: all-zero is a valid value, and the kernel fills it in.
     let usage = unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();

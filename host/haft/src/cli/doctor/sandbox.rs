@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::page::{Line, Mark};
 use crate::program::Places;
 use haft_core::grant::{Grant, Root};
-use haft_sandbox::confine::selftest::{self, Finding, Outcome, SelfTest};
 use haft_sandbox::confine::{ConfineError, Confiner, Layers, Verdict};
+use haft_sandbox::selftest::{self, Finding, Outcome, SelfTest};
 
 /// The first versions of Landlock that have these, and what keeps them where it has not.
 const LATER: &[(u32, &str)] = &[(5, "requests to devices"), (6, "signals and abstract sockets")];

@@ -10,8 +10,9 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, WaitOptions, kill_process, setsid, test_kill_process, waitpid};
 
 use super::escape::{Brief, Tried};
-use super::{ground, raw};
 use crate::confine::sys::{self, Fork};
+use crate::selftest::fixture;
+use crate::selftest::raw;
 
 /// How long a process that outlives the call would stay.
 const LIFE: Duration = Duration::from_secs(10);
@@ -99,7 +100,7 @@ fn found(what: &[String], nothing: &str) -> Tried {
 /// Leaves a process behind that nobody waits for, in a session of its own, deaf to being asked to
 /// end. As long as it lives it holds a lock, and the host finds that.
 pub(super) fn outlive(brief: &Brief) -> Tried {
-    let lock = match File::create(brief.workspace.join(ground::LOCK)) {
+    let lock = match File::create(brief.workspace.join(fixture::LOCK)) {
         Ok(lock) => lock,
         Err(error) => return Tried::Unable(format!("cannot make a lock: {error}")),
     };

@@ -5,7 +5,7 @@
 mod attempt;
 mod escape;
 mod files;
-mod ground;
+mod fixture;
 mod processes;
 mod raw;
 mod system;
@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use self::attempt::{ATTEMPTS, Attempt};
-pub(super) use self::escape::entry;
+pub(crate) use self::escape::entry;
 use self::escape::{Answer, VERB};
-use self::ground::Ground;
-use super::{Confiner, Layers};
+use self::fixture::Ground;
+use crate::confine::{Confiner, Layers};
+use crate::process::start::ENVIRONMENT;
 use crate::process::{self, End, Finished, Job, Output, ProcessError};
-use crate::start::ENVIRONMENT;
 use haft_core::tool::Own;
 
 /// How long all attempts may take; they need some milliseconds.

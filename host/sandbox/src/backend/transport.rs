@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
-use super::confine::Confiner;
-use super::error::BackendError;
-use super::script::BOOT;
+use crate::backend::script::BOOT;
+use crate::confine::Confiner;
+use crate::error::BackendError;
 use haft_core::grant::{Grant, Root};
 
 /// On whose behalf a shell is started.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Whose<'a> {
+pub(crate) enum Whose<'a> {
     /// haft's own: it handles panes, and never runs what a model wrote.
     Haft,
     /// A model's, who may do this on this machine.
@@ -22,20 +22,20 @@ pub(super) enum Whose<'a> {
 
 /// A command line of this machine that ends in `sh` on the target.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) program: PathBuf,
-    pub(super) arguments: Vec<OsString>,
-    pub(super) environment: Vec<(OsString, OsString)>,
+pub(crate) struct Line {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
     /// What starts it, and with which rights.
-    pub(super) confiner: Confiner,
-    pub(super) grant: Grant,
+    pub(crate) confiner: Confiner,
+    pub(crate) grant: Grant,
     /// Held while the line is in use.
-    pub(super) place: Option<tokio::sync::OwnedSemaphorePermit>,
+    pub(crate) place: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
 /// A way to a target.
 #[async_trait]
-pub(super) trait Carrier: Send + Sync + Debug {
+pub(crate) trait Carrier: Send + Sync + Debug {
     /// What the target is called: `container:web (via podman)`.
     fn name(&self) -> String;
 
@@ -66,7 +66,7 @@ const MESSENGERS: &[&str] =
     &["CONTAINER", "DOCKER_", "PODMAN_", "SSH_AUTH_SOCK", "XDG_", "DBUS_SESSION_BUS_ADDRESS"];
 
 /// The line for a messenger of haft's own.
-pub(super) fn messenger(messengers: &Confiner, program: PathBuf, arguments: Vec<OsString>) -> Line {
+pub(crate) fn messenger(messengers: &Confiner, program: PathBuf, arguments: Vec<OsString>) -> Line {
     let everywhere = Root::everything();
     let grant = Grant::none().with_read_anywhere().with_network(true).with_workspace(everywhere);
     let wanted = |name: &OsString| {
@@ -78,6 +78,6 @@ pub(super) fn messenger(messengers: &Confiner, program: PathBuf, arguments: Vec<
 }
 
 /// The words that start the shell.
-pub(super) fn shell() -> [OsString; 3] {
+pub(crate) fn shell() -> [OsString; 3] {
     ["sh".into(), "-c".into(), BOOT.into()]
 }

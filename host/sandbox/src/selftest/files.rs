@@ -10,7 +10,8 @@ use std::time::SystemTime;
 use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, mknodat, setxattr};
 
 use super::escape::{Brief, Tried};
-use super::{ground, raw};
+use crate::selftest::fixture;
+use crate::selftest::raw;
 
 /// Device files that are looked at in one directory; a large machine has some hundreds.
 const MAX_DEVICES: usize = 1000;
@@ -18,28 +19,28 @@ const MAX_DEVICES: usize = 1000;
 const SET_USER_ID: u32 = 0o4755;
 
 pub(super) fn make(brief: &Brief) -> Tried {
-    Tried::by("a file was made", fs::write(brief.outside.join(ground::MADE), "escaped"))
+    Tried::by("a file was made", fs::write(brief.outside.join(fixture::MADE), "escaped"))
 }
 
 pub(super) fn change(brief: &Brief) -> Tried {
-    Tried::by("it was written to", append(&brief.outside.join(ground::CHANGED)))
+    Tried::by("it was written to", append(&brief.outside.join(fixture::CHANGED)))
 }
 
 pub(super) fn empty(brief: &Brief) -> Tried {
-    let path = brief.outside.join(ground::EMPTIED);
+    let path = brief.outside.join(fixture::EMPTIED);
     let opened = File::options().write(true).truncate(true).open(&path).map(drop);
     Tried::by_any([("it was emptied when opened", opened), ("it was emptied unopened", raw::truncate(&path))])
 }
 
 pub(super) fn remove(brief: &Brief) -> Tried {
-    let path = brief.outside.join(ground::REMOVED);
-    let moved = fs::rename(&path, brief.workspace.join(ground::REMOVED));
+    let path = brief.outside.join(fixture::REMOVED);
+    let moved = fs::rename(&path, brief.workspace.join(fixture::REMOVED));
     Tried::by_any([("it was moved", moved), ("it was removed", fs::remove_file(&path))])
 }
 
 /// A link in the workspace to a file outside: one by name, and one to the file itself.
 pub(super) fn through_links(brief: &Brief) -> Tried {
-    let path = brief.outside.join(ground::LINKED);
+    let path = brief.outside.join(fixture::LINKED);
     let [soft, hard] = ["soft", "hard"].map(|name| brief.workspace.join(name));
     let by_name = symlink(&path, &soft).and_then(|()| append(&soft));
     Tried::by_any([
@@ -49,7 +50,7 @@ pub(super) fn through_links(brief: &Brief) -> Tried {
 }
 
 pub(super) fn mode(brief: &Brief) -> Tried {
-    let path = brief.outside.join(ground::MODE);
+    let path = brief.outside.join(fixture::MODE);
     let mode = Permissions::from_mode(0o777);
     let open = File::open(&path).and_then(|file| file.set_permissions(mode.clone()));
     Tried::by_any([
@@ -59,13 +60,13 @@ pub(super) fn mode(brief: &Brief) -> Tried {
 }
 
 pub(super) fn time(brief: &Brief) -> Tried {
-    let file = File::open(brief.outside.join(ground::TIME));
+    let file = File::open(brief.outside.join(fixture::TIME));
     Tried::by("its time was changed", file.and_then(|file| file.set_modified(SystemTime::now())))
 }
 
 pub(super) fn label(brief: &Brief) -> Tried {
-    let path = brief.outside.join(ground::LABEL);
-    let set = setxattr(&path, ground::ATTRIBUTE, b"escaped", XattrFlags::empty());
+    let path = brief.outside.join(fixture::LABEL);
+    let set = setxattr(&path, fixture::ATTRIBUTE, b"escaped", XattrFlags::empty());
     Tried::by("an attribute was set", set.map_err(Into::into))
 }
 
@@ -82,7 +83,7 @@ pub(super) fn change_hidden(brief: &Brief) -> Tried {
     let directory = brief.hidden.parent().unwrap_or(&brief.hidden);
     Tried::by_any([
         ("it was written to", append(&brief.hidden)),
-        ("a file was put beside it", fs::write(directory.join(ground::MADE), "escaped")),
+        ("a file was put beside it", fs::write(directory.join(fixture::MADE), "escaped")),
         ("its directory was moved", fs::rename(directory, brief.workspace.join("moved"))),
     ])
 }
@@ -133,7 +134,7 @@ fn number(disk: &Path) -> Option<u64> {
 
 /// Changed after it was made, and made that way.
 pub(super) fn set_user_id(brief: &Brief) -> Tried {
-    let [changed, made] = ground::SET_USER_ID.map(|name| brief.workspace.join(name));
+    let [changed, made] = fixture::SET_USER_ID.map(|name| brief.workspace.join(name));
     let changed = fs::write(&changed, "")
         .and_then(|()| fs::set_permissions(&changed, Permissions::from_mode(SET_USER_ID)));
     Tried::by_any([("a file's mode was changed so", changed), ("a file was made so", make_with_mode(made))])

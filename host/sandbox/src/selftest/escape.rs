@@ -110,7 +110,7 @@ fn joined(ways: &[String]) -> String {
 
 /// Makes the attempts if that is what this process was started for; to be asked where there is a
 /// single thread.
-pub(in crate::confine) fn entry() -> Option<ExitCode> {
+pub(crate) fn entry() -> Option<ExitCode> {
     let mut words = std::env::args_os().skip(1);
     let is_meant = words.next().is_some_and(|word| word == VERB) && words.next().is_none();
     is_meant.then(|| match brief() {
@@ -129,7 +129,7 @@ fn brief() -> io::Result<Brief> {
 /// before is known.
 fn attempt_all(brief: &Brief) -> io::Result<()> {
     // What may be done has to work, or else a failure of the rest would say nothing.
-    std::fs::write(brief.workspace.join(super::ground::ENTERED), "")?;
+    std::fs::write(brief.workspace.join(crate::selftest::fixture::ENTERED), "")?;
     for attempt in ATTEMPTS {
         let answer = Answer { attempt: attempt.name.to_owned(), outcome: (attempt.act)(brief).outcome() };
         let mut line = serde_json::to_vec(&answer)?;

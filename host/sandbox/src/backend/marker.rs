@@ -4,7 +4,7 @@
 
 /// A stream that ends with a marked line.
 #[derive(Debug)]
-pub(super) struct Marker {
+pub(crate) struct Marker {
     word: Vec<u8>,
     /// What may be the beginning of the word.
     held: Vec<u8>,
@@ -17,12 +17,12 @@ const MAX_LAST: usize = 4096;
 
 impl Marker {
     /// One whose last line begins with `word`.
-    pub(super) fn new(word: &str) -> Self {
+    pub(crate) fn new(word: &str) -> Self {
         Self { word: word.as_bytes().to_vec(), held: Vec::new(), last: None }
     }
 
     /// Takes in a piece; passes on what is not part of the last line.
-    pub(super) fn push(&mut self, bytes: &[u8], pass: impl FnOnce(&[u8])) {
+    pub(crate) fn push(&mut self, bytes: &[u8], pass: impl FnOnce(&[u8])) {
         if let Some(last) = &mut self.last {
             let room = MAX_LAST.saturating_sub(last.len());
             last.extend(bytes.iter().take(room));
@@ -52,12 +52,12 @@ impl Marker {
     }
 
     /// Whether the last line is there, whole.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.last.as_ref().is_some_and(|last| last.ends_with(b"\n"))
     }
 
     /// What the last line says after its word; what was held back goes to `pass` where it never came.
-    pub(super) fn finish(self, pass: impl FnOnce(&[u8])) -> Option<String> {
+    pub(crate) fn finish(self, pass: impl FnOnce(&[u8])) -> Option<String> {
         let Some(last) = self.last else {
             pass(&self.held);
             return None;

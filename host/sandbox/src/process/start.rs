@@ -6,9 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use super::confine::{Command, Confiner, Session, Streams};
-use super::lookup::search_path;
-use super::process::{ProcessError, watch};
+use crate::confine::{Command, Confiner, Session, Streams};
+use crate::process::lookup::search_path;
+use crate::process::{ProcessError, watch};
 use haft_core::grant::Grant;
 
 /// What a child sees of the host's environment without being granted it: who and where the user
@@ -16,7 +16,7 @@ use haft_core::grant::Grant;
 pub const ENVIRONMENT: &[&str] = &["HOME", "LANG", "LANGUAGE", "LOGNAME", "TMPDIR", "TZ", "USER"];
 
 /// A helper that is becoming `command`. One in waiting may have ended meanwhile; the next has not.
-pub(super) async fn started(
+pub(crate) async fn started(
     confiner: &Confiner,
     grant: &Grant,
     command: &Command,
@@ -33,7 +33,7 @@ pub(super) async fn started(
 
 /// The command line, with what it may see of the environment and `more` besides, in the grant's
 /// workspace.
-pub(super) fn command(
+pub(crate) fn command(
     program: &Path,
     arguments: &[OsString],
     more: &[(OsString, OsString)],

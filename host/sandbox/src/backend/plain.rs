@@ -7,26 +7,26 @@ use async_trait::async_trait;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::carrier::{Carrier, Whose};
-use super::choice::{Choice, Place};
-use super::errand::{self, Feed, Report};
-use super::error::BackendError;
-use super::files::{Files, Piece};
-use super::script::{PLAIN, Script, quoted, unguessable};
-use super::{Backend, Ended, How, Out, Task};
+use crate::backend::files::{Files, Piece};
+use crate::backend::remote_script::{self, Feed, Report};
+use crate::backend::script::{PLAIN, Script, quoted, unguessable};
+use crate::backend::target::{Choice, Place};
+use crate::backend::transport::{Carrier, Whose};
+use crate::error::BackendError;
+use crate::{Backend, Ended, How, Out, Task};
 use haft_core::tool::Context;
 
 /// A target without a pane.
 #[derive(Debug)]
-pub(super) struct Plain {
-    pub(super) carrier: Arc<dyn Carrier>,
+pub(crate) struct Plain {
+    pub(crate) carrier: Arc<dyn Carrier>,
     /// Where commands start there; empty for where its shells start.
-    pub(super) directory: String,
-    pub(super) files: Files,
+    pub(crate) directory: String,
+    pub(crate) files: Files,
 }
 
 impl Plain {
-    pub(super) fn new(carrier: Arc<dyn Carrier>, choice: &Choice) -> Self {
+    pub(crate) fn new(carrier: Arc<dyn Carrier>, choice: &Choice) -> Self {
         let is_local = choice.place == Place::Local;
         let directory = choice.directory.clone().filter(|_| !is_local).unwrap_or_default();
         let files = Files::new(carrier.clone(), &directory, choice.files.clone(), is_local);
@@ -48,7 +48,7 @@ impl Plain {
             .with("exec", &self.exec())
             .then(PLAIN);
         let whose = Whose::Model(context.grant);
-        errand::run(&*self.carrier, whose, &script, Feed::Open, out, stop).await
+        remote_script::run(&*self.carrier, whose, &script, Feed::Open, out, stop).await
     }
 
     /// The words that confine a command on the target; none where nothing of haft's is there.
@@ -58,7 +58,7 @@ impl Plain {
     }
 
     /// The command for a shell that is somewhere else on the target.
-    pub(super) fn inside(&self, command: &str) -> String {
+    pub(crate) fn inside(&self, command: &str) -> String {
         match self.directory.as_str() {
             "" => command.to_owned(),
             directory => format!("cd -- {} || exit\n{command}", quoted(directory)),
@@ -66,7 +66,7 @@ impl Plain {
     }
 
     /// What a command's errand said with its last line.
-    pub(super) fn ended(&self, said: &str) -> Result<Ended, BackendError> {
+    pub(crate) fn ended(&self, said: &str) -> Result<Ended, BackendError> {
         let mut words = said.split(' ');
         let first = words.next().unwrap_or_default();
         if first == "!directory" {
@@ -78,7 +78,7 @@ impl Plain {
     }
 }
 
-pub(super) fn no_directory(directory: &str, target: &str) -> BackendError {
+pub(crate) fn no_directory(directory: &str, target: &str) -> BackendError {
     BackendError::Target(format!(
         "there is no directory `{directory}` on {target} that can be entered; it is `directory` of `[backend]`"
     ))

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 
 use tokio::process::Command;
 
-use super::start::ENVIRONMENT;
+use crate::process::start::ENVIRONMENT;
 
 /// What tmux sees of the environment besides what every child does.
 const MORE: &[&str] = &["PATH", "SHELL", "XDG_RUNTIME_DIR"];
@@ -17,7 +17,7 @@ const MORE: &[&str] = &["PATH", "SHELL", "XDG_RUNTIME_DIR"];
 /// by itself and soon; tmux's server goes on.
 /// Dropped before its end, the script is killed.
 #[expect(clippy::disallowed_methods, reason = "starts tmux's server, which nothing of haft may watch over")]
-pub(super) async fn start(script: &str) -> io::Result<Output> {
+pub(crate) async fn start(script: &str) -> io::Result<Output> {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(script).env_clear().current_dir(Path::new("/"));
     let is_wanted =

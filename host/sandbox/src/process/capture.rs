@@ -14,14 +14,14 @@ use haft_core::tool::{Clipper, Keep};
 const CHUNK: usize = 64 << 10;
 
 /// The reading ends of a child's output.
-pub(super) struct Capture {
+pub(crate) struct Capture {
     stdout: Stream,
     stderr: Option<Stream>,
 }
 
 /// Where to tell what is read.
 #[derive(Clone, Copy)]
-pub(super) struct Listener<'a> {
+pub(crate) struct Listener<'a> {
     /// The call that the child runs for.
     pub call: &'a str,
     /// Its events.
@@ -31,13 +31,13 @@ pub(super) struct Listener<'a> {
 impl Capture {
     /// Reads from these pipes, keeping `limit` characters' worth of each. Must be made inside a
     /// runtime.
-    pub(super) fn new(stdout: OwnedFd, stderr: Option<OwnedFd>, limit: usize) -> io::Result<Self> {
+    pub(crate) fn new(stdout: OwnedFd, stderr: Option<OwnedFd>, limit: usize) -> io::Result<Self> {
         let stderr = stderr.map(|pipe| Stream::new(pipe, limit)).transpose()?;
         Ok(Self { stdout: Stream::new(stdout, limit)?, stderr })
     }
 
     /// Reads until nobody can write any more. May be dropped and called again.
-    pub(super) async fn read_to_end(&mut self, to: Listener<'_>) {
+    pub(crate) async fn read_to_end(&mut self, to: Listener<'_>) {
         let tell_stdout =
             |chunk: &str| to.events.emit(|| Event::Stdout { call: to.call.into(), chunk: chunk.into() });
         let tell_stderr =
@@ -50,14 +50,14 @@ impl Capture {
     }
 
     /// Reads for as long as it is polled, so that the child is never held up by a full pipe.
-    pub(super) async fn read_on(&mut self, to: Listener<'_>) -> Infallible {
+    pub(crate) async fn read_on(&mut self, to: Listener<'_>) -> Infallible {
         self.read_to_end(to).await;
         std::future::pending().await
     }
 
     /// What was read of standard output, or of both streams where they were one pipe, and of
     /// standard error.
-    pub(super) fn into_parts(self) -> (Clipper, Option<Clipper>) {
+    pub(crate) fn into_parts(self) -> (Clipper, Option<Clipper>) {
         (self.stdout.text, self.stderr.map(|stream| stream.text))
     }
 }

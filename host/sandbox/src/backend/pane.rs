@@ -21,15 +21,16 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::names::Session;
 pub use self::screen::{Captured, Screen, Snapshot};
-use super::carrier::Whose;
-use super::choice::Choice;
-use super::errand::{self, Feed, Nowhere, Report};
-use super::error::BackendError;
-use super::files::Piece;
-use super::plain::Plain;
-use super::process::watch;
-use super::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
-use super::{Backend, Ended, Ground, How, Out, Task, detached};
+use crate::backend::files::Piece;
+use crate::backend::plain::Plain;
+use crate::backend::remote_script::{self, Feed, Nowhere, Report};
+use crate::backend::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
+use crate::backend::target::Choice;
+use crate::backend::transport::Whose;
+use crate::error::BackendError;
+use crate::process::detached;
+use crate::process::watch;
+use crate::{Backend, Ended, Ground, How, Out, Task};
 use haft_core::tool::Context;
 
 /// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
@@ -46,7 +47,7 @@ const MAX_HEADER: usize = 2000;
 
 /// A target with a pane.
 #[derive(Debug)]
-pub(super) struct Paned {
+pub(crate) struct Paned {
     plain: Arc<Plain>,
     session: Session,
     /// The pane, once it was found.
@@ -69,7 +70,7 @@ struct Left {
 
 impl Paned {
     /// Finds the pane, or makes it.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         plain: Arc<Plain>,
         choice: &Choice,
         ground: &Ground,
@@ -95,7 +96,7 @@ impl Paned {
     async fn ask(&self, script: &Script, out: &dyn Out) -> Result<String, BackendError> {
         let stop = CancellationToken::new();
         let _end = stop.clone().drop_guard();
-        let errand = errand::run(&*self.plain.carrier, Whose::Haft, script, Feed::Open, out, &stop);
+        let errand = remote_script::run(&*self.plain.carrier, Whose::Haft, script, Feed::Open, out, &stop);
         match timeout(ERRAND, errand).await {
             Ok(Ok(Report::Said(said))) => Ok(said),
             Ok(Ok(Report::Stopped)) => Err(BackendError::Cancelled),
@@ -118,7 +119,7 @@ impl Paned {
         let said = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
         let said = String::from_utf8_lossy(&said.stderr).into_owned();
         let last = said.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
-        self.made(&last.ok_or_else(|| self.failed(&super::container::joined_lines(&said)))?)
+        self.made(&last.ok_or_else(|| self.failed(&crate::backend::container::joined_lines(&said)))?)
     }
 
     /// Takes down what was found or made.
@@ -219,7 +220,8 @@ impl Paned {
         let (plain, is_over) = (self.plain.clone(), Arc::new(AtomicBool::new(false)));
         let over = is_over.clone();
         let task = tokio::spawn(async move {
-            let report = errand::run(&*plain.carrier, Whose::Haft, &script, Feed::Open, &*out, &stop).await;
+            let report =
+                remote_script::run(&*plain.carrier, Whose::Haft, &script, Feed::Open, &*out, &stop).await;
             over.store(true, Ordering::Release);
             report
         });

@@ -12,8 +12,9 @@ use rustix::thread::{UnshareFlags, capabilities, no_new_privs};
 
 use super::escape::{Brief, Tried};
 use super::processes::in_a_copy;
-use super::{ground, raw};
 use crate::confine::sys;
+use crate::selftest::fixture;
+use crate::selftest::raw;
 
 /// What this process may do beyond its user, and whether a program that it starts could do more.
 pub(super) fn rights(_: &Brief) -> Tried {
@@ -74,11 +75,11 @@ pub(super) fn connect_by_name(brief: &Brief) -> Tried {
 }
 
 pub(super) fn write_to_terminal(brief: &Brief) -> Tried {
-    on_terminal(brief, "it was written to", |mut terminal| terminal.write_all(&[ground::WRITTEN]))
+    on_terminal(brief, "it was written to", |mut terminal| terminal.write_all(&[fixture::WRITTEN]))
 }
 
 pub(super) fn type_into_terminal(brief: &Brief) -> Tried {
-    on_terminal(brief, "a key was pressed", |terminal| raw::type_into(&terminal, ground::TYPED))
+    on_terminal(brief, "a key was pressed", |terminal| raw::type_into(&terminal, fixture::TYPED))
 }
 
 /// Opening it makes it the terminal of this session, if it is nobody else's.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Ground;
-use super::carrier::{Carrier, Line, Whose, messenger, shell};
-use super::choice::Engine;
-use super::confine::Confiner;
-use super::error::BackendError;
-use super::lookup::find_on_path;
-use super::process::{self, End, Job, Output};
+use crate::Ground;
+use crate::backend::target::Engine;
+use crate::backend::transport::{Carrier, Line, Whose, messenger, shell};
+use crate::confine::Confiner;
+use crate::error::BackendError;
+use crate::process::lookup::find_on_path;
+use crate::process::{self, End, Job, Output};
 use haft_core::tool::Own;
 
 /// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.
@@ -23,7 +23,7 @@ const MAX_WORDS: usize = 2000;
 
 /// A container.
 #[derive(Debug)]
-pub(super) struct Container {
+pub(crate) struct Container {
     name: String,
     engine: Engine,
     messengers: Confiner,
@@ -31,7 +31,7 @@ pub(super) struct Container {
 
 impl Container {
     /// Finds the engine that has the container and makes sure that it runs.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         ground: &Ground,
         name: &str,
         engine: Option<Engine>,
@@ -150,7 +150,7 @@ fn check(name: &str) -> Result<(), BackendError> {
 const MAX_NAME: usize = 128;
 
 /// What a program said, its lines one after the other.
-pub(super) fn joined_lines(words: &str) -> String {
+pub(crate) fn joined_lines(words: &str) -> String {
     let lines: Vec<_> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     haft_core::report::plain(&lines.join("; "))
 }

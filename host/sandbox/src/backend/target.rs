@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::container::Container;
-use super::local::Local;
-use super::pane::Paned;
-use super::plain::Plain;
-use super::ssh::Ssh;
-use super::{Backend, BackendError, Ground, carrier::Carrier};
+use crate::backend::container::Container;
+use crate::backend::local::Local;
+use crate::backend::pane::Paned;
+use crate::backend::plain::Plain;
+use crate::backend::ssh::Ssh;
+use crate::backend::transport::Carrier;
+use crate::{Backend, BackendError, Ground};
 
 /// Where commands run, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl Engine {
     }
 
     /// The option for a command that reads standard input.
-    pub(super) fn interactive(self) -> &'static str {
+    pub(crate) fn interactive(self) -> &'static str {
         match self {
             Self::Docker => "-i",
             Self::Podman => "--interactive",

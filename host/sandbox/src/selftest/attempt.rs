@@ -2,9 +2,9 @@
 //! who looks whether it was broken; the bodies stand in files of their own.
 
 use super::escape::{Brief, Tried};
-use super::ground::{self, Ground};
 use super::{files, processes, system};
 use crate::confine::Layers;
+use crate::selftest::fixture::{self, Ground};
 
 /// One way out.
 pub(super) struct Attempt {
@@ -31,55 +31,61 @@ const END: &str = "nothing outlives the call that started it";
 
 /// The order is that in which they are made: what may disturb others comes last.
 pub(super) const ATTEMPTS: &[Attempt] = &[
-    Attempt { name: "make a file outside", promise: FILES, gap: never, act: files::make, look: ground::made },
+    Attempt {
+        name: "make a file outside",
+        promise: FILES,
+        gap: never,
+        act: files::make,
+        look: fixture::made,
+    },
     Attempt {
         name: "change a file outside",
         promise: FILES,
         gap: never,
         act: files::change,
-        look: ground::changed,
+        look: fixture::changed,
     },
     Attempt {
         name: "empty a file outside",
         promise: FILES,
         gap: never,
         act: files::empty,
-        look: ground::emptied,
+        look: fixture::emptied,
     },
     Attempt {
         name: "remove a file outside",
         promise: FILES,
         gap: never,
         act: files::remove,
-        look: ground::removed,
+        look: fixture::removed,
     },
     Attempt {
         name: "change a file outside through a link",
         promise: FILES,
         gap: never,
         act: files::through_links,
-        look: ground::changed_through_a_link,
+        look: fixture::changed_through_a_link,
     },
     Attempt {
         name: "change the mode of a file outside",
         promise: FILES,
         gap: without_mounts,
         act: files::mode,
-        look: ground::mode_changed,
+        look: fixture::mode_changed,
     },
     Attempt {
         name: "change the time of a file outside",
         promise: FILES,
         gap: without_mounts,
         act: files::time,
-        look: ground::time_changed,
+        look: fixture::time_changed,
     },
     Attempt {
         name: "label a file outside",
         promise: FILES,
         gap: never,
         act: files::label,
-        look: ground::labelled,
+        look: fixture::labelled,
     },
     Attempt {
         name: "read what is hidden",
@@ -93,14 +99,14 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         promise: HIDDEN,
         gap: never,
         act: files::change_hidden,
-        look: ground::hidden_changed,
+        look: fixture::hidden_changed,
     },
     Attempt {
         name: "change what is fixed in the workspace",
         promise: FIXED,
         gap: without_mounts,
         act: files::change_fixed,
-        look: ground::fixed_changed,
+        look: fixture::fixed_changed,
     },
     Attempt {
         name: "read a disk past its files",
@@ -114,7 +120,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         promise: RIGHTS,
         gap: never,
         act: files::set_user_id,
-        look: ground::set_user_id,
+        look: fixture::set_user_id,
     },
     Attempt { name: "gain rights", promise: RIGHTS, gap: never, act: system::rights, look: unseen },
     Attempt { name: "mount something", promise: RIGHTS, gap: never, act: system::mount, look: unseen },
@@ -148,28 +154,28 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         promise: SERVICES,
         gap: without_filter,
         act: system::connect_by_path,
-        look: ground::connected_by_path,
+        look: fixture::connected_by_path,
     },
     Attempt {
         name: "connect to an abstract socket",
         promise: SERVICES,
         gap: without_filter,
         act: system::connect_by_name,
-        look: ground::connected_by_name,
+        look: fixture::connected_by_name,
     },
     Attempt {
         name: "write to a terminal",
         promise: SERVICES,
         gap: never,
         act: system::write_to_terminal,
-        look: ground::terminal_written,
+        look: fixture::terminal_written,
     },
     Attempt {
         name: "type into a terminal",
         promise: SERVICES,
         gap: never,
         act: system::type_into_terminal,
-        look: ground::terminal_typed,
+        look: fixture::terminal_typed,
     },
     Attempt {
         name: "use a descriptor of haft's",
@@ -190,7 +196,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
         promise: END,
         gap: never,
         act: processes::outlive,
-        look: ground::outlived,
+        look: fixture::outlived,
     },
 ];
 

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use super::super::Ground;
-use super::super::attached;
-use super::super::choice::{Choice, Place};
-use super::super::error::BackendError;
-use super::super::lookup::find_on_path;
-use super::super::script::{Script, quoted};
+use crate::Ground;
+use crate::backend::script::{Script, quoted};
+use crate::backend::target::{Choice, Place};
+use crate::error::BackendError;
+use crate::process::attached;
+use crate::process::lookup::find_on_path;
 
 /// The session's name where none is given.
 const NAME: &str = "haft";

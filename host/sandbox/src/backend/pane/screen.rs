@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use super::super::error::BackendError;
-use super::super::script::{CAPTURE, KEYS, SCREEN};
-use super::super::{Out, Stream};
 use super::{Nowhere, Paned, keys};
+use crate::backend::script::{CAPTURE, KEYS, SCREEN};
+use crate::error::BackendError;
+use crate::{Out, Stream};
 
 /// Bytes of a screen with its history that are looked at: the end of them.
 const MAX_SCREEN: usize = 4 << 20;

@@ -14,15 +14,15 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::Ground;
-use super::carrier::{Carrier, Line, Whose, messenger};
-use super::confine::Confiner;
-use super::container::joined_lines;
-use super::errand::{self, Feed, Nowhere, Report};
-use super::error::BackendError;
-use super::lookup::find_on_path;
-use super::script::{BOOT, Script, quoted, unguessable};
-use super::service::{self, Job, Life};
+use crate::Ground;
+use crate::backend::container::joined_lines;
+use crate::backend::remote_script::{self, Feed, Nowhere, Report};
+use crate::backend::script::{BOOT, Script, quoted, unguessable};
+use crate::backend::transport::{Carrier, Line, Whose, messenger};
+use crate::confine::Confiner;
+use crate::error::BackendError;
+use crate::process::lookup::find_on_path;
+use crate::process::service::{self, Job, Life};
 
 /// How long a connection may take, keys and all.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -64,7 +64,7 @@ printf '%s %s\n' "$haft_nonce" $? >&2"#;
 
 /// A host and the connection to it.
 #[derive(Debug)]
-pub(super) struct Ssh {
+pub(crate) struct Ssh {
     target: String,
     config: Option<PathBuf>,
     program: PathBuf,
@@ -90,7 +90,7 @@ impl Drop for Folder {
 
 impl Ssh {
     /// Connects.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         ground: &Ground,
         target: &str,
         config: Option<&Path>,
@@ -175,7 +175,7 @@ impl Ssh {
         let _end = stop.clone().drop_guard();
         let late = sleep(CONNECT);
         tokio::select! {
-            report = errand::run(self, Whose::Haft, &script, Feed::Open, &Nowhere, &stop) => match report? {
+            report = remote_script::run(self, Whose::Haft, &script, Feed::Open, &Nowhere, &stop) => match report? {
                 Report::Said(said) if said == "0" => Ok(Some(WRAPPER.to_owned())),
                 _ => Ok(None),
             },

@@ -12,14 +12,14 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::carrier::{Carrier, Line, Whose};
-use super::confine::{News, Session};
-use super::error::BackendError;
-use super::marker::Marker;
-use super::process::{ProcessError, watch};
-use super::script::Script;
-use super::start::{command, started};
-use super::{Out, Stream};
+use crate::backend::marker::Marker;
+use crate::backend::script::Script;
+use crate::backend::transport::{Carrier, Line, Whose};
+use crate::confine::{News, Session};
+use crate::error::BackendError;
+use crate::process::start::{command, started};
+use crate::process::{ProcessError, watch};
+use crate::{Out, Stream};
 
 /// How long a script may take to stop what it started, once it was hung up on: TERM, a grace of a
 /// second, KILL, and some for a slow connection.
@@ -37,7 +37,7 @@ const MAX_WORDS: usize = 2000;
 
 /// What a script is given on standard input after itself.
 #[derive(Debug)]
-pub(super) enum Feed {
+pub(crate) enum Feed {
     /// Nothing, and no end: it ends when the script is no longer wanted.
     Open,
     /// This, and then the end.
@@ -45,7 +45,7 @@ pub(super) enum Feed {
 }
 
 /// Takes in nothing.
-pub(super) struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Out for Nowhere {
     fn take(&self, _: Stream, _: &[u8]) {}
@@ -53,7 +53,7 @@ impl Out for Nowhere {
 
 /// How an errand ended.
 #[derive(Debug)]
-pub(super) enum Report {
+pub(crate) enum Report {
     /// What the script said with its last line.
     Said(String),
     /// The script was stopped, or nobody heard its last line after it was asked to stop.
@@ -61,7 +61,7 @@ pub(super) enum Report {
 }
 
 /// Runs `script`. When `stop` is cancelled it is hung up on and has a few seconds to end.
-pub(super) async fn run(
+pub(crate) async fn run(
     carrier: &dyn Carrier,
     whose: Whose<'_>,
     script: &Script,

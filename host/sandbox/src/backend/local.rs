@@ -4,20 +4,21 @@
 
 use async_trait::async_trait;
 
-use super::carrier::{Carrier, Line, Whose, messenger, shell};
-use super::error::BackendError;
-use super::lookup::find_on_path;
-use super::{Ground, confine::Confiner};
+use crate::Ground;
+use crate::backend::transport::{Carrier, Line, Whose, messenger, shell};
+use crate::confine::Confiner;
+use crate::error::BackendError;
+use crate::process::lookup::find_on_path;
 
 /// This machine.
 #[derive(Debug)]
-pub(super) struct Local {
+pub(crate) struct Local {
     confiner: Confiner,
     messengers: Confiner,
 }
 
 impl Local {
-    pub(super) fn new(ground: &Ground) -> Self {
+    pub(crate) fn new(ground: &Ground) -> Self {
         Self { confiner: ground.confiner.clone(), messengers: ground.messengers.clone() }
     }
 }

@@ -1,7 +1,7 @@
 //! Keys as tmux is told them, and texts that it types as they are. It refuses names that tmux would
 //! not know and type letter by letter.
 
-use super::super::script::quoted;
+use crate::backend::script::quoted;
 
 /// Keys by name; any single character is one too.
 const NAMED: &[&str] = &[

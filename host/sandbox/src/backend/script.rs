@@ -9,45 +9,45 @@ use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
 
-use super::process::{ProcessError, watch};
+use crate::process::{ProcessError, watch};
 
 /// What the target's shell is started with: it runs the first line that it reads.
-pub(super) const BOOT: &str = r#"IFS= read -r haft; eval "$haft""#;
+pub(crate) const BOOT: &str = r#"IFS= read -r haft; eval "$haft""#;
 
 /// Parts of scripts that haft brings.
-pub(super) const PLAIN: &str = include_str!("scripts/plain.sh");
-pub(super) const TMUX: &str = include_str!("scripts/tmux.sh");
-pub(super) const OPEN: &str = include_str!("scripts/open.sh");
-pub(super) const FOLLOW: &str = include_str!("scripts/follow.sh");
-pub(super) const PANE: &str = include_str!("scripts/pane.sh");
-pub(super) const DISPATCH: &str = include_str!("scripts/dispatch.sh");
-pub(super) const FILE: &str = include_str!("scripts/file.sh");
-pub(super) const READ: &str = include_str!("scripts/read.sh");
-pub(super) const WRITE: &str = include_str!("scripts/write.sh");
-pub(super) const SCREEN: &str = include_str!("scripts/screen.sh");
-pub(super) const CAPTURE: &str = include_str!("scripts/capture.sh");
-pub(super) const KEYS: &str = include_str!("scripts/keys.sh");
+pub(crate) const PLAIN: &str = include_str!("scripts/plain.sh");
+pub(crate) const TMUX: &str = include_str!("scripts/tmux.sh");
+pub(crate) const OPEN: &str = include_str!("scripts/open.sh");
+pub(crate) const FOLLOW: &str = include_str!("scripts/follow.sh");
+pub(crate) const PANE: &str = include_str!("scripts/pane.sh");
+pub(crate) const DISPATCH: &str = include_str!("scripts/dispatch.sh");
+pub(crate) const FILE: &str = include_str!("scripts/file.sh");
+pub(crate) const READ: &str = include_str!("scripts/read.sh");
+pub(crate) const WRITE: &str = include_str!("scripts/write.sh");
+pub(crate) const SCREEN: &str = include_str!("scripts/screen.sh");
+pub(crate) const CAPTURE: &str = include_str!("scripts/capture.sh");
+pub(crate) const KEYS: &str = include_str!("scripts/keys.sh");
 
 /// Bytes of a name that nobody can guess.
 const RANDOM: usize = 16;
 
 /// A script under way, with the word that its last line begins with.
 #[derive(Clone, Debug)]
-pub(super) struct Script {
+pub(crate) struct Script {
     text: String,
     nonce: String,
 }
 
 impl Script {
     /// An empty one.
-    pub(super) fn new() -> Result<Self, ProcessError> {
+    pub(crate) fn new() -> Result<Self, ProcessError> {
         let nonce = unguessable()?;
         Ok(Self { text: String::new(), nonce: nonce.clone() }.with("nonce", &nonce))
     }
 
     /// Sets the variable `haft_NAME`.
     #[must_use]
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         // Writing to a `String` cannot fail.
         let _ = writeln!(self.text, "haft_{name}={}", quoted(value));
         self
@@ -55,42 +55,42 @@ impl Script {
 
     /// Adds a part as it is.
     #[must_use]
-    pub(super) fn then(mut self, part: &str) -> Self {
+    pub(crate) fn then(mut self, part: &str) -> Self {
         self.text.push_str(part);
         self.text.push('\n');
         self
     }
 
     /// What the last line on standard error begins with.
-    pub(super) fn nonce(&self) -> &str {
+    pub(crate) fn nonce(&self) -> &str {
         &self.nonce
     }
 
     /// The whole of it, for a shell that is given it as an argument.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The first bytes on standard input where nothing but the end is to follow.
-    pub(super) fn alone(&self) -> Vec<u8> {
+    pub(crate) fn alone(&self) -> Vec<u8> {
         format!("eval \"$(head -c {})\"\n{}", self.text.len(), self.text).into_bytes()
     }
 
     /// The first bytes on standard input where data follows: one line, since a shell reads a line
     /// byte by byte and takes nothing of what comes after.
-    pub(super) fn before_data(&self) -> Vec<u8> {
+    pub(crate) fn before_data(&self) -> Vec<u8> {
         let escaped = self.text.replace('\\', "\\\\").replace('\n', "\\n");
         format!("eval \"$(printf %b {})\"\n", quoted(&escaped)).into_bytes()
     }
 }
 
 /// `value` as one word of any shell that knows single quotes.
-pub(super) fn quoted(value: &str) -> String {
+pub(crate) fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
 /// A word of hexadecimal digits that nobody can guess.
-pub(super) fn unguessable() -> Result<String, ProcessError> {
+pub(crate) fn unguessable() -> Result<String, ProcessError> {
     let mut bytes = [0; RANDOM];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
     read.map_err(watch("make a name that nobody can guess"))?;

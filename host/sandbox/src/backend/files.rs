@@ -6,12 +6,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::carrier::{Carrier, Whose};
-use super::errand::{self, Feed, Report};
-use super::error::BackendError;
-use super::plain::no_directory;
-use super::script::{FILE, READ, Script, WRITE, quoted, unguessable};
-use super::{Out, Stream};
+use crate::backend::plain::no_directory;
+use crate::backend::remote_script::{self, Feed, Report};
+use crate::backend::script::{FILE, READ, Script, WRITE, quoted, unguessable};
+use crate::backend::transport::{Carrier, Whose};
+use crate::error::BackendError;
+use crate::{Out, Stream};
 use haft_core::tool::Context;
 
 /// How long reading or writing may take: 100 kB over a slow line, or a disk that wakes up.
@@ -49,7 +49,7 @@ pub struct Piece {
 
 /// The files of a target.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(crate) struct Files {
     carrier: Arc<dyn Carrier>,
     directory: String,
     /// The only directories that may be touched; `None` for all but the target's own.
@@ -75,7 +75,7 @@ impl Out for Kept {
 }
 
 impl Files {
-    pub(super) fn new(
+    pub(crate) fn new(
         carrier: Arc<dyn Carrier>,
         directory: &str,
         allowed: Option<Vec<String>>,
@@ -84,7 +84,7 @@ impl Files {
         Self { carrier, directory: directory.to_owned(), allowed, is_local }
     }
 
-    pub(super) async fn read(
+    pub(crate) async fn read(
         &self,
         path: &str,
         offset: u64,
@@ -100,7 +100,7 @@ impl Files {
         Ok(Piece { bytes, total })
     }
 
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         path: &str,
         bytes: Vec<u8>,
@@ -159,8 +159,14 @@ impl Files {
         context: &Context<'_>,
     ) -> Result<String, BackendError> {
         let stop = context.cancel.child_token();
-        let errand =
-            errand::run(&*self.carrier, Whose::Model(context.grant), script, Feed::Data(bytes), out, &stop);
+        let errand = remote_script::run(
+            &*self.carrier,
+            Whose::Model(context.grant),
+            script,
+            Feed::Data(bytes),
+            out,
+            &stop,
+        );
         let mut errand = std::pin::pin!(errand);
         let report = tokio::select! {
             report = &mut errand => report?,

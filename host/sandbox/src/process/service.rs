@@ -1,7 +1,7 @@
 //! Keeps one program running that is talked to over pipes, and stops everything that it started. It
 //! refuses to let a service outlive the [`Life`] it hangs on, whatever becomes of the host.
 //!
-//! **Start:** as every child does ([`super::start`]): in the grant's workspace, confined, with a
+//! **Start:** as every child does ([`crate::process::start`]): in the grant's workspace, confined, with a
 //! cleared environment and what was named for it.
 //! **Streams:** input and output are handed over; what it writes to standard error is read all the
 //! time, so that it is never held up by a full pipe, and the end of it is kept.
@@ -22,9 +22,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use self::words::Words;
-use super::confine::{Confiner, News, Session};
-use super::process::{ProcessError, watch as watching};
-use super::start::{command, started};
+use crate::confine::{Confiner, News, Session};
+use crate::process::start::{command, started};
+use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
 
 mod words;
@@ -43,7 +43,7 @@ pub struct Job {
     pub program: PathBuf,
     /// Its arguments, passed on as they are.
     pub arguments: Vec<OsString>,
-    /// Variables that it gets besides [`super::start::ENVIRONMENT`] and those of the grant.
+    /// Variables that it gets besides [`crate::process::start::ENVIRONMENT`] and those of the grant.
     pub environment: Vec<(OsString, OsString)>,
 }
 

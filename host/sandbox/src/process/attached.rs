@@ -11,11 +11,11 @@ use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
-use super::Ground;
-use super::confine::{Confiner, Layers, News};
-use super::process::{ProcessError, watch};
-use super::script::quoted;
-use super::start::{command, started};
+use crate::Ground;
+use crate::backend::script::quoted;
+use crate::confine::{Confiner, Layers, News};
+use crate::process::start::{command, started};
+use crate::process::{ProcessError, watch};
 use haft_core::grant::{Grant, Reach, Root, SandboxMode};
 
 /// The rights of a pane, on the command line of what its shell is started by.
@@ -93,7 +93,7 @@ impl Rights {
 }
 
 /// The command line of a local pane's process, for tmux's shell.
-pub(super) fn command_line(ground: &Ground, shell: &Path) -> String {
+pub(crate) fn command_line(ground: &Ground, shell: &Path) -> String {
     let rights = Rights::of(&ground.grant, &ground.confiner);
     // Paths that are not UTF-8 are no directories of a program.
     let rights = serde_json::to_string(&rights).unwrap_or_default();

@@ -1,0 +1,13 @@
+//! The places where commands run, over the transports that lead there.
+
+pub(crate) mod container;
+pub(crate) mod files;
+pub(crate) mod local;
+pub(crate) mod marker;
+pub(crate) mod pane;
+pub(crate) mod plain;
+pub(crate) mod remote_script;
+pub(crate) mod script;
+pub(crate) mod ssh;
+pub(crate) mod target;
+pub(crate) mod transport;
