@@ -2,17 +2,17 @@
 //! to call. Runs nothing itself: every call goes through the [`Toolbox`], which holds exactly
 //! the tools this agent may use.
 
-mod brake;
 mod history;
+mod loop_guard;
 mod outcome;
+mod parallel;
 mod prompt;
 pub mod provider;
 mod routing;
 mod session;
-mod tally;
-mod together;
+mod totals;
+mod turn_calls;
 mod window;
-mod work;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Turned, UNKNOWN,
     Unanswered,
 };
-use self::tally::Tally;
+use self::totals::Totals;
+use self::turn_calls::TurnCalls;
 use self::window::Window;
-use self::work::Work;
 use crate::provider::{Ask, Provider, ProviderError, Stop, Turn};
 use haft_core::event::Event;
 use haft_core::secret::Telling;
@@ -125,8 +125,8 @@ impl Agent {
     }
 
     async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, AgentError> {
-        let mut tally = Tally::new(self.model());
-        let mut work = Work::new(&self.toolbox, session, self.settings.max_repeats);
+        let mut totals = Totals::new(self.model());
+        let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
         let mut window = Window::new(self.settings.history_budget);
         if let Some(turn) = history.opened() {
             work.run(&turn).await?;
@@ -134,10 +134,10 @@ impl Agent {
         }
         for _ in 0..self.settings.max_turns {
             let Some(turn) = self.infer(history, &mut window, session).await else {
-                return Ok(tally.close(End::Cancelled));
+                return Ok(totals.close(End::Cancelled));
             };
             let turn = turn?;
-            tally.count(&turn);
+            totals.count(&turn);
             let end = end(&turn);
             let Turn { reply, stop, usage, model } = turn;
             history.open(Turned { reply, stop, usage, model })?;
@@ -148,11 +148,11 @@ impl Agent {
             }
             history.close();
             if let Some(end) = end {
-                return Ok(tally.close(end));
+                return Ok(totals.close(end));
             }
         }
         let end = if session.cancel.is_cancelled() { End::Cancelled } else { End::TurnCap };
-        Ok(tally.close(end))
+        Ok(totals.close(end))
     }
 
     /// The model's next turn; `None` when cancelled before it came.

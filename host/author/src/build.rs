@@ -11,7 +11,7 @@ use super::bindings::{self, Generator};
 use super::component::{self, Kind};
 use super::pack;
 use super::project::Project;
-use super::toolchain::{Need, Runner, Talk, Tool};
+use super::toolchain::{BuildLog, Need, Runner, Tool};
 use super::wit::Wit;
 use haft_core::event::Event;
 use haft_core::report::{Problem, Report};
@@ -24,7 +24,7 @@ pub struct Workshop {
     /// What watches over tools, [`Confiner::open`]: they are the author's own, and not confined.
     pub confiner: Confiner,
     /// Where they speak.
-    pub talk: Talk,
+    pub talk: BuildLog,
 }
 
 /// What came of a build.

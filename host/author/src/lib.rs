@@ -24,4 +24,4 @@ pub mod wit;
 pub use self::build::{Build, Built, Workshop, read};
 pub use self::language::{LANGUAGES, Language, Style};
 pub use self::project::Project;
-pub use self::toolchain::{Interrupted, Need, Talk, Tool};
+pub use self::toolchain::{BuildLog, Interrupted, Need, Tool};

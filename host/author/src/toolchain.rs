@@ -32,7 +32,7 @@ pub struct Interrupted;
 
 /// Where tools speak, and who may end them.
 #[derive(Clone, Debug, Default)]
-pub struct Talk {
+pub struct BuildLog {
     /// What is being done comes as [`Event::Info`], what tools write as [`Event::Stderr`].
     pub events: Events,
     /// Ends every tool under way.
@@ -110,12 +110,12 @@ impl Tool {
 pub(super) struct Runner {
     confiner: Confiner,
     grant: Grant,
-    talk: Talk,
+    talk: BuildLog,
 }
 
 impl Runner {
     /// `confiner` is [`Confiner::open`], except where this process cannot be started anew.
-    pub(super) fn new(confiner: Confiner, folder: &Path, talk: Talk) -> std::io::Result<Self> {
+    pub(super) fn new(confiner: Confiner, folder: &Path, talk: BuildLog) -> std::io::Result<Self> {
         let root = Root::resolve(&std::env::current_dir()?, folder)?;
         let grant = Grant::none().with_workspace(root.clone()).with_write(root).with_read_anywhere();
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -123,7 +123,7 @@ impl Runner {
         Ok(Self { confiner, grant, talk })
     }
 
-    pub(super) fn talk(&self) -> &Talk {
+    pub(super) fn talk(&self) -> &BuildLog {
         &self.talk
     }
 

@@ -7,21 +7,23 @@ mod call;
 mod chat;
 mod check;
 mod consent;
+mod conversation;
 mod dev;
+mod disclosed;
 mod doctor;
+mod elicitation;
 mod enable;
 mod exec;
 mod exit;
 mod gc;
-mod given;
 mod init;
 mod inspect;
+mod install_args;
+mod installing;
 mod list;
 mod log;
 mod new;
 mod pack;
-mod packages;
-mod person;
 mod publish;
 mod remove;
 mod replay;
@@ -29,8 +31,6 @@ mod run;
 mod schema;
 mod serve;
 mod sessions;
-mod shown;
-mod talk;
 mod terminal;
 mod tools;
 mod transcript;
@@ -312,7 +312,7 @@ impl Common {
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.
             ask: Ask::Never,
-            person: person::present(),
+            person: elicitation::present(),
         })
     }
 }

@@ -3,14 +3,14 @@
 
 mod approvals;
 mod backend;
-mod bench;
 mod builtins;
 mod children;
+mod dirs;
 mod grants;
+mod install_context;
 mod live;
 mod packages;
 mod patterns;
-mod places;
 mod plugins;
 mod provider;
 mod secrets;
@@ -22,16 +22,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::backend::Target;
-pub use self::bench::Bench;
 pub use self::builtins::{builtin, builtin_names};
 pub(crate) use self::children::command_spec;
+pub use self::dirs::Dirs;
 pub use self::grants::{Allow, AllowError, mode_name};
-pub use self::live::{Choice, Live, News, Running};
+pub use self::install_context::InstallContext;
+pub use self::live::{Live, News, Running, ToolChoice};
 pub use self::packages::missing;
 use self::packages::{Installed, Pinned};
 use self::patterns::Unseen;
 pub use self::patterns::{Idle, Why};
-pub use self::places::Places;
 use self::plugins::Wanted;
 pub(crate) use self::plugins::described;
 pub use self::provider::ModelChoice;
@@ -127,7 +127,7 @@ pub struct Program {
     pub files: Vec<PathBuf>,
     /// Tools that there may be besides.
     unseen: Unseen,
-    places: Places,
+    places: Dirs,
 }
 
 /// The name of a program file.
@@ -137,7 +137,7 @@ impl Program {
     /// Assembles a program. Fails where program.toml is wrong; a plugin that cannot be loaded is
     /// one of [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
-        let places = Places::of_this_machine()?;
+        let places = Dirs::of_this_machine()?;
         let (manifest, lock) = read(options.program.as_deref()).await?;
         let redactor = options.redactor.clone();
         let secrets = Secrets::new(&manifest, &places.home, &redactor);
@@ -256,7 +256,7 @@ fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Prob
 /// The engine of plugins with the grants `grants`.
 fn engine<'g>(
     options: &Options,
-    places: &Places,
+    places: &Dirs,
     confiner: &Confiner,
     grants: impl Iterator<Item = &'g Grant>,
 ) -> anyhow::Result<Engine> {
@@ -290,7 +290,7 @@ async fn read(named: Option<&Path>) -> anyhow::Result<(Manifest, Lock)> {
 }
 
 /// The journal of this machine, with the program's name.
-fn journal(manifest: &Manifest, places: &Places) -> Journal {
+fn journal(manifest: &Manifest, places: &Dirs) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
     let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
     Journal::new(&places.journal(), journal::Program::new(name, path))

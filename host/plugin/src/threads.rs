@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::threads::landlock::WallState;
-use crate::threads::permits::{MAX_GUESTS, NoPlace, Place, Places};
+use crate::threads::permits::{MAX_GUESTS, NoPermit, Permit, Permits};
 use crate::threads::pools::Walls;
 use crate::threads::shares::Party;
 use crate::threads::writable::Writable;
@@ -44,7 +44,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub(super) struct Threads {
     own: Option<Runtime>,
     walls: Walls,
-    places: Places,
+    places: Permits,
 }
 
 /// Why work gave no answer.
@@ -58,7 +58,7 @@ pub(super) enum Lost {
     Unconfined(String),
     /// There is no room for it.
     #[error(transparent)]
-    NoPlace(#[from] NoPlace),
+    NoPermit(#[from] NoPermit),
     /// It ended without a word.
     #[error("the thread panicked; this is a defect of haft")]
     Panicked,
@@ -77,7 +77,7 @@ impl Threads {
             .enable_all()
             .build()?;
         let walls = Walls::new(MAX_GUESTS + SPARE_THREADS);
-        Ok(Self { own: Some(own), walls, places: Places::default() })
+        Ok(Self { own: Some(own), walls, places: Permits::default() })
     }
 
     /// Waits until one more guest of the party may be at work, for `time` at most.
@@ -86,7 +86,7 @@ impl Threads {
         party: Party,
         time: Duration,
         cancel: &CancellationToken,
-    ) -> Result<Place, Lost> {
+    ) -> Result<Permit, Lost> {
         Ok(self.places.place(party, time, cancel).await?)
     }
 
@@ -107,7 +107,7 @@ impl Threads {
     /// sends. The work may go on after that.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        place: Place,
+        place: Permit,
         writable: Writable,
         work: impl FnOnce(&Handle, oneshot::Sender<T>) + Send + 'static,
     ) -> Result<T, Lost> {

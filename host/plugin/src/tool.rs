@@ -23,7 +23,7 @@ use crate::instance::reuse::{Ground, NoTurn, Reuse, Turn};
 use crate::instance::state::{Run, State};
 use crate::plugin::{Inner, Plugin};
 use crate::threads::epoch::Ticking;
-use crate::threads::permits::{NoPlace, Place};
+use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Party;
 use crate::threads::writable::Writable;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
@@ -127,12 +127,12 @@ impl PluginTool {
     }
 
     /// Waits until one more guest of the plugin may be at work for the client.
-    async fn place(&self, context: &Context<'_>) -> Result<Place, ToolError> {
+    async fn place(&self, context: &Context<'_>) -> Result<Permit, ToolError> {
         let plugin = &self.plugin.0;
         let party = Party { plugin: plugin.number, client: context.client };
         let place = plugin.engine.threads().place(party, context.limits.time, context.cancel).await;
         place.map_err(|lost| {
-            if matches!(lost, Lost::NoPlace(NoPlace::Busy { .. })) {
+            if matches!(lost, Lost::NoPermit(NoPermit::Busy { .. })) {
                 context.notes.timed_out();
             }
             self.lost(&lost)
@@ -140,7 +140,7 @@ impl PluginTool {
     }
 
     /// Does a job: here and now where that is lent, and over in a moment; else on a thread of the guests.
-    async fn run(&self, job: Job, place: Place) -> Result<Answered, Lost> {
+    async fn run(&self, job: Job, place: Permit) -> Result<Answered, Lost> {
         let (is_brief, writable) = (job.is_brief, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
@@ -168,7 +168,7 @@ impl PluginTool {
     /// What became of a call whose guest was never heard of.
     fn lost(&self, lost: &Lost) -> ToolError {
         match lost {
-            Lost::NoPlace(none) => self.ended(&none.to_string()),
+            Lost::NoPermit(none) => self.ended(&none.to_string()),
             lost => self.ended(&format!("did not run: {lost}")),
         }
     }
@@ -264,7 +264,7 @@ impl Remains {
     }
 
     /// The same of a guest on a thread that is lent: there, or elsewhere if the next call waits already.
-    fn clear_here(self, place: Place, whose: Whose) {
+    fn clear_here(self, place: Permit, whose: Whose) {
         let Self { plugin, job, instance, _ticking } = self;
         let left = instance.into_iter().filter_map(|instance| match whose {
             Whose::Nobodys => Some(instance),

@@ -4,10 +4,10 @@
 use clap::Args;
 use serde_json::json;
 
-use super::given::Rights;
-use super::packages::{Arrival, Expected, Work, told, told_project, trust};
 use super::terminal::{Hinted, Terminal};
 use super::{Common, Exit};
+use crate::cli::install_args::Rights;
+use crate::cli::installing::{Arrival, Expected, InstallWork, told, told_project, trust};
 use crate::program::missing;
 use haft_core::manifest::Name;
 use haft_core::report::plain;
@@ -46,7 +46,7 @@ pub(super) struct Add {
 
 impl Add {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = Work::open(common, terminal)?;
+        let work = InstallWork::open(common, terminal)?;
         tokio::select! {
             done = self.work(&work, terminal) => done,
             // Whatever was fetched goes with the future that is dropped.
@@ -54,16 +54,16 @@ impl Add {
         }
     }
 
-    async fn work(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Exit> {
+    async fn work(&self, work: &InstallWork, terminal: Terminal) -> anyhow::Result<Exit> {
         match &self.source {
             Some(source) => self.add(work, source, terminal).await,
             None => self.restore(work, terminal).await,
         }
     }
 
-    async fn add(&self, work: &Work, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
+    async fn add(&self, work: &InstallWork, written: &str, terminal: Terminal) -> anyhow::Result<Exit> {
         let here = std::env::current_dir()?;
-        let source = super::given::source(written, &here, work.project.folder())?;
+        let source = crate::cli::install_args::source(written, &here, work.project.folder())?;
         let place = (source, work.project.folder());
         let trust = trust(self.key.as_deref())?;
         let wanted = Expected { digest: self.digest.clone(), trust: &trust };
@@ -86,7 +86,7 @@ impl Add {
     }
 
     /// What speaks against installing it, before anybody is asked.
-    fn check(&self, work: &Work, arrival: &Arrival) -> anyhow::Result<()> {
+    fn check(&self, work: &InstallWork, arrival: &Arrival) -> anyhow::Result<()> {
         let (name, path) = (arrival.offered.name.as_str(), work.project.path.clone());
         if work.project.kind_of(name).is_some() {
             return Err(told_project(ProjectError::Taken { path, name: name.to_owned() }));
@@ -105,7 +105,7 @@ impl Add {
     }
 
     /// Fetches what is pinned and not there, and asks about what is not pinned.
-    async fn restore(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Exit> {
+    async fn restore(&self, work: &InstallWork, terminal: Terminal) -> anyhow::Result<Exit> {
         let (mut fetched, mut exit) = (Vec::new(), Exit::Success);
         // What is there already, since another program installed it, is this one's too from now on.
         if !work.project.lock.pins.is_empty() {
@@ -151,7 +151,7 @@ impl Add {
     /// nothing else than that, which an earlier haft noted without what it showed.
     async fn adopt(
         &self,
-        work: &Work,
+        work: &InstallWork,
         (kind, name, source): (Kind, &str, PackageSource),
         pinned: Option<&Pin>,
         terminal: Terminal,
@@ -188,7 +188,7 @@ fn stays(pin: &Pin) -> bool {
 }
 
 /// Fetches what a pin says, from where it says; false where it is for its author to put there.
-async fn refetch(work: &Work, pin: &Pin, terminal: Terminal) -> anyhow::Result<bool> {
+async fn refetch(work: &InstallWork, pin: &Pin, terminal: Terminal) -> anyhow::Result<bool> {
     let name = pin.name.as_str();
     if stays(pin) {
         let why = work.check(pin).err().unwrap_or_default();
@@ -256,7 +256,7 @@ pub(super) fn expect_name(arrival: &Arrival, kind: Kind, name: &str) -> anyhow::
 }
 
 /// Writes the new entry and its pin.
-fn write(work: &Work, arrival: &Arrival, granted: &[Request]) -> anyhow::Result<()> {
+fn write(work: &InstallWork, arrival: &Arrival, granted: &[Request]) -> anyhow::Result<()> {
     let offered = &arrival.offered;
     let done = Project::change(&work.project.path, &work.bench.store, |project| {
         if project.kind_of(offered.name.as_str()).is_some() {
@@ -287,7 +287,7 @@ fn write(work: &Work, arrival: &Arrival, granted: &[Request]) -> anyhow::Result<
 }
 
 /// Pins without changing program.toml.
-pub(super) fn pin(work: &Work, pin: Pin) -> anyhow::Result<()> {
+pub(super) fn pin(work: &InstallWork, pin: Pin) -> anyhow::Result<()> {
     let done = Project::change(&work.project.path, &work.bench.store, |project| {
         let mut lock = project.lock.clone();
         lock.put(pin);
@@ -296,7 +296,7 @@ pub(super) fn pin(work: &Work, pin: Pin) -> anyhow::Result<()> {
     done.map_err(told_project)
 }
 
-fn said(work: &Work, arrival: &Arrival, was_there: bool, terminal: Terminal) {
+fn said(work: &InstallWork, arrival: &Arrival, was_there: bool, terminal: Terminal) {
     let (name, path) = (arrival.offered.name.as_str(), work.project.path.display());
     if !was_there {
         terminal.say(format_args!("there was no `{path}`; made one"));

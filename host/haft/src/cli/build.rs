@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Exit;
 use super::terminal::Terminal;
-use haft_author::{Built, Project, Talk, Workshop, pack};
+use haft_author::{BuildLog, Built, Project, Workshop, pack};
 use haft_sandbox::confine::Confiner;
 
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub(super) async fn until_interrupted<T>(
     work: impl AsyncFnOnce(&Workshop) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let cancel = CancellationToken::new();
-    let talk = Talk { events: terminal.work(), cancel: cancel.clone() };
+    let talk = BuildLog { events: terminal.work(), cancel: cancel.clone() };
     let workshop = Workshop { confiner: Confiner::open(), talk };
     let mut work = std::pin::pin!(work(&workshop));
     tokio::select! {

@@ -7,10 +7,10 @@ use clap::Args;
 
 use self::command::{Command, Next};
 use self::editor::{Editor, Entered};
-use super::run::Choice;
-use super::talk::{SessionName, Talk};
+use super::run::ModelArgs;
 use super::terminal::{DIM, HEAD, Hinted, Screen, Show, Terminal};
 use super::{Common, Exit};
+use crate::cli::conversation::{Conversation, SessionName};
 use haft_agent::{End, Outcome};
 
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(super) struct Chat {
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
     resume: Option<SessionName>,
     #[command(flatten)]
-    choice: Choice,
+    choice: ModelArgs,
 }
 
 impl Chat {
@@ -38,7 +38,8 @@ impl Chat {
             return Err(Hinted::new(message, "`haft run -` takes a task from standard input").into());
         }
         let screen = Screen::new(terminal, Show::All);
-        let mut talk = Talk::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
+        let mut talk =
+            Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
         let mut editor = Editor::new(&talk, common.no_journal)?;
         welcome(&talk, terminal);
         let exit = converse(&mut talk, &mut editor, &screen, terminal).await;
@@ -52,7 +53,7 @@ impl Chat {
 
 /// Reads and does until somebody leaves.
 async fn converse(
-    talk: &mut Talk,
+    talk: &mut Conversation,
     editor: &mut Editor,
     screen: &Screen,
     terminal: Terminal,
@@ -90,7 +91,7 @@ async fn converse(
 
 /// Does what was asked for; whether somebody wants to leave. An error is said, and the conversation goes on.
 async fn answer(
-    talk: &mut Talk,
+    talk: &mut Conversation,
     prompt: Option<&str>,
     screen: &Screen,
     terminal: Terminal,
@@ -111,14 +112,14 @@ async fn answer(
     Ok(false)
 }
 
-async fn use_model(talk: &mut Talk, model: &str, terminal: Terminal) {
+async fn use_model(talk: &mut Conversation, model: &str, terminal: Terminal) {
     match talk.use_model(model).await {
         Ok(()) => terminal.say(format_args!("{DIM}`{}` is asked from now on{DIM:#}", talk.model())),
         Err(error) => terminal.fail(&error),
     }
 }
 
-fn welcome(talk: &Talk, terminal: Terminal) {
+fn welcome(talk: &Conversation, terminal: Terminal) {
     let (model, tools) = (talk.model(), talk.toolbox.entries().len());
     terminal.say(format_args!(
         "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D leaves{DIM:#}"

@@ -11,7 +11,7 @@ use serde_json::json;
 use self::component::Checked;
 use super::terminal::Terminal;
 use super::{Common, Exit, offered_pane};
-use crate::program::{Bench, FILE_NAME, Options, Program};
+use crate::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;
 use haft_core::tool::{bytes, tokens};
@@ -45,7 +45,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed));
     let components = match program.manifest.build {
         Some(_) => {
-            let bench = Bench::new(options, &program.manifest)?;
+            let bench = InstallContext::new(options, &program.manifest)?;
             component::of_program(&program.manifest, bench.engine()?).await
         }
         None => Vec::new(),

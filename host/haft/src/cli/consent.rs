@@ -5,9 +5,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::packages::Arrival;
-use super::shown::{Sheet, clean};
 use super::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
+use crate::cli::disclosed::{Sheet, clean};
+use crate::cli::installing::Arrival;
 use haft_core::grant::{Grant, Reach, Right, Root, normalise};
 use haft_core::limit::Limits;
 use haft_core::manifest::units::{format_duration, format_size};

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use super::shown::Sheet;
 use super::terminal::{DIM, Terminal};
 use super::{Common, Exit, build, call};
+use crate::cli::disclosed::Sheet;
 use crate::program::{FILE_NAME, Options, Program};
 use haft_author::watch::Watch;
-use haft_author::{Interrupted, Language, Project, Talk, Workshop};
+use haft_author::{BuildLog, Interrupted, Language, Project, Workshop};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_package::disclosure::Disclosure;
 use haft_sandbox::confine::Confiner;
@@ -53,7 +53,7 @@ impl Dev {
         let project = Project::open(&self.folder)?;
         let mut watch = watch(&project);
         let cancel = CancellationToken::new();
-        let talk = Talk { events: terminal.work(), cancel: cancel.clone() };
+        let talk = BuildLog { events: terminal.work(), cancel: cancel.clone() };
         let workshop = Workshop { confiner: Confiner::open(), talk };
         let mut session = Session {
             folder: &self.folder,

@@ -25,7 +25,7 @@ use self::servers::Server;
 use self::tools::Tool;
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::program::{Options, Places, Program};
+use crate::program::{Dirs, Options, Program};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -62,7 +62,7 @@ impl Doctor {
 impl Diagnosis {
     async fn make(options: Options) -> anyhow::Result<Self> {
         // Without a home there is nothing to look at, and the error says what to do.
-        let places = Places::of_this_machine()?;
+        let places = Dirs::of_this_machine()?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let loaded = Program::load(&Options { confiner: Some(confiner.clone()), ..options }).await;
         let machine = Machine::look();

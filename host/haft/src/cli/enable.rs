@@ -4,9 +4,9 @@
 use clap::Args;
 use serde_json::json;
 
-use super::packages::{Work, told_project};
 use super::terminal::Terminal;
 use super::{Common, Exit};
+use crate::cli::installing::{InstallWork, told_project};
 use haft_core::report::plain;
 use haft_package::{Change, Project, ProjectError, edit};
 
@@ -37,7 +37,7 @@ impl Disable {
 }
 
 fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-    let work = Work::open(common, terminal)?;
+    let work = InstallWork::open(common, terminal)?;
     let state = if on { "enabled" } else { "disabled" };
     let entries = names.iter().map(|name| Ok((work.entry(name)?, name.as_str())));
     let entries: Vec<_> = entries.collect::<anyhow::Result<_>>()?;
@@ -66,7 +66,7 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
 }
 
 /// Tells of an entry that goes to work now, and is not what somebody agreed to or may not be.
-fn unknown(work: &Work, name: &str, terminal: Terminal) {
+fn unknown(work: &InstallWork, name: &str, terminal: Terminal) {
     let pins = work.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
     for pin in pins {
         let why = match work.check(pin) {

@@ -4,9 +4,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::Exit;
-use super::packages::told;
 use super::terminal::{Terminal, rounded};
-use crate::program::Places;
+use crate::cli::installing::told;
+use crate::program::Dirs;
 use haft_package::{Store, SweepError, Swept};
 
 #[derive(Debug, Args)]
@@ -21,7 +21,7 @@ pub(super) struct Gc {
 
 impl Gc {
     pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let store = Store::new(Places::of_this_machine()?.store);
+        let store = Store::new(Dirs::of_this_machine()?.store);
         let swept = store.sweep(self.dry_run).map_err(|error| match &error {
             SweepError::Lock { error: lock, .. } => told(lock.hint(), &error),
             SweepError::Store(_) => told(None, &error),

@@ -12,9 +12,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use self::component::{Bytes, Component, Subject};
-use super::packages::{Expected, Work, trust};
 use super::terminal::{Hinted, Terminal, rounded};
 use super::{Common, Exit};
+use crate::cli::installing::{Expected, InstallWork, trust};
 use crate::program::{builtin, builtin_names};
 use haft_core::limit::Limits;
 use haft_core::report::{nearest, plain};
@@ -78,7 +78,7 @@ enum Meant {
 
 impl Inspect {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = Work::open(common, terminal)?;
+        let work = InstallWork::open(common, terminal)?;
         let found = tokio::select! {
             found = self.find(&work, terminal) => found?,
             // Whatever was fetched goes with the future that is dropped.
@@ -94,7 +94,7 @@ impl Inspect {
         Ok(if is_sound { Exit::Success } else { Exit::Program })
     }
 
-    async fn find(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Found> {
+    async fn find(&self, work: &InstallWork, terminal: Terminal) -> anyhow::Result<Found> {
         match self.meant(work)? {
             Meant::Entry(kind, name) => self.entry(work, kind, &name).await,
             Meant::Builtin(name, bytes) => self.builtin(work, name, bytes).await,
@@ -103,7 +103,7 @@ impl Inspect {
     }
 
     /// A bare word is a name first: `./word` is a file.
-    fn meant(&self, work: &Work) -> anyhow::Result<Meant> {
+    fn meant(&self, work: &InstallWork) -> anyhow::Result<Meant> {
         let what = self.what.as_str();
         let is_word = !what.contains(['/', '.', ':']) && !what.is_empty();
         if is_word && let Some(kind) = work.project.kind_of(what) {
@@ -113,7 +113,7 @@ impl Inspect {
             return Ok(Meant::Builtin(name, bytes));
         }
         let here = std::env::current_dir()?;
-        let source = super::given::source(what, &here, work.project.folder())?;
+        let source = crate::cli::install_args::source(what, &here, work.project.folder())?;
         if is_word && !Path::new(what).exists() {
             let entries = work.entries();
             let names = entries
@@ -131,7 +131,7 @@ impl Inspect {
     }
 
     /// Something that comes with haft.
-    async fn builtin(&self, work: &Work, name: &str, bytes: &'static [u8]) -> anyhow::Result<Found> {
+    async fn builtin(&self, work: &InstallWork, name: &str, bytes: &'static [u8]) -> anyhow::Result<Found> {
         let subject = Subject {
             name: None,
             declared: None,
@@ -149,7 +149,7 @@ impl Inspect {
     }
 
     /// Something that program.toml names.
-    async fn entry(&self, work: &Work, kind: Kind, name: &str) -> anyhow::Result<Found> {
+    async fn entry(&self, work: &InstallWork, kind: Kind, name: &str) -> anyhow::Result<Found> {
         let pin = work.project.lock.find(kind, name);
         let source = work.source(kind, name);
         let mut found = Found::called(name);
@@ -180,12 +180,17 @@ impl Inspect {
     }
 
     /// Something from anywhere else.
-    async fn source(&self, work: &Work, source: PackageSource, terminal: Terminal) -> anyhow::Result<Found> {
+    async fn source(
+        &self,
+        work: &InstallWork,
+        source: PackageSource,
+        terminal: Terminal,
+    ) -> anyhow::Result<Found> {
         let trust = trust(self.key.as_deref())?;
         let installing = work.bench.store.install()?;
         let (place, wanted) = ((&source, work.project.folder()), Expected { digest: None, trust: &trust });
         let fetched = work.bring(terminal, installing.directory(), place, wanted).await?;
-        let stem = super::packages::stem(&source);
+        let stem = crate::cli::installing::stem(&source);
         let mut found = Found::called(&stem);
         found.arrived(&source, &fetched);
         match Offered::new(&fetched.content, &fetched.kept, None, &stem) {
@@ -208,7 +213,7 @@ impl Inspect {
         Ok(found)
     }
 
-    async fn offered(&self, work: &Work, found: &mut Found, offered: Offered) -> anyhow::Result<()> {
+    async fn offered(&self, work: &InstallWork, found: &mut Found, offered: Offered) -> anyhow::Result<()> {
         found.name = offered.name.to_string();
         found.version = offered.version.as_ref().map(ToString::to_string);
         found.description.clone_from(&offered.description);
@@ -218,7 +223,7 @@ impl Inspect {
         }
         found.facts.extend(offered.license.clone().map(|license| ("licence", license)));
         if let Some(bundle) = &offered.bundle {
-            let commands: Vec<_> = super::packages::commands(bundle).collect();
+            let commands: Vec<_> = crate::cli::installing::commands(bundle).collect();
             found.others = Disclosure::of(&offered, &commands)?;
             found.ignored = bundle.ignored_servers();
         }
@@ -259,7 +264,7 @@ impl Found {
     }
 
     /// What program.lock says.
-    fn pinned(&mut self, work: &Work, pin: &Pin) {
+    fn pinned(&mut self, work: &InstallWork, pin: &Pin) {
         self.facts.extend(pin.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
         let by = pin.signer.as_ref().map(|signer| format!("signed with {}", signer.describe()));
         self.facts.push(("signature", by.unwrap_or_else(|| "none was checked".to_owned())));

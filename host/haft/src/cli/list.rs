@@ -5,9 +5,9 @@ use std::fmt::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::packages::Work;
 use super::terminal::{Column, DIM, HEAD, Terminal, WARNING};
 use super::{Common, Exit};
+use crate::cli::installing::InstallWork;
 use haft_core::report::plain;
 use haft_package::{Kind, Offered};
 use haft_sandbox::lookup::find_on_path;
@@ -44,7 +44,7 @@ struct Requirement {
 
 impl List {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = Work::open(common, terminal)?;
+        let work = InstallWork::open(common, terminal)?;
         let mut rows = Vec::new();
         for (kind, name) in work.entries() {
             rows.push(row(&work, kind, &name).await);
@@ -60,7 +60,7 @@ impl List {
     }
 }
 
-async fn row(work: &Work, kind: Kind, name: &str) -> Row {
+async fn row(work: &InstallWork, kind: Kind, name: &str) -> Row {
     let pin = work.project.lock.find(kind, name);
     let mut row = Row {
         name: name.to_owned(),
@@ -93,7 +93,7 @@ async fn row(work: &Work, kind: Kind, name: &str) -> Row {
 }
 
 impl Row {
-    async fn fill(&mut self, work: &Work, offered: &Offered) {
+    async fn fill(&mut self, work: &InstallWork, offered: &Offered) {
         self.description.clone_from(&offered.description);
         match work.tools(offered).await {
             Ok(tools) => self.tools = tools.into_iter().map(|tool| tool.def.name).collect(),

@@ -15,7 +15,7 @@ use self::show::{detail, row};
 use self::since::Since;
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::program::Places;
+use crate::program::Dirs;
 use haft_core::journal::{self, Followed, Lines, Outcome, Record};
 use haft_core::manifest::ToolPattern;
 
@@ -81,7 +81,7 @@ impl FromStr for Limit {
 
 impl Log {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let directory = Places::of_this_machine()?.journal();
+        let directory = Dirs::of_this_machine()?.journal();
         if let Some(id) = &self.id {
             return one(id, journal::read(&directory)?, terminal);
         }

@@ -9,10 +9,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::check::component::{self, Checked};
-use super::packages::{access, told};
 use super::terminal::{Hinted, Terminal, rounded};
 use super::{Common, Exit};
-use crate::program::{Bench, FILE_NAME, Places};
+use crate::cli::installing::{access, told};
+use crate::program::{Dirs, FILE_NAME, InstallContext};
 use haft_author::archive::Package;
 use haft_author::pack;
 use haft_core::manifest::{self, Manifest};
@@ -56,7 +56,7 @@ struct Ready {
 impl Publish {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let reference = self.reference()?;
-        let bench = Bench::new(&common.options(terminal, false)?, &Manifest::default())?;
+        let bench = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
         let engine = bench.engine()?;
         let ready = if self.what.is_dir() {
             self.package(engine, terminal).await?
@@ -69,7 +69,7 @@ impl Publish {
             terminal.say(format_args!("would publish `{reference}` ({}); nothing was sent", rounded(size)));
             return Ok(Exit::Success);
         }
-        let access = access(&Places::of_this_machine()?.home, terminal);
+        let access = access(&Dirs::of_this_machine()?.home, terminal);
         let progress = terminal.progress();
         let pushing = push(&reference, &ready.publication, self.force, &access, &progress);
         let pushed = tokio::select! {

@@ -4,9 +4,9 @@
 use clap::Args;
 use serde_json::json;
 
-use super::packages::{Work, told_project};
 use super::terminal::Terminal;
 use super::{Common, Exit};
+use crate::cli::installing::{InstallWork, told_project};
 use haft_package::{Change, Project, ProjectError, edit};
 
 #[derive(Debug, Args)]
@@ -18,7 +18,7 @@ pub(super) struct Remove {
 
 impl Remove {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = Work::open(common, terminal)?;
+        let work = InstallWork::open(common, terminal)?;
         // All of them or none.
         let entries = self.names.iter().map(|name| Ok((work.entry(name)?, name.as_str())));
         let entries: Vec<_> = entries.collect::<anyhow::Result<_>>()?;

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::talk::{SessionName, hinted};
 use super::terminal::{Screen, Show, Terminal, rendered};
 use super::{Common, Exit, transcript};
+use crate::cli::conversation::{SessionName, hinted};
 use crate::program::Program;
 use haft_agent::provider::Wanted;
 use haft_agent::{Entry, Line};

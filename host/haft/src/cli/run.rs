@@ -6,9 +6,9 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
-use super::talk::{SessionName, Talk};
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use super::{Common, Exit};
+use crate::cli::conversation::{Conversation, SessionName};
 use crate::program::{ModelChoice, Program};
 use haft_agent::{AgentSettings, End, Outcome, with_skills};
 use haft_core::manifest::ToolPattern;
@@ -39,12 +39,12 @@ pub(super) struct Run {
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
     #[command(flatten)]
-    choice: Choice,
+    choice: ModelArgs,
 }
 
 /// Which model is asked, and what it may use.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Choice {
+pub(super) struct ModelArgs {
     /// The provider, in place of `[provider] name`
     #[arg(long)]
     provider: Option<String>,
@@ -74,7 +74,8 @@ impl Run {
         };
         let prompt = self.prompt.as_deref().map(prompt).transpose()?;
         let screen = Screen::new(terminal, show);
-        let mut talk = Talk::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
+        let mut talk =
+            Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
         let outcome = talk.task(prompt.as_deref()).await;
         let id = talk.id();
         talk.close().await;
@@ -98,7 +99,7 @@ fn prompt(text: &str) -> anyhow::Result<String> {
     Ok(prompt)
 }
 
-impl Choice {
+impl ModelArgs {
     pub(super) fn settings(&self, program: &Program) -> AgentSettings {
         let agent = &program.manifest.agent;
         let workspace = program.grant.workspace().map(haft_core::grant::Root::path);

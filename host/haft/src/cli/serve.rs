@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
 use super::terminal::Terminal;
-use super::{Common, Exit, offer_pane, person};
-use crate::program::{Choice, Live, News, Places};
+use crate::cli::elicitation;
+use crate::cli::{Common, Exit, offer_pane};
+use crate::program::{Dirs, Live, News, ToolChoice};
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
 use haft_mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
@@ -85,10 +86,10 @@ impl Serve {
             terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
         }
         let options = common.options(terminal, true)?;
-        let choice = Choice { patterns: self.tools, plugin: self.plugin };
+        let choice = ToolChoice { patterns: self.tools, plugin: self.plugin };
         let (live, offers) = Live::start(options, choice, move |news| tell(terminal, &news)).await?;
         // A client that starts haft may leave it the terminal for what it says, and draws there itself.
-        if std::io::stdin().is_terminal() && person::present().is_some() {
+        if std::io::stdin().is_terminal() && elicitation::present().is_some() {
             offer_pane(live.is_without_pane(), terminal);
         }
         let stop = CancellationToken::new();
@@ -170,7 +171,7 @@ fn streams() -> std::io::Result<(File, File)> {
 
 /// A token is kept where any secret may be.
 async fn read(source: &SecretSource, terminal: Terminal) -> anyhow::Result<Token> {
-    let (places, manifest, redactor) = (Places::of_this_machine()?, Manifest::default(), terminal.redactor());
+    let (places, manifest, redactor) = (Dirs::of_this_machine()?, Manifest::default(), terminal.redactor());
     let secret = Secrets::new(&manifest, &places.home, &redactor).read(source).await?;
     Ok(Token::new(secret)?)
 }

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::talk::{SessionName, hinted};
 use super::terminal::Terminal;
 use super::{Common, Exit};
-use crate::program::Places;
+use crate::cli::conversation::{SessionName, hinted};
+use crate::program::Dirs;
 use haft_agent::provider::Message;
 use haft_agent::{End, Restored, Saved, Sessions};
 use haft_core::report::plain;
@@ -61,7 +61,7 @@ impl List {
         if !self.remove.is_empty() {
             return self.remove(common, terminal);
         }
-        let folder = Places::of_this_machine()?.sessions();
+        let folder = Dirs::of_this_machine()?.sessions();
         let all = Sessions::new(&folder).all().map_err(hinted)?;
         let begun = common.begun();
         let is_meant = |saved: &Saved| !self.here || saved.begun().is_some_and(|own| own.is_like(&begun));

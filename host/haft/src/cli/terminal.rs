@@ -1,11 +1,11 @@
 //! The only home of printing. Data goes to standard output: into a file or a pipe as it is, to a terminal laid out
-//! for it. Talk goes to standard error. A reader that hangs up is no error. Refuses to print a secret, whatever it
+//! for it. Messages go to standard error. A reader that hangs up is no error. Refuses to print a secret, whatever it
 //! is asked to print, and to send a terminal anything that steers it but the styles of haft's own.
 
+mod approval_prompt;
 mod ask;
 mod layout;
 mod markdown;
-mod person;
 mod progress;
 mod screen;
 mod stream;
@@ -106,18 +106,18 @@ impl Terminal {
     /// Says something.
     pub(super) fn say(self, text: impl Display) {
         // Where standard error is gone there is nobody to tell.
-        let _ = Output::Talk.line(&format!("{text}\n"), Kind::Page);
+        let _ = Output::Messages.line(&format!("{text}\n"), Kind::Page);
     }
 
     /// Asks for what is entered after `prompt`, on the same line.
     pub(super) fn ask(self, prompt: &str) {
         // Where standard error is gone there is nobody to ask.
-        let _ = Output::Talk.ask(prompt);
+        let _ = Output::Messages.ask(prompt);
     }
 
     /// Columns of the terminal that talk goes to; `None` where it is none.
     pub(super) fn talk_columns(self) -> Option<usize> {
-        Output::Talk.width()
+        Output::Messages.width()
     }
 
     /// The same of data.
@@ -127,7 +127,7 @@ impl Terminal {
 
     /// Says what is wrong, where.
     pub(super) fn report(self, report: &Report) {
-        self.say(style::of_codes(&report.styled(Output::Talk.width())));
+        self.say(style::of_codes(&report.styled(Output::Messages.width())));
     }
 
     /// Says why haft ends.
@@ -212,7 +212,7 @@ impl Terminal {
             Event::Stderr { chunk, .. } => {
                 let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
                 // Where standard error is gone there is nobody to tell.
-                let _ = Output::Talk.piece(&text);
+                let _ = Output::Messages.piece(&text);
             }
             event => self.message(event),
         })
@@ -268,7 +268,7 @@ struct Log;
 impl io::Write for Log {
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(message);
-        Output::Talk.line(&text, Kind::Page)?;
+        Output::Messages.line(&text, Kind::Page)?;
         Ok(message.len())
     }
 

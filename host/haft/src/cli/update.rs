@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::add::expect_name;
 use super::consent::Before;
-use super::given::Rights;
-use super::packages::{Arrival, Expected, Work, told_project, trust};
 use super::terminal::Terminal;
 use super::{Common, Exit};
+use crate::cli::install_args::Rights;
+use crate::cli::installing::{Arrival, Expected, InstallWork, told_project, trust};
 use haft_package::disclosure::Change;
 use haft_package::signature::Trust;
 use haft_package::{Change as Written, Kind, PackageSource, Pin, Project, ProjectError, Request, edit, more};
@@ -39,7 +39,7 @@ enum Outcome {
 
 impl Update {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = Work::open(common, terminal)?;
+        let work = InstallWork::open(common, terminal)?;
         tokio::select! {
             done = self.work(&work, terminal) => done,
             // Whatever was fetched goes with the future that is dropped.
@@ -47,7 +47,7 @@ impl Update {
         }
     }
 
-    async fn work(&self, work: &Work, terminal: Terminal) -> anyhow::Result<Exit> {
+    async fn work(&self, work: &InstallWork, terminal: Terminal) -> anyhow::Result<Exit> {
         let entries = self.entries(work)?;
         if entries.is_empty() {
             terminal.say("nothing is installed here: no entry of program.toml is pinned in program.lock");
@@ -76,7 +76,7 @@ impl Update {
     }
 
     /// The entries that were named; without names all that are pinned.
-    fn entries(&self, work: &Work) -> anyhow::Result<Vec<(Kind, String)>> {
+    fn entries(&self, work: &InstallWork) -> anyhow::Result<Vec<(Kind, String)>> {
         if self.names.is_empty() {
             let is_pinned = |entry: &(Kind, String)| work.project.lock.find(entry.0, &entry.1).is_some();
             return Ok(work.entries().into_iter().filter(is_pinned).collect());
@@ -87,7 +87,7 @@ impl Update {
 
     async fn update(
         &self,
-        work: &Work,
+        work: &InstallWork,
         kind: Kind,
         name: &str,
         terminal: Terminal,
@@ -139,7 +139,12 @@ impl Update {
     }
 
     /// What is granted besides what was: of what is new, all of it or what the command line says.
-    fn new_grants(&self, arrival: &Arrival, more: &[&Request], work: &Work) -> anyhow::Result<Vec<Request>> {
+    fn new_grants(
+        &self,
+        arrival: &Arrival,
+        more: &[&Request],
+        work: &InstallWork,
+    ) -> anyhow::Result<Vec<Request>> {
         let here = std::env::current_dir()?;
         let mut offered = arrival.offered.clone();
         if self.rights.grant.is_empty() {
@@ -158,7 +163,7 @@ fn is_same(old: &Pin, arrival: &Arrival) -> bool {
 }
 
 /// What is not as it was agreed to; `None` where nobody noted what that was.
-async fn changes(work: &Work, old: Option<&Pin>, arrival: &Arrival) -> Option<Vec<Change>> {
+async fn changes(work: &InstallWork, old: Option<&Pin>, arrival: &Arrival) -> Option<Vec<Change>> {
     let pin = old?;
     let noted = pin.shown.as_ref()?;
     Some(arrival.disclosure.changes(noted, &work.previous(pin).await))
@@ -207,7 +212,7 @@ fn versions(old: Option<&Pin>, arrival: &Arrival) -> String {
 }
 
 /// Writes the new pin, and what is granted besides.
-fn write(work: &Work, arrival: &Arrival, new: &[Request], granted: &[Request]) -> anyhow::Result<()> {
+fn write(work: &InstallWork, arrival: &Arrival, new: &[Request], granted: &[Request]) -> anyhow::Result<()> {
     let (kind, name) = (arrival.offered.kind, arrival.offered.name.as_str());
     let is_package = kind == Kind::Package;
     let new: Vec<_> = new

@@ -4,9 +4,9 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::packages::Work;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
 use super::{Common, Exit};
+use crate::cli::installing::InstallWork;
 use haft_package::{Kind, PackageSource, Pin};
 
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ enum State {
 
 impl Verify {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut work = Work::open(common, terminal)?;
+        let mut work = InstallWork::open(common, terminal)?;
         let _held = work.hold()?;
         for name in &self.names {
             work.entry(name)?;
@@ -67,7 +67,7 @@ impl Verify {
     }
 }
 
-fn entry(work: &Work, kind: Kind, name: &str) -> Found {
+fn entry(work: &InstallWork, kind: Kind, name: &str) -> Found {
     let found = |state, why: Option<String>| Found { name: name.to_owned(), kind, state, why };
     let source = work.source(kind, name);
     let Some(pin) = work.project.lock.find(kind, name) else {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Assembly, Options, Places};
+use super::{Assembly, Dirs, Options};
 use haft_core::grant::Grant;
 use haft_core::manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_core::report::{Problem, Report};
@@ -31,7 +31,7 @@ impl Assembly<'_> {
     pub(super) async fn backend(
         &mut self,
         options: &Options,
-        places: &Places,
+        places: &Dirs,
         confiner: &Confiner,
         grant: &Grant,
     ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
@@ -46,7 +46,7 @@ impl Assembly<'_> {
 async fn connected(
     manifest: &Manifest,
     options: &Options,
-    places: &Places,
+    places: &Dirs,
     confiner: &Confiner,
     grant: &Grant,
 ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
@@ -86,7 +86,7 @@ fn two_places(manifest: &Manifest, target: &Target) -> Option<Problem> {
 }
 
 /// What was chosen, if anything was.
-fn choice(manifest: &Manifest, target: &Target, places: &Places) -> Option<Choice> {
+fn choice(manifest: &Manifest, target: &Target, places: &Dirs) -> Option<Choice> {
     let written = &manifest.backend;
     if target.here {
         return None;
@@ -118,7 +118,7 @@ pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
     !is_host && target.tmux.or(table.tmux).is_none()
 }
 
-fn of_table(manifest: &Manifest, table: &BackendTable, places: &Places) -> Choice {
+fn of_table(manifest: &Manifest, table: &BackendTable, places: &Dirs) -> Choice {
     let engine = table.engine.map(|engine| match engine {
         ContainerEngine::Docker => Engine::Docker,
         ContainerEngine::Podman => Engine::Podman,
@@ -154,7 +154,7 @@ mod tests {
 
     fn chosen(text: &str, target: &Target) -> Option<Choice> {
         let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
-        choice(&manifest, target, &Places::of_this_machine().unwrap())
+        choice(&manifest, target, &Dirs::of_this_machine().unwrap())
     }
 
     #[test]

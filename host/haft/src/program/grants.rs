@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use super::Places;
+use super::Dirs;
 use haft_core::grant::{Grant, Right, RightError, Root, SandboxMode};
 use haft_core::manifest::{GrantTable, Located, Manifest, Package, Plugin};
 use haft_core::report::{Problem, nearest};
@@ -47,7 +47,7 @@ impl FromStr for Allow {
 }
 
 /// Adds a right; relative paths start from the current directory, as on any command line.
-fn with_right(right: &Right, grant: Grant, places: &Places) -> anyhow::Result<Grant> {
+fn with_right(right: &Right, grant: Grant, places: &Dirs) -> anyhow::Result<Grant> {
     let root = |path: &str| -> anyhow::Result<Root> {
         let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
         let root = root(&std::env::current_dir()?, &path)?;
@@ -67,7 +67,7 @@ fn with_right(right: &Right, grant: Grant, places: &Places) -> anyhow::Result<Gr
 /// What the built-in tools, `bash` and commands may do.
 pub(super) fn sandbox(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     allow: &[Allow],
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Grant> {
@@ -96,7 +96,7 @@ pub(super) fn sandbox(
 /// What is closed to every tool of a program: haft's own directories, the keys that program.toml names
 /// and, for writing, program.toml itself: a tool that could write it would grant itself what it
 /// likes for the next run. Allows nothing.
-fn seals(manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
+fn seals(manifest: &Manifest, places: &Dirs) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = places.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
     for key in manifest.secret_files() {
@@ -113,7 +113,7 @@ fn seals(manifest: &Manifest, places: &Places) -> anyhow::Result<Grant> {
 }
 
 /// What `git` may do while a package is fetched, besides writing where it is fetched to.
-pub(super) fn errand(places: &Places) -> anyhow::Result<Grant> {
+pub(super) fn errand(places: &Dirs) -> anyhow::Result<Grant> {
     let grant = Grant::none().with_read_anywhere().with_network(true);
     Ok(grant.with_seals_of(&seals(&Manifest::default(), places)?))
 }
@@ -122,7 +122,7 @@ pub(super) fn errand(places: &Places) -> anyhow::Result<Grant> {
 /// Paths start from the program's folder, whoever wrote them.
 pub(super) fn package(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     (sandbox, allow): (&Grant, &[Allow]),
     package: (&Package, &Bundle),
     problems: &mut Vec<Problem>,
@@ -142,7 +142,7 @@ pub(super) fn package(
 }
 
 /// Rights that somebody else's program.toml asks for. What no program can grant is left out.
-fn asked(manifest: &Manifest, places: &Places, rights: &[Right]) -> anyhow::Result<Grant> {
+fn asked(manifest: &Manifest, places: &Dirs, rights: &[Right]) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = Grant::none();
     for right in rights {
@@ -165,7 +165,7 @@ fn asked(manifest: &Manifest, places: &Places, rights: &[Right]) -> anyhow::Resu
 /// The rights that the program gives to a package and no part of it asks for.
 pub(super) fn unasked(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     declared: &Package,
     bundle: &Bundle,
 ) -> anyhow::Result<Vec<Right>> {
@@ -196,7 +196,7 @@ fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
 /// What each declared plugin may do, in the order of the file.
 pub(super) fn plugins(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     allow: &[Allow],
     sandbox: &Grant,
     problems: &mut Vec<Problem>,
@@ -234,7 +234,7 @@ pub(super) fn unknown_plugins(
 
 fn table(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     table: &GrantTable,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Grant> {
@@ -246,14 +246,14 @@ fn table(
     Ok(table.env.iter().fold(grant, Grant::with_env))
 }
 
-fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, places: &Places) -> anyhow::Result<Grant> {
+fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, places: &Dirs) -> anyhow::Result<Grant> {
     let own = allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
     own.map(|allow| &allow.right).try_fold(grant, |grant, right| with_right(right, grant, places))
 }
 
 fn written_roots(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     written: &[Located<std::path::PathBuf>],
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Root>> {
@@ -264,7 +264,7 @@ fn written_roots(
 /// it may be made before the first call.
 fn written_root(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     written: &Located<std::path::PathBuf>,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Root> {
@@ -286,7 +286,7 @@ fn written_root(
 
 /// Why a directory cannot be granted, whoever grants it: it is haft's own, or part of one that is.
 /// One that haft's own lies in can be; tools get all of it but that.
-fn refusal(root: &Root, places: &Places) -> anyhow::Result<Option<String>> {
+fn refusal(root: &Root, places: &Dirs) -> anyhow::Result<Option<String>> {
     for own in places.own()? {
         if own.contains(root) {
             let (path, own) = (root.path().display(), own.path().display());

@@ -32,7 +32,7 @@ pub enum News<'a> {
 /// A program that is served.
 pub struct Live {
     options: Options,
-    choice: Choice,
+    choice: ToolChoice,
     publisher: Publisher,
     files: Vec<PathBuf>,
     /// When they began to be read.
@@ -65,7 +65,7 @@ impl Running {
 
 /// Which tools are served.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct ToolChoice {
     /// Those that one of these names; all where there is none.
     pub patterns: Vec<ToolPattern>,
     /// Those of this plugin alone, by the names that it gives them.
@@ -81,7 +81,7 @@ impl Live {
     /// Loads what is known of a program: nothing is compiled, run or started for it.
     pub async fn start(
         mut options: Options,
-        choice: Choice,
+        choice: ToolChoice,
         tell: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> anyhow::Result<(Self, Offers)> {
         // One for all that is loaded: children are started by the same process.
@@ -224,7 +224,7 @@ fn ask(servers: &Servers) {
     }
 }
 
-impl Choice {
+impl ToolChoice {
     /// Refuses a plugin that is not there: whoever misspells it would serve nothing.
     fn check(&self, program: &Program) -> anyhow::Result<()> {
         let declared = || program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
@@ -269,7 +269,7 @@ fn questions(program: &Program) -> Questions {
     Questions::kept(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
-fn offer(program: &Program, choice: &Choice) -> Offer {
+fn offer(program: &Program, choice: &ToolChoice) -> Offer {
     let (toolbox, session) = (choice.of(&program.toolbox), program.session(Events::none()));
     let offer = Offer::new(toolbox, session, about(program), program.is_complete);
     match &choice.plugin {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::patterns::Unseen;
 use super::plugins::{Agreed, Wanted, agreed};
-use super::{Allow, Assembly, Places, grants, patterns};
+use super::{Allow, Assembly, Dirs, grants, patterns};
 use haft_core::grant::{Grant, Right, Root};
 use haft_core::manifest::{Located, Manifest, Package as Declared};
 use haft_core::report::{Problem, Span};
@@ -149,7 +149,7 @@ pub fn missing(bundle: &Bundle) -> Vec<String> {
 /// and those of this run.
 pub(super) fn granted(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     rights: (&Grant, &[Allow]),
     installed: &[Installed<'_>],
     problems: &mut Vec<Problem>,
@@ -197,7 +197,7 @@ impl<'m> Assembly<'m> {
     pub(super) fn of_packages(
         &mut self,
         installed: &'m [Installed<'m>],
-        places: &Places,
+        places: &Dirs,
         granted: Vec<Vec<Grant>>,
     ) -> anyhow::Result<Vec<Wanted<'m>>> {
         let mut wanted = Vec::new();

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::task::JoinSet;
 
 use super::packages::{self, Pinned};
-use super::{Assembly, Places, approvals, patterns, secrets};
+use super::{Assembly, Dirs, approvals, patterns, secrets};
 use haft_core::call::ToolDef;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
@@ -108,7 +108,7 @@ impl<'m> Assembly<'m> {
     /// what each may do: `grants` are those of the declared ones.
     pub(super) fn wanted(
         &mut self,
-        places: &Places,
+        places: &Dirs,
         sandbox: &Grant,
         grants: Vec<Grant>,
         pinned: &Pinned<'_>,
@@ -232,7 +232,7 @@ impl<'m> Assembly<'m> {
 
 fn declared<'a>(
     manifest: &Manifest,
-    places: &Places,
+    places: &Dirs,
     plugin: &'a Declared,
     grant: Grant,
     pinned: &Pinned<'_>,

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::packages::{Installed, offers};
-use super::{Ask, Assembly, Options, Places, patterns};
+use super::{Ask, Assembly, Dirs, Options, patterns};
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
 use haft_core::report::{Problem, Span};
@@ -129,7 +129,7 @@ impl Assembly<'_> {
         &mut self,
         declared: Vec<Declared<'_>>,
         options: &Options,
-        places: &Places,
+        places: &Dirs,
         confiner: &Confiner,
     ) -> anyhow::Result<Servers> {
         let declared = self.unlike(declared);

@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 768;
 
 /// All places. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Places(Arc<Mutex<Queue>>);
+pub(crate) struct Permits(Arc<Mutex<Queue>>);
 
 struct Queue {
     running: Shares,
@@ -33,18 +33,18 @@ struct Queue {
 struct Waiter {
     number: u64,
     party: Party,
-    sender: oneshot::Sender<Place>,
+    sender: oneshot::Sender<Permit>,
 }
 
 /// One guest's right to be at work, until it is dropped.
-pub(crate) struct Place {
-    places: Places,
+pub(crate) struct Permit {
+    places: Permits,
     party: Party,
 }
 
 /// Why a call gets no place; reads on from the tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoPermit {
     #[error("was cancelled while it waited for other calls")]
     Cancelled,
     #[error(
@@ -56,26 +56,26 @@ pub(crate) enum NoPlace {
     Crowded { waiting: usize },
 }
 
-impl Default for Places {
+impl Default for Permits {
     fn default() -> Self {
         let (running, waiting) = (Shares::of(MAX_GUESTS), Shares::of(MAX_WAITING));
         Self(Arc::new(Mutex::new(Queue { running, waiting, waiters: VecDeque::new(), next: 0 })))
     }
 }
 
-impl Places {
+impl Permits {
     /// Waits until one more guest of the party may be at work, for `time` at most.
     pub(crate) async fn place(
         &self,
         party: Party,
         time: Duration,
         cancel: &CancellationToken,
-    ) -> Result<Place, NoPlace> {
+    ) -> Result<Permit, NoPermit> {
         let (number, receiver) = {
             let mut queue = self.lock();
             // Whoever came first goes first.
             if queue.waiting.has(party) == 0 && queue.running.take(party) {
-                return Ok(Place { places: self.clone(), party });
+                return Ok(Permit { places: self.clone(), party });
             }
             queue.enter(party)?
         };
@@ -83,9 +83,9 @@ impl Places {
         tokio::select! {
             biased;
             // Its sender is dropped only with whoever waits.
-            place = receiver => place.map_err(|_| NoPlace::Cancelled),
-            () = cancel.cancelled() => Err(NoPlace::Cancelled),
-            () = tokio::time::sleep(time) => Err(NoPlace::Busy { running: self.lock().running.has(party), time }),
+            place = receiver => place.map_err(|_| NoPermit::Cancelled),
+            () = cancel.cancelled() => Err(NoPermit::Cancelled),
+            () = tokio::time::sleep(time) => Err(NoPermit::Busy { running: self.lock().running.has(party), time }),
         }
     }
 
@@ -98,16 +98,16 @@ impl Places {
         let ready = self.lock().ready();
         for waiter in ready {
             // Where nobody waits any more the place comes back at once.
-            drop(waiter.sender.send(Place { places: self.clone(), party: waiter.party }));
+            drop(waiter.sender.send(Permit { places: self.clone(), party: waiter.party }));
         }
     }
 }
 
 impl Queue {
     /// One more waits, if there is room.
-    fn enter(&mut self, party: Party) -> Result<(u64, oneshot::Receiver<Place>), NoPlace> {
+    fn enter(&mut self, party: Party) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
         if !self.waiting.take(party) {
-            return Err(NoPlace::Crowded { waiting: self.waiting.has(party) });
+            return Err(NoPermit::Crowded { waiting: self.waiting.has(party) });
         }
         let (sender, receiver) = oneshot::channel();
         let number = self.next;
@@ -142,7 +142,7 @@ impl Queue {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.places.lock().running.give(self.party);
         self.places.hand_out();
@@ -151,7 +151,7 @@ impl Drop for Place {
 
 /// Somebody who waits; it no longer does when it is dropped.
 struct Waits<'a> {
-    places: &'a Places,
+    places: &'a Permits,
     number: u64,
 }
 
@@ -171,13 +171,13 @@ mod tests {
 
     const LONG: Duration = Duration::from_mins(1);
 
-    type Given = Result<Place, NoPlace>;
+    type Given = Result<Permit, NoPermit>;
 
     fn party(plugin: u64) -> Party {
         Party { plugin, client: Client::default() }
     }
 
-    async fn place(places: &Places, plugin: u64, time: Duration) -> Given {
+    async fn place(places: &Permits, plugin: u64, time: Duration) -> Given {
         places.place(party(plugin), time, &CancellationToken::new()).await
     }
 
@@ -190,14 +190,14 @@ mod tests {
     }
 
     /// As many places as a plugin gets at once.
-    fn all(places: &Places, plugin: u64) -> Vec<Place> {
+    fn all(places: &Permits, plugin: u64) -> Vec<Permit> {
         std::iter::from_fn(|| now(pin!(place(places, plugin, LONG)))?.ok()).collect()
     }
 
     /// S08: who waits is served in turn, and does not keep another plugin's calls waiting.
     #[tokio::test]
     async fn s08_places_are_handed_on_in_turn() {
-        let places = Places::default();
+        let places = Permits::default();
         let mut taken = all(&places, 1);
         assert_eq!(taken.len(), 22);
         let (mut first, mut second) = (Box::pin(place(&places, 1, LONG)), Box::pin(place(&places, 1, LONG)));
@@ -222,7 +222,7 @@ mod tests {
     /// S08: the queue is bounded, and waiting has an end.
     #[tokio::test]
     async fn s08_waiting_is_bounded() {
-        let places = Places::default();
+        let places = Permits::default();
         let _taken = all(&places, 1);
         let mut waiting = tokio::task::JoinSet::new();
         for _ in 0..300 {
@@ -230,19 +230,19 @@ mod tests {
             waiting.spawn(async move { place(&places, 1, Duration::from_millis(50)).await.err() });
         }
         let ends = waiting.join_all().await;
-        let count = |is: fn(&NoPlace) -> bool| ends.iter().flatten().filter(|end| is(end)).count();
-        assert_eq!(count(|end| matches!(end, NoPlace::Crowded { waiting: 256 })), 300 - 256);
-        assert_eq!(count(|end| matches!(end, NoPlace::Busy { running: 22, .. })), 256);
+        let count = |is: fn(&NoPermit) -> bool| ends.iter().flatten().filter(|end| is(end)).count();
+        assert_eq!(count(|end| matches!(end, NoPermit::Crowded { waiting: 256 })), 300 - 256);
+        assert_eq!(count(|end| matches!(end, NoPermit::Busy { running: 22, .. })), 256);
         assert!(places.lock().waiters.is_empty(), "nobody is left in the queue");
         let cancel = CancellationToken::new();
         cancel.cancel();
-        assert_eq!(places.place(party(1), LONG, &cancel).await.err(), Some(NoPlace::Cancelled));
+        assert_eq!(places.place(party(1), LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
     }
 
     /// A place that was handed to somebody who has just gone is not lost.
     #[tokio::test]
     async fn a_place_for_nobody_comes_back() {
-        let places = Places::default();
+        let places = Permits::default();
         let taken = all(&places, 1);
         let mut gone = Box::pin(place(&places, 1, LONG));
         assert!(now(gone.as_mut()).is_none());

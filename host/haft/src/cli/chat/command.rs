@@ -5,10 +5,10 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::super::shown::Sheet;
-use super::super::talk::Talk;
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
 use super::super::transcript;
+use crate::cli::conversation::Conversation;
+use crate::cli::disclosed::Sheet;
 
 /// A row of [`COMMANDS`].
 pub(super) struct Kind {
@@ -111,7 +111,7 @@ impl Command {
     }
 
     /// Does it.
-    pub(super) fn execute(self, talk: &mut Talk, terminal: Terminal) -> Next {
+    pub(super) fn execute(self, talk: &mut Conversation, terminal: Terminal) -> Next {
         match self {
             Self::Help => help(terminal),
             Self::Tools => tools(talk, terminal),
@@ -142,7 +142,7 @@ fn help(terminal: Terminal) {
     }
 }
 
-fn tools(talk: &Talk, terminal: Terminal) {
+fn tools(talk: &Conversation, terminal: Terminal) {
     for entry in talk.toolbox.entries() {
         let def = entry.def();
         let asks = if entry.asks() { " (asks)" } else { "" };
@@ -151,7 +151,7 @@ fn tools(talk: &Talk, terminal: Terminal) {
     }
 }
 
-fn allowed(talk: &Talk, terminal: Terminal) {
+fn allowed(talk: &Conversation, terminal: Terminal) {
     let allowed = talk.approvals.allowed();
     let asks = talk.toolbox.entries().filter(|entry| entry.asks()).map(|entry| entry.def().name.clone());
     let asks: Vec<_> = asks.filter(|name| !allowed.contains(name)).collect();
@@ -160,7 +160,7 @@ fn allowed(talk: &Talk, terminal: Terminal) {
     terminal.say(format_args!("ask before every call: {}", list(&asks)));
 }
 
-fn allow(talk: &Talk, tool: &str, terminal: Terminal) {
+fn allow(talk: &Conversation, tool: &str, terminal: Terminal) {
     match talk.toolbox.find(tool) {
         None => terminal.say(none_called(talk, tool)),
         Some(entry) if !entry.asks() => {
@@ -178,7 +178,7 @@ fn allow(talk: &Talk, tool: &str, terminal: Terminal) {
 }
 
 /// What is said of a name that no tool has.
-fn none_called(talk: &Talk, tool: &str) -> String {
+fn none_called(talk: &Conversation, tool: &str) -> String {
     let names = talk.toolbox.entries().map(|entry| entry.def().name.as_str());
     match haft_core::report::nearest(tool, names) {
         Some(near) => format!("there is no tool `{tool}`; did you mean `{near}`?"),
@@ -186,7 +186,7 @@ fn none_called(talk: &Talk, tool: &str) -> String {
     }
 }
 
-fn deny(talk: &Talk, tool: &str, terminal: Terminal) {
+fn deny(talk: &Conversation, tool: &str, terminal: Terminal) {
     // What was allowed for a session may be gone by now, and is withdrawn all the same.
     let found = talk.toolbox.find(tool);
     let name = found.map_or(tool, |entry| &entry.def().name);
@@ -199,7 +199,7 @@ fn deny(talk: &Talk, tool: &str, terminal: Terminal) {
     }
 }
 
-fn save(talk: &Talk, file: Option<PathBuf>, terminal: Terminal) {
+fn save(talk: &Conversation, file: Option<PathBuf>, terminal: Terminal) {
     let name = || PathBuf::from(format!("haft-{}.md", talk.id().unwrap_or_else(|| "chat".into())));
     let file = file.unwrap_or_else(name);
     let text = transcript::of_messages(talk.history().messages());

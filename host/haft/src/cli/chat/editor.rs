@@ -15,9 +15,9 @@ use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Behavior, Cmd, CompletionType, Config, EventHandler, Helper, KeyCode, KeyEvent, Modifiers};
 
-use super::super::talk::Talk;
 use super::command::COMMANDS;
-use crate::program::Places;
+use crate::cli::conversation::Conversation;
+use crate::program::Dirs;
 use haft_core::secret::Redactor;
 
 /// Entries that are kept: what somebody may look for again.
@@ -50,7 +50,7 @@ pub(super) struct Editor {
 
 impl Editor {
     /// An editor that knows the tools of `talk`.
-    pub(super) fn new(talk: &Talk, keeps_nothing: bool) -> anyhow::Result<Self> {
+    pub(super) fn new(talk: &Conversation, keeps_nothing: bool) -> anyhow::Result<Self> {
         let config = Config::builder()
             .behavior(Behavior::PreferTerm)
             .completion_type(CompletionType::List)
@@ -65,8 +65,7 @@ impl Editor {
         let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
         lines.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
         let keeps = !keeps_nothing && talk.program.sessions().is_some();
-        let file =
-            keeps.then(Places::of_this_machine).transpose()?.map(|places| places.state.join("history"));
+        let file = keeps.then(Dirs::of_this_machine).transpose()?.map(|places| places.state.join("history"));
         for entry in file.as_deref().map(entries).unwrap_or_default() {
             lines.add_history_entry(entry)?;
         }

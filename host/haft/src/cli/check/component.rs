@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::build::shown;
 use super::super::terminal::Terminal;
 use super::super::{Common, Exit};
-use crate::program::{Bench, FILE_NAME};
+use crate::program::{FILE_NAME, InstallContext};
 use haft_author::check::{Findings, Subject, examine, gist, tokens};
 use haft_author::pack::size;
 use haft_core::call::ToolDef;
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Checked {
 
 /// Checks one component's file.
 pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-    let bench = Bench::new(&common.options(terminal, false)?, &Manifest::default())?;
+    let bench = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
     let checked = check(path, None, bench.engine()?).await?;
     let is_good = checked.findings.errors.is_empty();
     if terminal.json {

@@ -8,7 +8,7 @@ use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use crate::program::Places;
+use crate::program::Dirs;
 
 /// Writing by the group and by everybody; reading and entering too.
 const SHARED_WRITING: u32 = 0o022;
@@ -38,7 +38,7 @@ enum State {
 }
 
 /// What is haft's alone, and the directories that tools may write.
-pub(super) fn look(places: &Places) -> Vec<Place> {
+pub(super) fn look(places: &Dirs) -> Vec<Place> {
     let journal = places.journal();
     let own = [
         ("state", &places.state),

@@ -5,7 +5,7 @@ use std::fs;
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use crate::program::Places;
+use crate::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_sandbox::confine::{ConfineError, Confiner, Layers, Verdict};
 use haft_sandbox::selftest::{self, Finding, Outcome, SelfTest};
@@ -44,7 +44,7 @@ impl Sandbox {
     pub(super) async fn test(
         confiner: &Confiner,
         grant: Option<&Grant>,
-        places: &Places,
+        places: &Dirs,
         container: Option<&str>,
     ) -> Self {
         let self_test = tested(confiner, places).await;
@@ -169,7 +169,7 @@ fn name(verdict: &Verdict, is_refused: bool) -> &'static str {
     }
 }
 
-async fn tested(confiner: &Confiner, places: &Places) -> Tested {
+async fn tested(confiner: &Confiner, places: &Dirs) -> Tested {
     let failed = |why: String| Tested::NotRun { why, is_failure: true };
     if let Verdict::Refused(_) = confiner.layers().verdict() {
         let why = "nothing is started under less than is needed".to_owned();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::page::{Line, Mark};
-use crate::program::Places;
+use crate::program::Dirs;
 use haft_core::grant::{Grant, Root};
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
@@ -79,7 +79,7 @@ struct Asker {
 
 /// Looks for all of them, and asks those that are there, at the same time. Where no process may be
 /// started (`is_refused`) none is asked.
-pub(super) async fn look(confiner: &Confiner, places: &Places, is_refused: bool) -> Vec<Tool> {
+pub(super) async fn look(confiner: &Confiner, places: &Dirs, is_refused: bool) -> Vec<Tool> {
     let plain = grant(places);
     let connected = plain.clone().with_network(true).with_unix_sockets(true);
     let connected = ENGINE_VARIABLES.iter().fold(connected, |grant, name| grant.with_env(*name));
@@ -95,7 +95,7 @@ pub(super) async fn look(confiner: &Confiner, places: &Places, is_refused: bool)
 }
 
 /// Reading, and nothing else.
-fn grant(places: &Places) -> Grant {
+fn grant(places: &Dirs) -> Grant {
     let grant = Grant::none().with_read_anywhere().with_workspace(Root::everything());
     let own = [&places.state, &places.cache, &places.config];
     let hidden = own.into_iter().filter_map(|path| Root::resolve(&places.home, path).ok());

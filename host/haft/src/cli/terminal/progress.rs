@@ -69,7 +69,7 @@ pub(in crate::cli) fn rounded(bytes: u64) -> String {
 
 fn started(what: &str, total: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-    let template = match (total, Output::Talk.width()) {
+    let template = match (total, Output::Messages.width()) {
         (None, _) => SPINNER,
         (Some(_), Some(width)) if width < WIDE => NARROW,
         (Some(_), _) => BAR,

@@ -19,7 +19,7 @@ pub(super) enum Output {
     /// Standard output.
     Data,
     /// Standard error. Whatever it goes to, a person reads it: it is always neutralised.
-    Talk,
+    Messages,
 }
 
 /// What is written.
@@ -60,21 +60,21 @@ impl Output {
         let said = std::env::var(COLUMNS).ok().and_then(|columns| columns.trim().parse().ok());
         said.filter(|columns| *columns > 0).or_else(|| match self {
             Self::Data => columns(io::stdout()),
-            Self::Talk => columns(io::stderr()),
+            Self::Messages => columns(io::stderr()),
         })
     }
 
     fn is_terminal(self) -> bool {
         match self {
             Self::Data => io::stdout().is_terminal(),
-            Self::Talk => io::stderr().is_terminal(),
+            Self::Messages => io::stderr().is_terminal(),
         }
     }
 
     fn is_coloured(self) -> bool {
         let choice = match self {
             Self::Data => AutoStream::choice(&io::stdout()),
-            Self::Talk => AutoStream::choice(&io::stderr()),
+            Self::Messages => AutoStream::choice(&io::stderr()),
         };
         choice != ColorChoice::Never
     }
@@ -83,7 +83,7 @@ impl Output {
         let text = self.laid_out(&REDACTOR.redact(text), kind);
         match self {
             Self::Data => send(io::stdout().lock(), &text),
-            Self::Talk => send(io::stderr().lock(), &text),
+            Self::Messages => send(io::stderr().lock(), &text),
         }
     }
 

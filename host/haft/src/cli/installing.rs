@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Common;
 use super::consent::{Before, Page};
 use super::terminal::{Hinted, Terminal};
-use crate::program::{Bench, FILE_NAME, command_spec, described};
+use crate::program::{FILE_NAME, InstallContext, command_spec, described};
 use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::manifest::Name;
@@ -28,9 +28,9 @@ use haft_sandbox::native::command::{self, CommandSpec};
 const MAX_LISTING_MEMORY: u64 = 1 << 30;
 
 /// A program, and where its packages are worked on.
-pub(super) struct Work {
+pub(super) struct InstallWork {
     pub(super) project: Project,
-    pub(super) bench: Bench,
+    pub(super) bench: InstallContext,
 }
 
 /// What somebody knows of a thing before it is fetched.
@@ -75,12 +75,12 @@ pub(super) struct Arrival {
     pub(super) disclosure: Disclosure,
 }
 
-impl Work {
+impl InstallWork {
     /// The program that the command line names, or the one here, even if it is not there yet.
     pub(super) fn open(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
         let path = common.program.clone().unwrap_or_else(|| FILE_NAME.into());
         let project = Project::open(&path).map_err(told_project)?;
-        let bench = Bench::new(&common.options(terminal, false)?, &project.manifest)?;
+        let bench = InstallContext::new(&common.options(terminal, false)?, &project.manifest)?;
         Ok(Self { project, bench })
     }
 

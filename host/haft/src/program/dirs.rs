@@ -11,7 +11,7 @@ use haft_core::grant::Root;
 
 /// Where things are. haft's own state lies outside everything a tool may write by default.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Dirs {
     /// The person's home directory: what `~` means.
     pub home: PathBuf,
     /// What tools may write: `~/.haft`.
@@ -32,7 +32,7 @@ pub struct Places {
     own: OnceLock<Vec<Root>>,
 }
 
-impl Places {
+impl Dirs {
     /// The places of whoever runs haft.
     pub fn of_this_machine() -> anyhow::Result<Self> {
         let base = etcetera::choose_base_strategy().map_err(|_| {

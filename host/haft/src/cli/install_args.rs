@@ -21,7 +21,7 @@ pub(super) struct Rights {
     /// Grant this instead of all that is asked for: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`,
     /// `secret=NAME`
     #[arg(long, value_name = "RIGHT", conflicts_with = "no_grant")]
-    pub(super) grant: Vec<Given>,
+    pub(super) grant: Vec<RightsChoice>,
     /// Grant nothing of what is asked for
     #[arg(long)]
     pub(super) no_grant: bool,
@@ -32,14 +32,14 @@ pub(super) struct Rights {
 
 /// Something that is granted by hand.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Given {
+pub(super) enum RightsChoice {
     /// A right.
     Right(Right),
     /// A secret that is asked for by this name.
     Secret(String),
 }
 
-impl FromStr for Given {
+impl FromStr for RightsChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -74,8 +74,8 @@ impl Rights {
         let mut chosen = Vec::new();
         for given in &self.grant {
             chosen.push(match given {
-                Given::Right(right) => Request::Right(None, moved(right, here, folder)?),
-                Given::Secret(name) => secret(offered, name)?,
+                RightsChoice::Right(right) => Request::Right(None, moved(right, here, folder)?),
+                RightsChoice::Secret(name) => secret(offered, name)?,
             });
         }
         // More of a limit reaches nobody's files: whoever names rights has not spoken of it.
@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn what_is_given_is_a_right_or_a_secret() {
-        assert_eq!("secret=token".parse(), Ok(Given::Secret("token".into())));
-        assert_eq!("read=.".parse(), Ok(Given::Right(Right::Read(".".into()))));
-        assert!("secret=".parse::<Given>().unwrap_err().contains("secret=NAME"));
-        assert!("host=a b".parse::<Given>().unwrap_err().contains("host name"));
+        assert_eq!("secret=token".parse(), Ok(RightsChoice::Secret("token".into())));
+        assert_eq!("read=.".parse(), Ok(RightsChoice::Right(Right::Read(".".into()))));
+        assert!("secret=".parse::<RightsChoice>().unwrap_err().contains("secret=NAME"));
+        assert!("host=a b".parse::<RightsChoice>().unwrap_err().contains("host name"));
     }
 }

@@ -8,9 +8,9 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Common;
-use super::run::Choice;
+use super::run::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
-use crate::program::{Places, Program};
+use crate::program::{Dirs, Program};
 use haft_agent::provider::Provider;
 use haft_agent::{
     Agent, AgentError, AgentSettings, History, Outcome, Restored, Routed, Saved, SessionError, Sessions,
@@ -50,7 +50,7 @@ impl FromStr for SessionName {
 impl SessionName {
     /// The session that is meant.
     pub(super) fn find(&self, common: &Common) -> anyhow::Result<Saved> {
-        let sessions = Sessions::new(Places::of_this_machine()?.sessions());
+        let sessions = Sessions::new(Dirs::of_this_machine()?.sessions());
         let found = match self {
             Self::Last => sessions.last(&common.begun()),
             Self::Id(id) => sessions.find(id),
@@ -60,9 +60,9 @@ impl SessionName {
 }
 
 /// A conversation that goes on.
-pub(super) struct Talk {
+pub(super) struct Conversation {
     pub(super) program: Program,
-    pub(super) choice: Choice,
+    pub(super) choice: ModelArgs,
     pub(super) toolbox: Toolbox,
     pub(super) approvals: Approvals,
     settings: AgentSettings,
@@ -72,13 +72,13 @@ pub(super) struct Talk {
     screen: Arc<Screen>,
 }
 
-impl Talk {
+impl Conversation {
     /// Loads the program and begins a session, or goes on with the one that is named.
     pub(super) async fn begin(
         common: &Common,
         terminal: Terminal,
         screen: &Arc<Screen>,
-        choice: Choice,
+        choice: ModelArgs,
         resume: Option<&SessionName>,
     ) -> anyhow::Result<Self> {
         let saved = resume.map(|name| name.find(common)).transpose()?;

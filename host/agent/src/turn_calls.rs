@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 
-use super::brake::Brake;
 use super::history::OpenTurn;
 use super::session::SessionError;
-use super::together::together;
+use crate::loop_guard::LoopGuard;
+use crate::parallel::together;
 use crate::provider::Wanted;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::tool::{Session, Toolbox};
@@ -24,10 +24,10 @@ const MAX_CALLS: usize = 64;
 const MAX_AT_ONCE: usize = 8;
 
 /// The work of one run.
-pub(super) struct Work<'a> {
+pub(super) struct TurnCalls<'a> {
     toolbox: &'a Toolbox,
     session: &'a Session,
-    brake: Brake,
+    guard: LoopGuard,
 }
 
 /// What became of a call.
@@ -38,9 +38,9 @@ struct Made<'c> {
     is_run: bool,
 }
 
-impl<'a> Work<'a> {
+impl<'a> TurnCalls<'a> {
     pub(super) fn new(toolbox: &'a Toolbox, session: &'a Session, max_repeats: u32) -> Self {
-        Self { toolbox, session, brake: Brake::new(max_repeats) }
+        Self { toolbox, session, guard: LoopGuard::new(max_repeats) }
     }
 
     /// Answers the calls of `turn` that are not answered yet.
@@ -48,11 +48,11 @@ impl<'a> Work<'a> {
         let session = turn.session(self.session);
         let mut next = 0;
         while next < turn.wanted().len() {
-            let count = self.together(turn.wanted().get(next..).unwrap_or_default());
+            let count = self.parallel_prefix(turn.wanted().get(next..).unwrap_or_default());
             let waiting: Vec<usize> = (next..next + count).filter(|index| turn.is_waiting(*index)).collect();
             let places = Semaphore::new(MAX_AT_ONCE);
             let this = &*self;
-            let calls = waiting.into_iter().map(|index| -> super::together::Waiting<'_, _> {
+            let calls = waiting.into_iter().map(|index| -> crate::parallel::Waiting<'_, _> {
                 Box::pin(this.make(index, turn, &session, &places))
             });
             let made = together(calls.collect()).await;
@@ -65,7 +65,7 @@ impl<'a> Work<'a> {
     }
 
     /// How many of the first calls may run at the same time: those that only read, each but once; one at least.
-    fn together(&self, calls: &[Wanted]) -> usize {
+    fn parallel_prefix(&self, calls: &[Wanted]) -> usize {
         let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
         let is_new = |index: usize, wanted: &Wanted| {
             !calls.iter().take(index).any(|before| is_alike(&before.call, &wanted.call))
@@ -118,12 +118,12 @@ impl<'a> Work<'a> {
             return Some(ToolResult::error(text));
         }
         let problem = wanted.problem.as_deref().map(ToolResult::error);
-        problem.or_else(|| self.brake.refuse(call))
+        problem.or_else(|| self.guard.refuse(call))
     }
 
     fn note(&mut self, made: &Made<'_>) {
         if made.is_run {
-            self.brake.note(&made.call, &made.result, self.changes(&made.call));
+            self.guard.note(&made.call, &made.result, self.changes(&made.call));
         }
     }
 

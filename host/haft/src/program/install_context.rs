@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Options, Places, engine, grants};
+use super::{Dirs, Options, engine, grants};
 use haft_core::grant::Grant;
 use haft_core::manifest::Manifest;
 use haft_package::Store;
@@ -12,9 +12,9 @@ use haft_sandbox::confine::Confiner;
 
 /// A place to look at packages before they are a part of a program.
 #[derive(Debug)]
-pub struct Bench {
+pub struct InstallContext {
     /// Where things are.
-    pub places: Places,
+    pub places: Dirs,
     /// Where what is installed is kept.
     pub store: Store,
     /// What `bash` and commands of the program may do.
@@ -28,10 +28,10 @@ pub struct Bench {
     engine: OnceLock<Engine>,
 }
 
-impl Bench {
+impl InstallContext {
     /// A bench for the program `manifest`.
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
-        let places = Places::of_this_machine()?;
+        let places = Dirs::of_this_machine()?;
         let mut problems = Vec::new();
         let sandbox = grants::sandbox(manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(manifest, &places, &[], &sandbox, &mut problems)?;

@@ -6,7 +6,7 @@ use super::{End, Outcome};
 use crate::provider::{Turn, Usage};
 
 /// What a run has come to so far.
-pub(super) struct Tally {
+pub(super) struct Totals {
     started: Instant,
     said: Vec<String>,
     turns: u32,
@@ -14,7 +14,7 @@ pub(super) struct Tally {
     model: String,
 }
 
-impl Tally {
+impl Totals {
     pub(super) fn new(model: &str) -> Self {
         Self {
             started: Instant::now(),

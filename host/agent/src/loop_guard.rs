@@ -6,7 +6,7 @@ use serde_json::Value;
 use haft_core::call::{ToolCall, ToolResult};
 
 /// The calls that failed since something last changed.
-pub(super) struct Brake {
+pub(super) struct LoopGuard {
     failed: Vec<Failed>,
     /// How often a call that failed is run again.
     max_repeats: u32,
@@ -18,8 +18,8 @@ struct Failed {
     times: u32,
 }
 
-impl Brake {
-    /// A brake that lets a failing call be repeated `max_repeats` times.
+impl LoopGuard {
+    /// A guard that lets a failing call be repeated `max_repeats` times.
     pub(super) fn new(max_repeats: u32) -> Self {
         Self { failed: Vec::new(), max_repeats }
     }
@@ -64,31 +64,31 @@ mod tests {
         ToolCall { id: id.into(), tool: "test".into(), arguments }
     }
 
-    fn braked(times: u32) -> Brake {
-        let mut brake = Brake::new(2);
+    fn guarded(times: u32) -> LoopGuard {
+        let mut guard = LoopGuard::new(2);
         for _ in 0..times {
-            brake.note(&call("x", json!({ "a": 1, "b": 2 })), &ToolResult::error("no"), true);
+            guard.note(&call("x", json!({ "a": 1, "b": 2 })), &ToolResult::error("no"), true);
         }
-        brake
+        guard
     }
 
     /// PL21.
     #[test]
     fn pl21_the_fourth_identical_failing_call_is_refused() {
-        assert!(braked(2).refuse(&call("y", json!({ "a": 1, "b": 2 }))).is_none());
-        let brake = braked(3);
-        assert!(brake.refuse(&call("y", json!({ "b": 2, "a": 1 }))).unwrap().content.contains("3 times"));
-        assert!(brake.refuse(&call("y", json!({ "a": 1 }))).is_none());
+        assert!(guarded(2).refuse(&call("y", json!({ "a": 1, "b": 2 }))).is_none());
+        let guard = guarded(3);
+        assert!(guard.refuse(&call("y", json!({ "b": 2, "a": 1 }))).unwrap().content.contains("3 times"));
+        assert!(guard.refuse(&call("y", json!({ "a": 1 }))).is_none());
     }
 
     /// PL21.
     #[test]
     fn pl21_a_change_makes_another_try_worth_while_and_a_look_does_not() {
         let again = call("y", json!({ "a": 1, "b": 2 }));
-        let mut brake = braked(3);
-        brake.note(&call("z", json!({})), &ToolResult::success("looked"), false);
-        assert!(brake.refuse(&again).is_some());
-        brake.note(&call("z", json!({})), &ToolResult::success("written"), true);
-        assert!(brake.refuse(&again).is_none());
+        let mut guard = guarded(3);
+        guard.note(&call("z", json!({})), &ToolResult::success("looked"), false);
+        assert!(guard.refuse(&again).is_some());
+        guard.note(&call("z", json!({})), &ToolResult::success("written"), true);
+        assert!(guard.refuse(&again).is_none());
     }
 }
