@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use haft::backend::{Choice, Place};
+use haft::backend::{BackendConfig, Place};
 use haft::limit::Limits;
 use haft::tool::{Client, Context, Notes};
 use serde_json::json;
@@ -211,7 +211,8 @@ async fn fl03_keys_and_the_system_s_own_are_not_touched_through_any_link() {
 
 /// FL03: `files` names the only directories, and what it names is allowed.
 async fn only_what_is_named(kind: &Kind, folder: &str) {
-    let choice = Choice { files: Some(vec![folder.to_owned(), "/var/lib".into()]), ..kind.choice.clone() };
+    let choice =
+        BackendConfig { files: Some(vec![folder.to_owned(), "/var/lib".into()]), ..kind.choice.clone() };
     let bed = Bed::new(&Kind { name: kind.name, choice }).await;
     bed.call("write_file", json!({ "path": format!("{folder}/in"), "content": "x" })).await.unwrap();
     for path in

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use haft::backend::lookup::find_on_path;
 use haft::backend::{
-    self, Backend, BackendError, Choice, Ended, Engine, Ground, How, Out, Place, Stream, Task,
+    self, Backend, BackendConfig, BackendError, Ended, Engine, HostContext, How, OutputSink, Place, Stream,
+    Task,
 };
 use haft::call::{ToolCall, ToolResult};
 use haft::event::Events;
@@ -46,7 +47,7 @@ fn variable(name: &str, what: &str) -> Option<String> {
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    pub(crate) choice: Choice,
+    pub(crate) choice: BackendConfig,
 }
 
 /// A name for a session that no other test has.
@@ -55,16 +56,16 @@ pub(crate) fn session() -> String {
     format!("t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn paned(choice: Choice) -> Choice {
-    Choice { tmux: Some(true), session: Some(session()), ..choice }
+fn paned(choice: BackendConfig) -> BackendConfig {
+    BackendConfig { tmux: Some(true), session: Some(session()), ..choice }
 }
 
 pub(crate) fn local() -> Kind {
-    Kind { name: "local", choice: Choice::default() }
+    Kind { name: "local", choice: BackendConfig::default() }
 }
 
 pub(crate) fn local_tmux() -> Option<Kind> {
-    let choice = Choice { shell: Some("bash".into()), ..paned(Choice::default()) };
+    let choice = BackendConfig { shell: Some("bash".into()), ..paned(BackendConfig::default()) };
     has("tmux").then_some(Kind { name: "local, tmux", choice })
 }
 
@@ -81,7 +82,7 @@ pub(crate) fn shells() -> Vec<Kind> {
             continue;
         }
         let shell = if shell == "ash" { ash() } else { shell.to_owned() };
-        let choice = Choice { shell: Some(shell), ..paned(Choice::default()) };
+        let choice = BackendConfig { shell: Some(shell), ..paned(BackendConfig::default()) };
         kinds.push(Kind { name, choice });
     }
     kinds
@@ -97,9 +98,12 @@ fn ash() -> String {
     link.to_str().unwrap().to_owned()
 }
 
-fn container_at(variable_name: &str) -> Option<Choice> {
+fn container_at(variable_name: &str) -> Option<BackendConfig> {
     let name = variable(variable_name, "no container to run commands in")?;
-    Some(Choice { place: Place::Container { name, engine: Some(Engine::Podman) }, ..Choice::default() })
+    Some(BackendConfig {
+        place: Place::Container { name, engine: Some(Engine::Podman) },
+        ..BackendConfig::default()
+    })
 }
 
 pub(crate) fn container() -> Option<Kind> {
@@ -122,9 +126,9 @@ pub(crate) fn ssh_config() -> Option<PathBuf> {
     variable("HAFT_TEST_SSH_CONFIG", "no server of ssh").map(PathBuf::from)
 }
 
-pub(crate) fn ssh_to(target: &str) -> Option<Choice> {
+pub(crate) fn ssh_to(target: &str) -> Option<BackendConfig> {
     let place = Place::Ssh { target: target.to_owned(), config: Some(ssh_config()?) };
-    Some(Choice { place, tmux: Some(false), ..Choice::default() })
+    Some(BackendConfig { place, tmux: Some(false), ..BackendConfig::default() })
 }
 
 pub(crate) fn ssh() -> Option<Kind> {
@@ -153,7 +157,7 @@ pub(crate) struct Bed {
     pub(crate) cancel: CancellationToken,
     pub(crate) events: Events,
     pub(crate) kind: Kind,
-    pub(crate) ground: Ground,
+    pub(crate) ground: HostContext,
     directory: tempfile::TempDir,
 }
 
@@ -170,7 +174,7 @@ pub(crate) struct Done {
 #[derive(Default)]
 pub(crate) struct Bytes(Mutex<[Vec<u8>; 2]>);
 
-impl Out for Bytes {
+impl OutputSink for Bytes {
     fn take(&self, stream: Stream, bytes: &[u8]) {
         let [output, errors] = &mut *self.0.lock().unwrap();
         if stream == Stream::Output { output } else { errors }.extend_from_slice(bytes);
@@ -213,8 +217,8 @@ pub(crate) fn run(words: &[String]) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-pub(crate) fn ground(state: &std::path::Path, grant: &Grant) -> Ground {
-    Ground {
+pub(crate) fn ground(state: &std::path::Path, grant: &Grant) -> HostContext {
+    HostContext {
         confiner: confiner(),
         messengers: confiner().without_layers(),
         haft: env!("CARGO_BIN_EXE_haft").into(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft::backend::{BackendError, Choice, How};
+use haft::backend::{BackendConfig, BackendError, How};
 
 use super::ground::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, with_panes};
 use crate::workspace::eventually;
@@ -47,7 +47,7 @@ async fn be06_a_session_is_used_again() {
         assert_eq!(panes(&bed), first, "{}", kind.name);
         again.close().await;
         // Another shell is another pane.
-        let choice = Choice { shell: Some("sh".into()), ..kind.choice.clone() };
+        let choice = BackendConfig { shell: Some("sh".into()), ..kind.choice.clone() };
         let other = haft::backend::connect(&choice, &bed.ground).await.unwrap();
         assert!(panes(&bed).lines().count() > first.lines().count(), "{}", kind.name);
         other.close().await;
@@ -201,8 +201,10 @@ async fn be06_a_local_pane_is_in_the_sandbox_whoever_types() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c11_a_pane_in_a_container_has_its_path() {
     let Some(pane) = container_tmux() else { return };
-    let plain =
-        Kind { name: "the same, no pane", choice: Choice { tmux: Some(false), ..pane.choice.clone() } };
+    let plain = Kind {
+        name: "the same, no pane",
+        choice: BackendConfig { tmux: Some(false), ..pane.choice.clone() },
+    };
     let mut paths = Vec::new();
     for kind in [plain, pane] {
         let bed = Bed::new(&kind).await;

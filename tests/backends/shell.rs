@@ -91,10 +91,10 @@ async fn mk02_a_command_may_be_long_and_not_too_long() {
 #[tokio::test(flavor = "multi_thread")]
 async fn mk02_a_directory_that_is_not_there_is_named() {
     let Some(kind) = super::ground::container() else { return };
-    let choice = haft::backend::Choice { directory: Some("/tmp".into()), ..kind.choice.clone() };
+    let choice = haft::backend::BackendConfig { directory: Some("/tmp".into()), ..kind.choice.clone() };
     let bed = Bed::new(&super::ground::Kind { name: kind.name, choice }).await;
     assert_eq!(bed.run("pwd").await.output, b"/tmp\n");
-    let choice = haft::backend::Choice { directory: Some("/none".into()), ..kind.choice };
+    let choice = haft::backend::BackendConfig { directory: Some("/none".into()), ..kind.choice };
     let bed = Bed::new(&super::ground::Kind { name: kind.name, choice }).await;
     let refused = bed.run_within("pwd", std::time::Duration::from_secs(20)).await.unwrap_err();
     assert!(

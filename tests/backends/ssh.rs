@@ -93,7 +93,7 @@ async fn be04_one_connection_is_opened_shared_and_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn be04_a_failed_setup_leaves_no_connection() {
     let Some(choice) = ssh_to("box") else { return };
-    let choice = haft::backend::Choice { tmux: Some(true), session: Some("a:b".into()), ..choice };
+    let choice = haft::backend::BackendConfig { tmux: Some(true), session: Some("a:b".into()), ..choice };
     let before = all_masters();
     let error = Bed::tried(&Kind { name: "ssh, bad session", choice }).await.err().unwrap().to_string();
     assert!(error.starts_with("invalid tmux session `a:b`"), "{error}");
@@ -163,7 +163,7 @@ fn find_socket(state: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn be05_a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
     let Some(choice) = ssh_to("box") else { return };
-    let unsaid = haft::backend::Choice { tmux: None, session: Some(session()), ..choice.clone() };
+    let unsaid = haft::backend::BackendConfig { tmux: None, session: Some(session()), ..choice.clone() };
     let bed = Bed::new(&Kind { name: "ssh, nothing said", choice: unsaid }).await;
     assert!(bed.backend.screen().is_some() && bed.backend.summary().contains("(tmux:"));
     bed.backend.close().await;

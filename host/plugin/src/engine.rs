@@ -19,11 +19,11 @@ use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
 use crate::instance::allocator::{self, Memory};
 use crate::instance::state::State;
 use crate::threads::descriptors;
-use crate::threads::epoch::Clock;
-use crate::threads::landlock::WallState;
+use crate::threads::epoch::EpochClock;
+use crate::threads::landlock::LandlockState;
 use crate::wasi::environment;
 use crate::wasi::files;
-use crate::wasi::files::{KnownSeals, Seals};
+use crate::wasi::files::{KnownProtectedPaths, ProtectedPaths};
 use crate::wasi::http::Client;
 use crate::wasi::network;
 use haft_core::event::Events;
@@ -62,11 +62,11 @@ struct Inner {
     /// For instances of a large memory made ahead; made for the first of them.
     ready: OnceLock<Option<Part>>,
     pooling: bool,
-    clock: Clock,
+    clock: EpochClock,
     threads: Threads,
     client: Arc<Client>,
     cache: Option<Cache>,
-    seals: KnownSeals,
+    seals: KnownProtectedPaths,
     ahead: usize,
     compilations: Compilations,
     spare: Arc<Semaphore>,
@@ -102,7 +102,7 @@ impl Engine {
     pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
         descriptors::make_room();
         let calls = Part::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
-        let clock = Clock::start(calls.engine.weak())?;
+        let clock = EpochClock::start(calls.engine.weak())?;
         let cache = options.cache.as_ref().and_then(|directory| {
             let writable: Vec<&Reach> = options.writable.iter().collect();
             let opened = Cache::open(directory, key(&calls.engine), &writable);
@@ -114,7 +114,7 @@ impl Engine {
                 .ok()
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
-        let (threads, seals, client) = (Threads::new()?, KnownSeals::default(), Arc::default());
+        let (threads, seals, client) = (Threads::new()?, KnownProtectedPaths::default(), Arc::default());
         let compilations = Compilations::new(options.events.clone());
         Ok(Self(Arc::new(Inner {
             calls,
@@ -134,7 +134,7 @@ impl Engine {
 
     /// What the kernel holds of the second wall around guests, should their directories not be all
     /// they can reach. Starts a thread to find out if no guest has run yet.
-    pub fn second_wall(&self) -> WallState {
+    pub fn second_wall(&self) -> LandlockState {
         self.0.threads.wall()
     }
 
@@ -155,7 +155,7 @@ impl Engine {
         part.map(|part| &part.engine)
     }
 
-    pub(super) fn clock(&self) -> &Clock {
+    pub(super) fn clock(&self) -> &EpochClock {
         &self.0.clock
     }
 
@@ -169,7 +169,7 @@ impl Engine {
     }
 
     /// What stays closed to a guest with this grant, whatever else it allows.
-    pub(super) fn seals(&self, grant: &Grant) -> Arc<Seals> {
+    pub(super) fn seals(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         self.0.seals.of(grant)
     }
 

@@ -9,7 +9,7 @@ use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use crate::instance::allocator::GUEST_STACK;
-use crate::instance::state::{MAX_RESOURCES, MAX_TABLE_ELEMENTS, Met, State, bytes};
+use crate::instance::state::{ExceededLimit, MAX_RESOURCES, MAX_TABLE_ELEMENTS, State, bytes};
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 
@@ -215,11 +215,11 @@ fn ending(error: &wasmtime::Error, state: &State, limits: &Limits, transfer: usi
         return End::new(format!("exited {how} instead of answering"));
     }
     match (state.budget.met, error.downcast_ref::<Trap>()) {
-        (Some(Met::Memory), _) => {
+        (Some(ExceededLimit::Memory), _) => {
             let line = format!("reached its memory limit of {}", bytes(limits.memory));
             End { line, limit: Some(Limit::Memory) }
         }
-        (Some(Met::Tables), _) => {
+        (Some(ExceededLimit::Tables), _) => {
             End::new(format!("reached its limit of {MAX_TABLE_ELEMENTS} table entries"))
         }
         (None, Some(trap)) => End::new(trapped(*trap)),

@@ -30,6 +30,6 @@ pub use self::contract::haft_host::TOLD;
 pub use self::engine::{Engine, EngineOptions};
 pub use self::failure::LoadError;
 pub use self::plugin::Plugin;
-pub use self::threads::landlock::WallState;
+pub use self::threads::landlock::LandlockState;
 pub use self::tool::{GrantPlace, PluginTool};
 pub use self::wasi::http::{Injection, InjectionError};

@@ -15,8 +15,8 @@ use crate::component::listing::{Listing, Uncallable};
 use crate::component::source::{Digest, Source};
 use crate::instance::allocator;
 use crate::instance::reuse::Reuse;
-use crate::instance::warm_pool::Stock;
-use crate::threads::shares::Party;
+use crate::instance::warm_pool::WarmPool;
+use crate::threads::shares::Tenant;
 use crate::wasi::http::{Injection, Injections};
 use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
@@ -32,14 +32,14 @@ pub(super) struct Inner {
     /// Tells it from others where plugins share something.
     pub(super) number: u64,
     pub(super) engine: Engine,
-    pub(super) met: Met,
+    pub(super) met: Discovered,
     pub(super) linked: OnceLock<Result<Linked, String>>,
     /// The same for instances made ahead, where they have a memory of another kind.
     pub(super) ready: OnceLock<Option<Linked>>,
     pub(super) injections: Injections,
     /// Where instances serve several calls.
     pub(super) reuse: Option<Reuse>,
-    pub(super) stock: Stock,
+    pub(super) stock: WarmPool,
     pub(super) calls: AtomicU64,
     pub(super) restocking: AtomicBool,
     /// Whether somebody sees to it that no instance waits for ever.
@@ -51,7 +51,7 @@ pub(super) struct Inner {
 
 /// What has been found out about a component.
 #[derive(Clone)]
-pub(super) struct Met {
+pub(super) struct Discovered {
     source: Source,
     digest: Digest,
     /// What it is remembered by.
@@ -74,11 +74,11 @@ impl Plugin {
         let words = source.words();
         let record = digest.with(words.as_deref());
         if let Some(known) = engine.cache().and_then(|cache| cache.known(&record)) {
-            let met = Met { source, digest, record, listing: known.listing };
+            let met = Discovered { source, digest, record, listing: known.listing };
             return Ok(Self::new(engine, name, met, OnceLock::new()));
         }
         let (listing, linked) = discover::meet(engine, name, (&source, words), &record, limits).await?;
-        let met = Met { source, digest, record, listing };
+        let met = Discovered { source, digest, record, listing };
         Ok(Self::new(engine, name, met, OnceLock::from(Ok(linked))))
     }
 
@@ -91,7 +91,7 @@ impl Plugin {
         let record = digest.with(source.words().as_deref());
         let known = engine.cache().and_then(|cache| cache.known(&record));
         Ok(known.map(|known| {
-            let met = Met { source, digest, record, listing: known.listing };
+            let met = Discovered { source, digest, record, listing: known.listing };
             Self::new(engine, name, met, OnceLock::new())
         }))
     }
@@ -102,14 +102,14 @@ impl Plugin {
         Some(engine.cache()?.known(&Digest::written(digest))?.listing.tools)
     }
 
-    fn new(engine: &Engine, name: &str, met: Met, linked: OnceLock<Result<Linked, String>>) -> Self {
+    fn new(engine: &Engine, name: &str, met: Discovered, linked: OnceLock<Result<Linked, String>>) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
-        let (stock, calls) = (Stock::new(engine.ahead()), AtomicU64::new(0));
+        let (stock, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
         let (injections, ready, reuse) = (Injections::default(), OnceLock::new(), None);
         let (restocking, expiring, clearing) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
         Self(Arc::new(Inner {
             name,
-            number: Party::plugin(),
+            number: Tenant::plugin(),
             engine,
             met,
             linked,
@@ -195,7 +195,7 @@ impl Inner {
     }
 
     fn load(&self) -> Result<Linked, LoadError> {
-        let (engine, Met { source, digest, record, listing }) = (&self.engine, &self.met);
+        let (engine, Discovered { source, digest, record, listing }) = (&self.engine, &self.met);
         let component = match self.kept(engine.wasmtime()) {
             Some(component) => component,
             None => discover::recompile(engine, source, (digest, record), listing)?,

@@ -22,10 +22,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::threads::landlock::WallState;
+use crate::threads::landlock::LandlockState;
 use crate::threads::permits::{MAX_GUESTS, NoPermit, Permit, Permits};
-use crate::threads::pools::Walls;
-use crate::threads::shares::Party;
+use crate::threads::pools::ThreadPools;
+use crate::threads::shares::Tenant;
 use crate::threads::writable::Writable;
 use haft_core::tool::inline;
 
@@ -43,13 +43,13 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The threads. Dropping it abandons whatever still runs.
 pub(super) struct Threads {
     own: Option<Runtime>,
-    walls: Walls,
+    walls: ThreadPools,
     places: Permits,
 }
 
 /// Why work gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Lost {
+pub(super) enum NoAnswer {
     /// There is no thread for it.
     #[error("no thread could be started: {0}")]
     Thread(#[from] io::Error),
@@ -76,17 +76,17 @@ impl Threads {
             .thread_name("haft-plugins")
             .enable_all()
             .build()?;
-        let walls = Walls::new(MAX_GUESTS + SPARE_THREADS);
+        let walls = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
         Ok(Self { own: Some(own), walls, places: Permits::default() })
     }
 
     /// Waits until one more guest of the party may be at work, for `time` at most.
     pub(super) async fn place(
         &self,
-        party: Party,
+        party: Tenant,
         time: Duration,
         cancel: &CancellationToken,
-    ) -> Result<Permit, Lost> {
+    ) -> Result<Permit, NoAnswer> {
         Ok(self.places.place(party, time, cancel).await?)
     }
 
@@ -96,11 +96,11 @@ impl Threads {
         &self,
         writable: &Writable,
         work: Pin<&mut W>,
-    ) -> Result<Poll<W::Output>, Lost> {
+    ) -> Result<Poll<W::Output>, NoAnswer> {
         if !inline::is_lent() || !writable.is_nowhere() {
             return Ok(Poll::Pending);
         }
-        self.walls.pool(writable)?.begin(work).map_err(Lost::Unconfined)
+        self.walls.pool(writable)?.begin(work).map_err(NoAnswer::Unconfined)
     }
 
     /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
@@ -110,7 +110,7 @@ impl Threads {
         place: Permit,
         writable: Writable,
         work: impl FnOnce(&Handle, oneshot::Sender<T>) + Send + 'static,
-    ) -> Result<T, Lost> {
+    ) -> Result<T, NoAnswer> {
         let trouble = Arc::new(OnceLock::new());
         let noted = trouble.clone();
         let (sender, receiver) = oneshot::channel();
@@ -122,7 +122,7 @@ impl Threads {
             }
             drop(place);
         });
-        receiver.await.map_err(|_| trouble.get().cloned().map_or(Lost::Panicked, Lost::Unconfined))
+        receiver.await.map_err(|_| trouble.get().cloned().map_or(NoAnswer::Panicked, NoAnswer::Unconfined))
     }
 
     /// Runs `work` on a guest's thread, with nobody waiting for it. Not to be called from one.
@@ -141,9 +141,9 @@ impl Threads {
     pub(super) async fn own<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Lost> {
-        let own = self.own.as_ref().ok_or(Lost::Panicked)?;
-        own.spawn_blocking(work).await.map_err(|_| Lost::Panicked)
+    ) -> Result<T, NoAnswer> {
+        let own = self.own.as_ref().ok_or(NoAnswer::Panicked)?;
+        own.spawn_blocking(work).await.map_err(|_| NoAnswer::Panicked)
     }
 
     /// Runs `task` beside the guests; for waiting, not for work.
@@ -154,7 +154,7 @@ impl Threads {
     }
 
     /// What the kernel holds of the walls around guests.
-    pub(super) fn wall(&self) -> WallState {
+    pub(super) fn wall(&self) -> LandlockState {
         self.walls.state()
     }
 }

@@ -15,16 +15,16 @@ use tokio_util::sync::CancellationToken;
 use super::contract::Request;
 use super::failure::End;
 use super::instance::{Instance, Used};
-use super::threads::Lost;
+use super::threads::NoAnswer;
 use crate::contract::answer;
 use crate::denials::hints::Refused;
 use crate::denials::journal_notes;
-use crate::instance::reuse::{Ground, NoTurn, Reuse, Turn};
+use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance, Reuse};
 use crate::instance::state::{Run, State};
 use crate::plugin::{Inner, Plugin};
-use crate::threads::epoch::Ticking;
+use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
-use crate::threads::shares::Party;
+use crate::threads::shares::Tenant;
 use crate::threads::writable::Writable;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::event::Events;
@@ -80,7 +80,7 @@ struct Job {
     place: GrantPlace,
     only_reads: bool,
     /// Where the plugin's instances serve several calls.
-    turn: Option<Turn>,
+    turn: Option<InstancePermit>,
     /// Whether the guest begins on a thread that was lent to it.
     is_brief: bool,
 }
@@ -97,14 +97,14 @@ enum Failed {
 type Answered = Result<ToolResult, Failed>;
 
 /// A call at work.
-type Work = Pin<Box<dyn Future<Output = (Answered, Remains)> + Send>>;
+type Work = Pin<Box<dyn Future<Output = (Answered, Cleanup)> + Send>>;
 
 /// What is to be cleared away when the caller has its answer.
-struct Remains {
+struct Cleanup {
     plugin: Arc<Inner>,
     job: Job,
     instance: Option<Instance>,
-    _ticking: Ticking,
+    _ticking: EpochTicks,
 }
 
 impl PluginTool {
@@ -116,10 +116,10 @@ impl PluginTool {
     }
 
     /// Waits until the plugin may serve one more call.
-    async fn turn(&self, reuse: &Reuse, context: &Context<'_>) -> Result<Turn, ToolError> {
+    async fn turn(&self, reuse: &Reuse, context: &Context<'_>) -> Result<InstancePermit, ToolError> {
         let turn = reuse.turn(context.limits, context.cancel).await;
         turn.map_err(|none| {
-            if matches!(none, NoTurn::Busy { .. }) {
+            if matches!(none, NoInstance::Busy { .. }) {
                 context.notes.timed_out();
             }
             self.ended(&none.to_string())
@@ -129,10 +129,10 @@ impl PluginTool {
     /// Waits until one more guest of the plugin may be at work for the client.
     async fn place(&self, context: &Context<'_>) -> Result<Permit, ToolError> {
         let plugin = &self.plugin.0;
-        let party = Party { plugin: plugin.number, client: context.client };
+        let party = Tenant { plugin: plugin.number, client: context.client };
         let place = plugin.engine.threads().place(party, context.limits.time, context.cancel).await;
         place.map_err(|lost| {
-            if matches!(lost, Lost::NoPermit(NoPermit::Busy { .. })) {
+            if matches!(lost, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
                 context.notes.timed_out();
             }
             self.lost(&lost)
@@ -140,7 +140,7 @@ impl PluginTool {
     }
 
     /// Does a job: here and now where that is lent, and over in a moment; else on a thread of the guests.
-    async fn run(&self, job: Job, place: Permit) -> Result<Answered, Lost> {
+    async fn run(&self, job: Job, place: Permit) -> Result<Answered, NoAnswer> {
         let (is_brief, writable) = (job.is_brief, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
@@ -161,14 +161,14 @@ impl PluginTool {
             let (begun, ticking) = (Instant::now(), plugin.engine.clock().run());
             let (answer, instance) = plugin.answer(&job).await;
             was_brief.store(begun.elapsed() < BRIEF, Ordering::Relaxed);
-            (answer, Remains { plugin, job, instance, _ticking: ticking })
+            (answer, Cleanup { plugin, job, instance, _ticking: ticking })
         })
     }
 
     /// What became of a call whose guest was never heard of.
-    fn lost(&self, lost: &Lost) -> ToolError {
+    fn lost(&self, lost: &NoAnswer) -> ToolError {
         match lost {
-            Lost::NoPermit(none) => self.ended(&none.to_string()),
+            NoAnswer::NoPermit(none) => self.ended(&none.to_string()),
             lost => self.ended(&format!("did not run: {lost}")),
         }
     }
@@ -248,7 +248,7 @@ impl Tool for PluginTool {
     }
 }
 
-impl Remains {
+impl Cleanup {
     /// Clears it away, and makes ready for the next call where somebody heard of this one.
     fn clear(self, is_heard: bool) {
         let Self { plugin, job, instance, _ticking } = self;
@@ -279,7 +279,7 @@ impl Remains {
 impl Inner {
     /// Does one job, and returns what is left to be cleared away when the caller has its answer.
     async fn answer(self: &Arc<Self>, job: &Job) -> (Answered, Option<Instance>) {
-        let ground = job.turn.as_ref().map(|_| Ground::of(&job.grant, &job.writable));
+        let ground = job.turn.as_ref().map(|_| InstanceRights::of(&job.grant, &job.writable));
         let instance = match self.instance(job, ground.as_ref()).await {
             Ok(instance) => instance,
             Err(end) => return (Err(self.ended(&end, None, job)), None),
@@ -304,7 +304,7 @@ impl Inner {
         }
     }
 
-    async fn instance(&self, job: &Job, ground: Option<&Ground>) -> Result<Instance, End> {
+    async fn instance(&self, job: &Job, ground: Option<&InstanceRights>) -> Result<Instance, End> {
         let kept = match (&self.reuse, ground) {
             (Some(reuse), Some(ground)) => reuse.take(&job.grant, &job.limits, ground),
             _ => self.stock.take(&job.grant, &job.limits),
@@ -320,7 +320,7 @@ impl Inner {
 
     /// Does what a call needs and its guest's thread has no right to, or no business with: loading the
     /// component, which may have to be compiled and kept, and opening what the call may write.
-    async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, Lost> {
+    async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
         if self.linked.get().is_some() && !Writable::needs_opening(grant) {
             return Ok(Writable::open(grant));
         }

@@ -40,8 +40,8 @@ use std::time::{Duration, Instant};
 pub use self::layers::{Layers, Verdict};
 use self::policy::Policy;
 use self::program::Programs;
-use self::session::Unready;
-pub(super) use self::session::{News, Session};
+use self::session::HelperNotReady;
+pub(super) use self::session::{HelperEvent, Session};
 pub(super) use self::wire::Command;
 use haft_core::grant::{Grant, Root};
 
@@ -255,7 +255,7 @@ impl Confiner {
         }
     }
 
-    async fn start(&self, policy: &Policy) -> Result<Session, Unready> {
+    async fn start(&self, policy: &Policy) -> Result<Session, HelperNotReady> {
         match self.start_one(policy).await {
             // The small program may be another version's.
             Err(error) if !error.lacking && self.state(|state| state.programs.forget_small()) => {
@@ -266,7 +266,7 @@ impl Confiner {
         }
     }
 
-    async fn start_one(&self, policy: &Policy) -> Result<Session, Unready> {
+    async fn start_one(&self, policy: &Policy) -> Result<Session, HelperNotReady> {
         let mut session = Session::start(&self.program(policy)?, policy)?;
         session.ready().await?;
         self.state(|state| state.proven = true);

@@ -25,7 +25,7 @@ use async_trait::async_trait;
 
 pub use self::backend::files::Piece;
 pub use self::backend::pane::{Captured, Screen, Snapshot};
-pub use self::backend::target::{BACKENDS, Choice, Engine, Place, connect};
+pub use self::backend::target::{BACKENDS, BackendConfig, Engine, Place, connect};
 use self::confine::Confiner;
 pub use self::error::BackendError;
 pub use self::process::{attached, lookup, service, start};
@@ -50,8 +50,12 @@ pub trait Backend: Send + Sync + Debug {
 
     /// Runs a command to its end, telling `out` what it writes while it does. One that is out of
     /// time is stopped, except in a pane, where it goes on and [`How::Running`] says so.
-    async fn run(&self, task: &Task, out: Arc<dyn Out>, context: &Context<'_>)
-    -> Result<Ended, BackendError>;
+    async fn run(
+        &self,
+        task: &Task,
+        out: Arc<dyn OutputSink>,
+        context: &Context<'_>,
+    ) -> Result<Ended, BackendError>;
 
     /// Starts a command that nobody waits for. Returns the pane that it runs in.
     async fn dispatch(&self, command: &str, context: &Context<'_>) -> Result<String, BackendError>;
@@ -95,7 +99,7 @@ pub struct Task {
 pub const MAX_COMMAND: usize = 100_000;
 
 /// Whoever takes in what a command writes, piece by piece and exactly.
-pub trait Out: Send + Sync {
+pub trait OutputSink: Send + Sync {
     /// Takes in a piece. Must not block.
     fn take(&self, stream: Stream, bytes: &[u8]);
 }
@@ -135,7 +139,7 @@ pub enum How {
 
 /// What backends stand on, on this machine.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct HostContext {
     /// What holds local commands to their grant.
     pub confiner: Confiner,
     /// What starts haft's own messengers (`ssh`, `docker`, `tmux`): watched, not confined.

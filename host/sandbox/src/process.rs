@@ -27,7 +27,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::{sleep, timeout};
 
-use super::confine::{ConfineError, Confiner, News, Session};
+use super::confine::{ConfineError, Confiner, HelperEvent, Session};
 use crate::process::capture::{Capture, Listener};
 use crate::process::start::{command, started};
 use haft_core::grant::Grant;
@@ -255,11 +255,11 @@ impl Watched {
 
     async fn hear(&mut self) -> io::Result<()> {
         match self.session.news().await? {
-            News::Ended(ended) => {
+            HelperEvent::Ended(ended) => {
                 self.ended = Some((ended.status, ended.peak));
                 self.gone = !ended.left;
             }
-            News::Gone(stopped) => (self.gone, self.stopped) = (true, stopped),
+            HelperEvent::Gone(stopped) => (self.gone, self.stopped) = (true, stopped),
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use self::attempt::{ATTEMPTS, Attempt};
 pub(crate) use self::escape::entry;
 use self::escape::{Answer, VERB};
-use self::fixture::Ground;
+use self::fixture::Fixture;
 use crate::confine::{Confiner, Layers};
 use crate::process::start::ENVIRONMENT;
 use crate::process::{self, End, Finished, Job, Output, ProcessError};
@@ -70,7 +70,7 @@ pub enum Outcome {
 pub enum SelfTestError {
     /// What is attacked could not be set up.
     #[error("{0}")]
-    Ground(String),
+    Fixture(String),
     /// The one who tries could not be started.
     #[error(transparent)]
     Process(#[from] ProcessError),
@@ -102,8 +102,8 @@ impl SelfTest {
 /// both are gone afterwards.
 pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfTest, SelfTestError> {
     let started = Instant::now();
-    let failed = |error: io::Error| SelfTestError::Ground(format!("cannot prepare it: {error}"));
-    let ground = Ground::prepare(data, state).map_err(failed)?;
+    let failed = |error: io::Error| SelfTestError::Fixture(format!("cannot prepare it: {error}"));
+    let ground = Fixture::prepare(data, state).map_err(failed)?;
     let answers = answers(confiner, &ground).await?;
     if !ground.was_entered() {
         return Err(SelfTestError::Useless("nothing could be written where it is allowed either".into()));
@@ -113,7 +113,7 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
     Ok(SelfTest { findings, took: started.elapsed() })
 }
 
-fn finding(attempt: &Attempt, answers: &[Answer], ground: &Ground, layers: Layers) -> Finding {
+fn finding(attempt: &Attempt, answers: &[Answer], ground: &Fixture, layers: Layers) -> Finding {
     let told = answers.iter().find(|answer| answer.attempt == attempt.name).map(|answer| &answer.outcome);
     let told = told.cloned().unwrap_or_else(|| Outcome::Untried("it ended before this".into()));
     let seen = (attempt.look)(ground).map(Outcome::Escaped);
@@ -126,14 +126,14 @@ fn finding(attempt: &Attempt, answers: &[Answer], ground: &Ground, layers: Layer
 }
 
 /// Lets the attempts be made, and gives what is told of them.
-async fn answers(confiner: &Confiner, ground: &Ground) -> Result<Vec<Answer>, SelfTestError> {
+async fn answers(confiner: &Confiner, ground: &Fixture) -> Result<Vec<Answer>, SelfTestError> {
     let brief = ground.brief(&environment());
     let job = Job {
         // In the helper that becomes it, this is the helper: the same program.
         program: "/proc/self/exe".into(),
         arguments: vec![VERB.into()],
         environment: Vec::new(),
-        input: serde_json::to_vec(&brief).map_err(|error| SelfTestError::Ground(error.to_string()))?,
+        input: serde_json::to_vec(&brief).map_err(|error| SelfTestError::Fixture(error.to_string()))?,
         output: Output::Separate,
         limit: MAX_ANSWER,
         timeout: BOUND,

@@ -9,7 +9,7 @@ use haft_core::manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_core::report::{Problem, Report};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::is_of_target;
-use haft_sandbox::{self, Backend, BackendError, Choice, Engine, Ground, Place};
+use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
 
 /// The target that somebody names on the command line, in the place of `[backend]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ async fn connected(
         return Ok(None);
     }
     places.own()?;
-    let ground = Ground {
+    let ground = HostContext {
         confiner: confiner.clone(),
         messengers: confiner.without_layers(),
         haft: std::env::current_exe()?,
@@ -86,7 +86,7 @@ fn two_places(manifest: &Manifest, target: &Target) -> Option<Problem> {
 }
 
 /// What was chosen, if anything was.
-fn choice(manifest: &Manifest, target: &Target, places: &Dirs) -> Option<Choice> {
+fn choice(manifest: &Manifest, target: &Target, places: &Dirs) -> Option<BackendConfig> {
     let written = &manifest.backend;
     if target.here {
         return None;
@@ -98,10 +98,10 @@ fn choice(manifest: &Manifest, target: &Target, places: &Dirs) -> Option<Choice>
     };
     let choice = match named {
         // What `[backend]` says of another place is not meant for this one.
-        Some(place) => Choice { place, ..Choice::default() },
+        Some(place) => BackendConfig { place, ..BackendConfig::default() },
         None => of_table(manifest, written, places),
     };
-    let choice = Choice {
+    let choice = BackendConfig {
         tmux: target.tmux.or(choice.tmux),
         session: target.session.clone().or(choice.session),
         ..choice
@@ -118,7 +118,7 @@ pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
     !is_host && target.tmux.or(table.tmux).is_none()
 }
 
-fn of_table(manifest: &Manifest, table: &BackendTable, places: &Dirs) -> Choice {
+fn of_table(manifest: &Manifest, table: &BackendTable, places: &Dirs) -> BackendConfig {
     let engine = table.engine.map(|engine| match engine {
         ContainerEngine::Docker => Engine::Docker,
         ContainerEngine::Podman => Engine::Podman,
@@ -129,7 +129,7 @@ fn of_table(manifest: &Manifest, table: &BackendTable, places: &Dirs) -> Choice 
         (None, Some(target)) => Place::Ssh { target: target.value.clone(), config },
         (None, None) => Place::Local,
     };
-    Choice {
+    BackendConfig {
         place,
         tmux: table.tmux,
         session: table.session.clone(),
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    fn chosen(text: &str, target: &Target) -> Option<Choice> {
+    fn chosen(text: &str, target: &Target) -> Option<BackendConfig> {
         let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
         choice(&manifest, target, &Dirs::of_this_machine().unwrap())
     }

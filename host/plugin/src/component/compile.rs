@@ -32,11 +32,11 @@ pub(crate) struct Underway<'a> {
     all: &'a Semaphore,
     threads: &'a Threads,
     permit: Option<SemaphorePermit<'a>>,
-    telling: Arc<Telling>,
+    telling: Arc<CompileNotice>,
 }
 
 /// Tells of one.
-struct Telling {
+struct CompileNotice {
     plugin: String,
     bytes: u64,
     begun: Instant,
@@ -65,7 +65,8 @@ impl Compilations {
         let permit = self.permits.acquire_many(share).await.ok();
         tracing::info!(plugin, bytes, "compiling");
         let (events, state) = (self.events.clone(), Mutex::new(Told::Nothing));
-        let telling = Telling { plugin: plugin.to_owned(), bytes, begun: Instant::now(), events, state };
+        let telling =
+            CompileNotice { plugin: plugin.to_owned(), bytes, begun: Instant::now(), events, state };
         let telling = Arc::new(telling);
         if self.events.are_heard() {
             let telling = telling.clone();
@@ -78,7 +79,7 @@ impl Compilations {
     }
 }
 
-impl Telling {
+impl CompileNotice {
     fn begin(&self) {
         let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if *told == Told::Nothing {

@@ -16,9 +16,9 @@ use crate::engine::Engine;
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
 use crate::instance::state::Run;
-use crate::threads::Lost;
+use crate::threads::NoAnswer;
 use crate::threads::landlock;
-use crate::threads::shares::Party;
+use crate::threads::shares::Tenant;
 use crate::wasi::http::Injections;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
@@ -31,7 +31,7 @@ pub(crate) async fn meet(
     record: &Digest,
     limits: &Limits,
 ) -> Result<(Listing, Linked), LoadError> {
-    let lost = |lost: Lost| LoadError::Internal(lost.to_string());
+    let lost = |lost: NoAnswer| LoadError::Internal(lost.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
     let underway = engine.compilations().begin(engine.threads(), name, source.size()).await;
     let compiled = engine.threads().own(move || compile(&own, &own_source, words.as_deref())).await;
@@ -88,10 +88,10 @@ fn docs(bytes: &[u8], words: Option<&str>) -> typed::Docs {
 
 /// Asks a component for its tools, granting nothing.
 async fn ask(engine: &Engine, name: &str, linked: &Linked, limits: &Limits) -> Result<Listing, LoadError> {
-    let lost = |lost: Lost| LoadError::Internal(lost.to_string());
+    let lost = |lost: NoAnswer| LoadError::Internal(lost.to_string());
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
     let place =
-        engine.threads().place(Party::HAFT, limits.time, &CancellationToken::new()).await.map_err(lost)?;
+        engine.threads().place(Tenant::HAFT, limits.time, &CancellationToken::new()).await.map_err(lost)?;
     let listed = engine.threads().run(place, landlock::nowhere(), move |handle, sender| {
         let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
         // Whoever has the answer and lets go of the plugin has nothing of it mapped any more.

@@ -7,7 +7,7 @@ use crate::failure::LoadError;
 pub use crate::component::sections::{
     Custom, Extern, Kind, Producer, Sections as Look, SectionsError as LookError,
 };
-pub use crate::contract::act::{About, Asked};
+pub use crate::contract::act::{ActMetadata, Asked};
 
 impl Look {
     /// The contract that the component keeps, or why no tool can come of it.

@@ -3,7 +3,7 @@
 
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Encoding, Parser, Payload};
 
-use crate::contract::act::About;
+use crate::contract::act::ActMetadata;
 
 /// Custom section with the WIT package a component was built from, its documentation included
 /// (binary, as `wit_component::encode` makes it). No toolchain keeps the documentation otherwise.
@@ -69,7 +69,7 @@ pub struct Sections {
     /// The text of [`PROGRAM_SECTION`].
     pub program: Option<String>,
     /// What [`ACT_SECTION`] says.
-    pub act: Option<About>,
+    pub act: Option<ActMetadata>,
     /// What [`WIT_SECTION`] holds; the outermost first, and of equals the last.
     pub wit: Vec<Vec<u8>>,
     /// What was there and could not be used, one line each.
@@ -152,7 +152,7 @@ struct Walk {
     depth: usize,
     /// The texts of the sections that count when they are the outermost, with their depth.
     program: Option<(usize, String)>,
-    act: Option<(usize, About)>,
+    act: Option<(usize, ActMetadata)>,
     wit: Vec<(usize, Vec<u8>)>,
 }
 
@@ -274,7 +274,7 @@ impl Walk {
         if data.len() > MAX_ACT {
             return self.problem(ACT_SECTION, &format!("larger than {} KiB", MAX_ACT >> 10));
         }
-        match About::decode(data) {
+        match ActMetadata::decode(data) {
             Ok(about) if self.is_outermost(self.act.as_ref().map(|(depth, _)| *depth)) => {
                 self.act = Some((self.depth, about));
             }

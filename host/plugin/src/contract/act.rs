@@ -15,7 +15,7 @@ mod tool_list;
 use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre};
 
-pub use self::metadata::{About, Asked};
+pub use self::metadata::{ActMetadata, Asked};
 use self::shapes::{Answer, CallTool, ListTools};
 use crate::component::listing::Untold;
 use crate::contract::Request;

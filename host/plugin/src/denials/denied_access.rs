@@ -10,11 +10,11 @@ use haft_core::grant::{Grant, Reach, normalise};
 /// What one guest wanted in vain.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent notes")]
-pub(crate) struct Wanted {
+pub(crate) struct DeniedAccess {
     /// It asked for its environment and had none.
     pub(crate) environment: bool,
     /// Granted directories that could not be opened.
-    unopened: Vec<Unopened>,
+    unopened: Vec<UnopenedConnections>,
     /// Whether it has opened its directories.
     pub(crate) opened: bool,
     /// Directories it was refused to read below.
@@ -35,7 +35,7 @@ pub(crate) struct Wanted {
 
 /// A granted directory that could not be opened.
 #[derive(Clone, Debug)]
-struct Unopened {
+struct UnopenedConnections {
     name: String,
     problem: String,
     /// Whether the guest wanted something in it.
@@ -53,7 +53,7 @@ pub(crate) enum Use {
     Write,
 }
 
-impl Wanted {
+impl DeniedAccess {
     /// Notes that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
     /// of a granted directory.
     pub(crate) fn refuse(&mut self, path: &Path, what_for: Use, grant: &Grant) {
@@ -62,7 +62,7 @@ impl Wanted {
             Use::Read => (grant.readable(), &mut self.reads),
             Use::Write => (grant.writable().clone(), &mut self.writes),
         };
-        let lies_in = |unopened: &&mut Unopened| path.starts_with(&unopened.name);
+        let lies_in = |unopened: &&mut UnopenedConnections| path.starts_with(&unopened.name);
         if let Some(unopened) = self.unopened.iter_mut().find(lies_in) {
             unopened.is_missed = true;
         } else if !names(&reach, &path) {
@@ -95,7 +95,7 @@ impl Wanted {
     /// Notes that the granted directory `name` cannot be opened.
     pub(crate) fn unopened(&mut self, name: &str, problem: String) {
         if !self.unopened.iter().any(|unopened| unopened.name == name) {
-            self.unopened.push(Unopened { name: name.to_owned(), problem, is_missed: false });
+            self.unopened.push(UnopenedConnections { name: name.to_owned(), problem, is_missed: false });
         }
     }
 
@@ -114,7 +114,8 @@ impl Wanted {
     /// What is still true in the next call of the same instance: what a C library asks for once.
     #[must_use]
     pub(crate) fn lasting(&self) -> Self {
-        let still = |unopened: &Unopened| Unopened { is_missed: false, ..unopened.clone() };
+        let still =
+            |unopened: &UnopenedConnections| UnopenedConnections { is_missed: false, ..unopened.clone() };
         Self {
             environment: self.environment,
             unopened: self.unopened.iter().map(still).collect(),
@@ -190,7 +191,7 @@ mod tests {
     fn a_refusal_names_the_directory_that_would_have_to_be_granted() {
         let root = |path: &str| Root::resolve(Path::new("/"), Path::new(path)).unwrap();
         let grant = Grant::none().with_read(root("/nowhere/docs")).with_write(root("/nowhere/out"));
-        let mut wanted = Wanted::default();
+        let mut wanted = DeniedAccess::default();
         wanted.refuse(Path::new("/nowhere/out/../other/file"), Use::Write, &grant);
         wanted.refuse(Path::new("/nowhere/docs/file"), Use::Write, &grant);
         wanted.refuse(Path::new("/nowhere/outside/file"), Use::Read, &grant);

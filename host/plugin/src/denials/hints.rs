@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::denials::denied_access::Use;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
-use crate::instance::state::{Met, State, bytes};
+use crate::instance::state::{ExceededLimit, State, bytes};
 use crate::tool::GrantPlace;
 use crate::wasi::files::Closed;
 use haft_core::grant::{AddressError, Destination, Proposal};
@@ -43,7 +43,7 @@ impl Refused<'_> {
         if self.is_installed() {
             hints.extend(environment(self, state, message));
         }
-        if state.budget.met == Some(Met::Memory) {
+        if state.budget.met == Some(ExceededLimit::Memory) {
             hints.extend(self.more(Limit::Memory));
         }
         hints.truncate(MAX_HINTS);

@@ -19,7 +19,7 @@ const MAX_REFUSALS: usize = 4;
 
 /// The decisions for one guest. Clones are the same: wasmtime owns some of who decides.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Decisions(Arc<Mutex<Kept>>);
+pub(crate) struct NetworkDecisions(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -41,7 +41,7 @@ pub(crate) enum Refusal {
     Other(String),
 }
 
-impl Decisions {
+impl NetworkDecisions {
     /// Notes what was allowed.
     pub(crate) fn allow(&self, what: impl Display) {
         self.lock().push(&format!("allowed {what}"));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn decisions_are_few_and_short() {
-        let decisions = Decisions::default();
+        let decisions = NetworkDecisions::default();
         decisions.refuse("x".repeat(1000), "it is long");
         (0..1000).for_each(|number| decisions.allow(number));
         (0..1000).for_each(|number| decisions.hint(Refusal::Other(number.to_string())));

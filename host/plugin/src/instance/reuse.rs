@@ -26,11 +26,11 @@ pub(crate) struct Reuse {
     settings: manifest::Reuse,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
-    shelf: Mutex<Shelf>,
+    shelf: Mutex<IdleInstances>,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct IdleInstances {
     /// The one used last stands last.
     idle: Vec<Idle>,
     /// Whether somebody sees to it that they do not stay for ever.
@@ -39,24 +39,24 @@ struct Shelf {
 
 struct Idle {
     instance: Instance,
-    ground: Ground,
+    ground: InstanceRights,
     since: Instant,
 }
 
 /// What an instance stands on besides its grant: the very directories that it has, and the threads whose
 /// timers and sockets are its own.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub(crate) struct InstanceRights {
     runtime: runtime::Id,
     directories: Vec<Option<Identity>>,
 }
 
 /// The right to use one instance, until it is dropped.
-pub(crate) struct Turn(#[expect(dead_code, reason = "held, not looked at")] OwnedSemaphorePermit);
+pub(crate) struct InstancePermit(#[expect(dead_code, reason = "held, not looked at")] OwnedSemaphorePermit);
 
 /// Why a call gets no turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoTurn {
+pub(crate) enum NoInstance {
     #[error("was cancelled while it waited for its plugin")]
     Cancelled,
     #[error(
@@ -67,7 +67,7 @@ pub(crate) enum NoTurn {
     Crowded,
 }
 
-impl Ground {
+impl InstanceRights {
     /// That of a call on the current thread, which is a guest's.
     pub(crate) fn of(grant: &Grant, writable: &Writable) -> Self {
         Self { runtime: runtime::Handle::current().id(), directories: writable.identities(grant) }
@@ -87,21 +87,25 @@ impl Reuse {
     }
 
     /// Waits for a turn, for as long as the whole call may take.
-    pub(crate) async fn turn(&self, limits: &Limits, cancel: &CancellationToken) -> Result<Turn, NoTurn> {
-        let _waiting = Waiting::enter(&self.waiting).ok_or(NoTurn::Crowded)?;
-        let busy = NoTurn::Busy { instances: self.settings.max_concurrent, time: limits.time };
+    pub(crate) async fn turn(
+        &self,
+        limits: &Limits,
+        cancel: &CancellationToken,
+    ) -> Result<InstancePermit, NoInstance> {
+        let _waiting = Waiting::enter(&self.waiting).ok_or(NoInstance::Crowded)?;
+        let busy = NoInstance::Busy { instances: self.settings.max_concurrent, time: limits.time };
         tokio::select! {
             biased;
             // The semaphore is never closed.
-            permit = self.permits.clone().acquire_owned() => permit.map(Turn).map_err(|_| busy),
-            () = cancel.cancelled() => Err(NoTurn::Cancelled),
+            permit = self.permits.clone().acquire_owned() => permit.map(InstancePermit).map_err(|_| busy),
+            () = cancel.cancelled() => Err(NoInstance::Cancelled),
             () = tokio::time::sleep(limits.time) => Err(busy),
         }
     }
 
     /// Takes an instance that was kept for exactly these rights. Where there is none, the oldest give
     /// way to one that is to be made. Whoever calls has a turn.
-    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, ground: &Ground) -> Option<Instance> {
+    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, ground: &InstanceRights) -> Option<Instance> {
         let mut kept = self.lock();
         let fits = |idle: &Idle| {
             idle.ground == *ground && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
@@ -119,7 +123,7 @@ impl Reuse {
 
     /// Keeps an instance after a call that it served to its end, if it may serve another; else it
     /// comes back.
-    pub(crate) fn keep(plugin: &Arc<Inner>, instance: Instance, ground: Ground) -> Option<Instance> {
+    pub(crate) fn keep(plugin: &Arc<Inner>, instance: Instance, ground: InstanceRights) -> Option<Instance> {
         let Some(reuse) = &plugin.reuse else { return Some(instance) };
         let mut instance = instance;
         if instance.calls() >= reuse.settings.max_calls || !instance.is_tidy() {
@@ -151,7 +155,7 @@ impl Reuse {
         oldest.map(|since| self.settings.max_idle.saturating_sub(since.elapsed()))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shelf> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, IdleInstances> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

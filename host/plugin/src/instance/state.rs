@@ -11,10 +11,10 @@ use wasmtime::{ResourceLimiter, StoreLimits, StoreLimitsBuilder};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 
-use crate::denials::denied_access::Wanted;
+use crate::denials::denied_access::DeniedAccess;
 use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
-use crate::wasi::files::{Relative, Seals};
+use crate::wasi::files::{ProtectedPaths, Relative};
 use crate::wasi::http::Http;
 use crate::wasi::network::{self, Refused};
 use crate::wasi::output::Captured;
@@ -43,13 +43,13 @@ pub(crate) struct State {
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
     pub(crate) grant: Arc<Grant>,
-    pub(crate) seals: Arc<Seals>,
+    pub(crate) seals: Arc<ProtectedPaths>,
     /// The directories that the call may write; none while there is no call.
     pub(crate) writable: Option<Writable>,
     pub(crate) budget: Budget,
     pub(crate) disk: Arc<Disk>,
     pub(crate) run: Run,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: DeniedAccess,
     pub(crate) relative: Relative,
     pub(crate) refused: Refused,
     pub(crate) http: Http,
@@ -79,12 +79,12 @@ pub(crate) struct Budget {
     used: usize,
     rest: StoreLimits,
     /// The limit that a growth was refused for.
-    pub(crate) met: Option<Met>,
+    pub(crate) met: Option<ExceededLimit>,
 }
 
 /// A limit of [`Budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
+pub(crate) enum ExceededLimit {
     /// That of all memories together.
     Memory,
     /// [`MAX_TABLE_ELEMENTS`].
@@ -114,11 +114,17 @@ impl Run {
 impl State {
     /// The state of a guest that may do what `grant` says, within `limits`, with its requests
     /// going through `http`.
-    pub(crate) fn new(grant: Arc<Grant>, seals: Arc<Seals>, limits: &Limits, run: Run, http: Http) -> Self {
+    pub(crate) fn new(
+        grant: Arc<Grant>,
+        seals: Arc<ProtectedPaths>,
+        limits: &Limits,
+        run: Run,
+        http: Http,
+    ) -> Self {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
-        let (wanted, refused) = (Wanted::default(), Refused::noting(http.decisions()));
+        let (wanted, refused) = (DeniedAccess::default(), Refused::noting(http.decisions()));
         let wasi = wasi(&grant, &stdout, &stderr, &refused);
         let (budget, disk) = (Budget::new(limits), Arc::new(Disk::new(limits.disk)));
         let relative = Relative::default();
@@ -214,7 +220,7 @@ impl ResourceLimiter for Budget {
         // wasmtime tells of one memory at a time; the limit is for all of them together.
         let used = self.used - current.min(self.used) + desired;
         if used > self.memory {
-            self.met = Some(Met::Memory);
+            self.met = Some(ExceededLimit::Memory);
             return Ok(false);
         }
         self.used = used;
@@ -229,7 +235,7 @@ impl ResourceLimiter for Budget {
     ) -> wasmtime::Result<bool> {
         let allowed = self.rest.table_growing(current, desired, maximum)?;
         if !allowed {
-            self.met = Some(Met::Tables);
+            self.met = Some(ExceededLimit::Tables);
         }
         Ok(allowed)
     }

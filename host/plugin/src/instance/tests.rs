@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 
 use super::*;
 use crate::threads::Threads;
-use crate::threads::shares::Party;
-use crate::{EngineOptions, WallState};
+use crate::threads::shares::Tenant;
+use crate::{EngineOptions, LandlockState};
 use haft_core::grant::Root;
 
 /// The hostile guest with `/` to write, on threads that may write one directory.
@@ -64,7 +64,8 @@ impl Mistake {
         };
         let threads = self.threads();
         let done = async move {
-            let place = threads.place(Party::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            let place =
+                threads.place(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
             threads.run(place, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
         };
         self.runtime.block_on(done).unwrap()
@@ -101,7 +102,7 @@ fn deeds(directory: &Path) -> [(&'static str, Value); 9] {
 fn wa02_a_wrong_directory_lets_no_guest_write_outside() {
     let mistake = Mistake::new();
     let state = mistake.engine.second_wall();
-    if matches!(state, WallState::None { .. }) {
+    if matches!(state, LandlockState::None { .. }) {
         return tracing::warn!("not tested: the second wall of this kernel is {state}");
     }
     let (granted, outside) = (mistake.path("granted"), mistake.path("outside"));

@@ -21,13 +21,13 @@ const MAX_KINDS: usize = 2;
 pub(crate) const IDLE: Duration = Duration::from_secs(10);
 
 /// Instances waiting for calls.
-pub(crate) struct Stock {
+pub(crate) struct WarmPool {
     waiting: Mutex<Vec<Instance>>,
     /// Instances of each kind.
     limit: usize,
 }
 
-impl Stock {
+impl WarmPool {
     /// A stock of at most `limit` instances for each set of rights.
     pub(crate) fn new(limit: usize) -> Self {
         Self { waiting: Mutex::default(), limit }

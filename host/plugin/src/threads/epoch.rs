@@ -11,8 +11,8 @@ use wasmtime::EngineWeak;
 /// hundred wake-ups a second stay unmeasurable.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Advances the epoch of its engines while anybody holds a [`Ticking`].
-pub(crate) struct Clock(Arc<Shared>);
+/// Advances the epoch of its engines while anybody holds a [`EpochTicks`].
+pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
@@ -29,9 +29,9 @@ struct State {
 }
 
 /// Keeps the clock going while it lives.
-pub(crate) struct Ticking(Arc<Shared>);
+pub(crate) struct EpochTicks(Arc<Shared>);
 
-impl Clock {
+impl EpochClock {
     /// Starts the clock's thread.
     pub(crate) fn start(engine: EngineWeak) -> std::io::Result<Self> {
         let state = State { engines: vec![engine], ..State::default() };
@@ -47,13 +47,13 @@ impl Clock {
     }
 
     /// Keeps the clock going until the answer is dropped.
-    pub(crate) fn run(&self) -> Ticking {
+    pub(crate) fn run(&self) -> EpochTicks {
         let mut state = self.0.lock();
         state.running += 1;
         if std::mem::take(&mut state.stands) {
             self.0.changed.notify_one();
         }
-        Ticking(self.0.clone())
+        EpochTicks(self.0.clone())
     }
 }
 
@@ -81,13 +81,13 @@ impl Shared {
     }
 }
 
-impl Drop for Ticking {
+impl Drop for EpochTicks {
     fn drop(&mut self) {
         self.0.lock().running -= 1;
     }
 }
 
-impl Drop for Clock {
+impl Drop for EpochClock {
     fn drop(&mut self) {
         self.0.lock().stopped = true;
         self.0.changed.notify_one();

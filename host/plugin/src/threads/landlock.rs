@@ -11,7 +11,7 @@ use crate::threads::writable::Writable;
 
 /// What the kernel holds of the second wall on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WallState {
+pub enum LandlockState {
     /// All of it.
     Full,
     /// Writing is held to the granted directories; an older kernel leaves the rest of it open.
@@ -26,7 +26,7 @@ pub enum WallState {
     },
 }
 
-impl std::fmt::Display for WallState {
+impl std::fmt::Display for LandlockState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Full => f.write_str("full"),
@@ -47,9 +47,9 @@ impl std::fmt::Display for WallState {
 
 /// What the first attempt on this machine came to: after that, a wall that cannot be put up is an
 /// error and never left out.
-pub(crate) type Verdict = OnceLock<WallState>;
+pub(crate) type Verdict = OnceLock<LandlockState>;
 
-pub(crate) use platform::Wall;
+pub(crate) use platform::LandlockRules;
 
 #[cfg(target_os = "linux")]
 mod platform {
@@ -61,7 +61,7 @@ mod platform {
         RulesetError, RulesetStatus, Scope, make_bitflags, path_beneath_rules,
     };
 
-    use super::{Verdict, WallState};
+    use super::{LandlockState, Verdict};
     use crate::threads::writable::{Extent, Writable};
 
     /// Without the right to move files between directories (version 2), every such move is refused.
@@ -74,13 +74,13 @@ mod platform {
     const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 
     /// A wall, to be put around any number of threads.
-    pub(crate) struct Wall {
+    pub(crate) struct LandlockRules {
         ruleset: Result<RulesetCreated, String>,
         /// Whether a thread is inside already.
         proven: AtomicBool,
     }
 
-    impl Wall {
+    impl LandlockRules {
         /// A wall that lets a thread write where `writable` says.
         pub(crate) fn new(writable: &Writable) -> Self {
             let ruleset = ruleset(writable).map_err(|error| reason(&error));
@@ -90,20 +90,20 @@ mod platform {
         /// Puts the wall around the calling thread, or says why it cannot be. Where the kernel has
         /// none to offer, `verdict` says so from then on and the thread stays as it is.
         pub(crate) fn enclose(&self, verdict: &Verdict) -> Result<(), String> {
-            if matches!(verdict.get(), Some(WallState::None { .. })) {
+            if matches!(verdict.get(), Some(LandlockState::None { .. })) {
                 return Ok(());
             }
             let (state, outcome) = match self.restrict() {
                 Ok(state) => (state, Ok(())),
-                Err(reason) => (WallState::None { reason: reason.clone() }, Err(reason)),
+                Err(reason) => (LandlockState::None { reason: reason.clone() }, Err(reason)),
             };
             match verdict.get_or_init(|| state) {
-                WallState::None { .. } => Ok(()),
-                WallState::Full | WallState::Partial { .. } => outcome,
+                LandlockState::None { .. } => Ok(()),
+                LandlockState::Full | LandlockState::Partial { .. } => outcome,
             }
         }
 
-        fn restrict(&self) -> Result<WallState, String> {
+        fn restrict(&self) -> Result<LandlockState, String> {
             let ruleset = self.ruleset.as_ref().map_err(String::clone)?;
             let ruleset = ruleset.try_clone().map_err(|error| error.to_string())?;
             match ruleset.restrict_self() {
@@ -114,7 +114,7 @@ mod platform {
                 // A thread that was started inside has the wall from its parent and puts up another.
                 // There can be 16, one within the other, and all of them are this one.
                 Err(error) if is_too_many(&error) && self.proven.load(Ordering::Relaxed) => {
-                    Ok(WallState::Full)
+                    Ok(LandlockState::Full)
                 }
                 Err(error) => Err(reason(&error)),
             }
@@ -141,13 +141,13 @@ mod platform {
         Ok(ruleset)
     }
 
-    fn state(status: &RestrictionStatus) -> WallState {
+    fn state(status: &RestrictionStatus) -> LandlockState {
         match (&status.ruleset, status.landlock) {
-            (RulesetStatus::FullyEnforced, _) => WallState::Full,
+            (RulesetStatus::FullyEnforced, _) => LandlockState::Full,
             (_, LandlockStatus::Available { effective_abi, .. }) => {
-                WallState::Partial { abi: effective_abi as u32 }
+                LandlockState::Partial { abi: effective_abi as u32 }
             }
-            _ => WallState::None { reason: MISSING.into() },
+            _ => LandlockState::None { reason: MISSING.into() },
         }
     }
 
@@ -173,13 +173,13 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    use super::{Verdict, WallState};
+    use super::{LandlockState, Verdict};
     use crate::threads::writable::Writable;
 
     /// Nothing: other systems confine processes, not threads.
-    pub(crate) struct Wall;
+    pub(crate) struct LandlockRules;
 
-    impl Wall {
+    impl LandlockRules {
         pub(crate) fn new(_: &Writable) -> Self {
             Self
         }
@@ -187,7 +187,7 @@ mod platform {
         #[expect(clippy::unnecessary_wraps, reason = "the same shape as on Linux")]
         pub(crate) fn enclose(&self, verdict: &Verdict) -> Result<(), String> {
             let reason = "this system has none for single threads".into();
-            verdict.get_or_init(|| WallState::None { reason });
+            verdict.get_or_init(|| LandlockState::None { reason });
             Ok(())
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::threads::shares::{Party, Shares};
+use crate::threads::shares::{Shares, Tenant};
 
 /// Guests at work at once. Each holds a thread, a memory of its own and a few file descriptors. One
 /// client of one plugin gets a third of them at most.
@@ -32,14 +32,14 @@ struct Queue {
 
 struct Waiter {
     number: u64,
-    party: Party,
+    party: Tenant,
     sender: oneshot::Sender<Permit>,
 }
 
 /// One guest's right to be at work, until it is dropped.
 pub(crate) struct Permit {
     places: Permits,
-    party: Party,
+    party: Tenant,
 }
 
 /// Why a call gets no place; reads on from the tool's name.
@@ -67,7 +67,7 @@ impl Permits {
     /// Waits until one more guest of the party may be at work, for `time` at most.
     pub(crate) async fn place(
         &self,
-        party: Party,
+        party: Tenant,
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoPermit> {
@@ -105,7 +105,7 @@ impl Permits {
 
 impl Queue {
     /// One more waits, if there is room.
-    fn enter(&mut self, party: Party) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
+    fn enter(&mut self, party: Tenant) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
         if !self.waiting.take(party) {
             return Err(NoPermit::Crowded { waiting: self.waiting.has(party) });
         }
@@ -173,8 +173,8 @@ mod tests {
 
     type Given = Result<Permit, NoPermit>;
 
-    fn party(plugin: u64) -> Party {
-        Party { plugin, client: Client::default() }
+    fn party(plugin: u64) -> Tenant {
+        Tenant { plugin, client: Client::default() }
     }
 
     async fn place(places: &Permits, plugin: u64, time: Duration) -> Given {

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::threads::landlock::{Verdict, Wall, WallState, nowhere};
+use crate::threads::landlock::{LandlockRules, LandlockState, Verdict, nowhere};
 use crate::threads::writable::{Extent, Writable};
 
-/// Walls kept for calls to come. A program needs about two: one for the tools that read, one for
+/// Pools kept for calls to come. A program needs about two: one for the tools that read, one for
 /// those that write, and one more for each plugin with a grant of its own.
 const MAX_WALLS: usize = 16;
 
@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// All pools of threads.
-pub(crate) struct Walls {
+pub(crate) struct ThreadPools {
     /// The one used last stands last.
     pools: Mutex<Vec<Arc<Pool>>>,
     verdict: Arc<Verdict>,
@@ -44,11 +44,11 @@ pub(crate) struct Pool {
 
 /// The way into a wall.
 struct Gate {
-    wall: Wall,
+    wall: LandlockRules,
     verdict: Arc<Verdict>,
 }
 
-impl Walls {
+impl ThreadPools {
     /// No pools yet; each will have at most `threads` threads.
     pub(crate) fn new(threads: usize) -> Self {
         Self { pools: Mutex::default(), verdict: Arc::default(), threads }
@@ -64,7 +64,7 @@ impl Walls {
             pools.push(pool.clone());
             return Ok(pool);
         }
-        let gate = Gate { wall: Wall::new(writable), verdict: self.verdict.clone() };
+        let gate = Gate { wall: LandlockRules::new(writable), verdict: self.verdict.clone() };
         let pool = Arc::new(Pool::new(extent, gate, self.threads)?);
         if pools.len() >= MAX_WALLS
             && let Some(idle) = pools.iter().position(|pool| Arc::strong_count(pool) == 1)
@@ -76,10 +76,10 @@ impl Walls {
     }
 
     /// What the kernel holds of the walls; finds out if no guest has run yet.
-    pub(crate) fn state(&self) -> WallState {
-        let failed = |reason: String| WallState::None { reason };
+    pub(crate) fn state(&self) -> LandlockState {
+        let failed = |reason: String| LandlockState::None { reason };
         if self.verdict.get().is_none() {
-            let wall = Wall::new(&nowhere());
+            let wall = LandlockRules::new(&nowhere());
             let verdict = self.verdict.clone();
             let tried =
                 std::thread::Builder::new().name("haft-wall".into()).spawn(move || wall.enclose(&verdict));

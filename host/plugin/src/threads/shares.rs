@@ -8,13 +8,13 @@ use haft_core::tool::Client;
 
 /// Who takes: a client, by one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Party {
+pub(crate) struct Tenant {
     /// The number of the plugin.
     pub(crate) plugin: u64,
     pub(crate) client: Client,
 }
 
-impl Party {
+impl Tenant {
     /// haft itself, which asks plugins for their tools.
     pub(crate) const HAFT: Self = Self { plugin: 0, client: Client::HAFT };
 
@@ -30,7 +30,7 @@ impl Party {
 pub(crate) struct Shares {
     free: usize,
     /// No entry is zero, so there are never more of them than things.
-    taken: HashMap<Party, usize>,
+    taken: HashMap<Tenant, usize>,
 }
 
 impl Shares {
@@ -43,8 +43,8 @@ impl Shares {
     /// third of all, a plugin or a client less than half, and whoever has none gets one as long as there
     /// is any: the more take part, the less each may have. (Dynamic thresholds, as switches use them for
     /// their buffers: Choudhury and Hahne, 1998.)
-    pub(crate) fn take(&mut self, party: Party) -> bool {
-        let count = |is_meant: &dyn Fn(&Party) -> bool| -> usize {
+    pub(crate) fn take(&mut self, party: Tenant) -> bool {
+        let count = |is_meant: &dyn Fn(&Tenant) -> bool| -> usize {
             self.taken.iter().filter(|(other, _)| is_meant(other)).map(|(_, taken)| taken).sum()
         };
         let of_plugin = count(&|other| other.plugin == party.plugin);
@@ -58,7 +58,7 @@ impl Shares {
     }
 
     /// Gives one back that the party took.
-    pub(crate) fn give(&mut self, party: Party) {
+    pub(crate) fn give(&mut self, party: Tenant) {
         let Some(taken) = self.taken.get_mut(&party) else { return };
         *taken -= 1;
         if *taken == 0 {
@@ -68,7 +68,7 @@ impl Shares {
     }
 
     /// How many the party has.
-    pub(crate) fn has(&self, party: Party) -> usize {
+    pub(crate) fn has(&self, party: Tenant) -> usize {
         self.taken.get(&party).copied().unwrap_or_default()
     }
 }
@@ -79,7 +79,7 @@ mod tests {
 
     /// As many as the party gets.
     fn takes(shares: &mut Shares, plugin: u64, client: Client) -> usize {
-        (0..1000).take_while(|_| shares.take(Party { plugin, client })).count()
+        (0..1000).take_while(|_| shares.take(Tenant { plugin, client })).count()
     }
 
     /// S08: whoever comes later finds something, another plugin, another client or both.
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn what_is_given_back_can_be_taken() {
         let mut shares = Shares::of(3);
-        let party = Party { plugin: 1, client: Client::default() };
+        let party = Tenant { plugin: 1, client: Client::default() };
         assert_eq!(takes(&mut shares, 1, party.client), 1);
         shares.give(party);
         assert_eq!((shares.has(party), shares.free), (0, 3));

@@ -46,18 +46,18 @@ impl Disk {
     }
 
     /// Takes `bytes`, or nothing where less is left.
-    fn take(&self, bytes: u64) -> Result<(), Full> {
+    fn take(&self, bytes: u64) -> Result<(), BudgetExceeded> {
         let less = |left: u64| left.checked_sub(bytes);
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         taken.map(drop).map_err(|_| {
             self.met.store(true, Ordering::Relaxed);
-            Full
+            BudgetExceeded
         })
     }
 
     /// Makes one more file, directory or link. What could not be made costs nothing.
     pub(crate) fn entry<T>(&self, make: impl FnOnce() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-        self.take(ENTRY).map_err(|Full| Errno::DQUOT)?;
+        self.take(ENTRY).map_err(|BudgetExceeded| Errno::DQUOT)?;
         let outcome = make();
         if outcome.is_err() {
             self.left.fetch_add(ENTRY, Ordering::Relaxed);
@@ -94,10 +94,10 @@ fn cost(file: &File, at: Option<u64>, length: u64) -> io::Result<u64> {
 }
 
 /// The disk limit is reached. Guests know it as their quota.
-struct Full;
+struct BudgetExceeded;
 
-impl From<Full> for FsError {
-    fn from(_: Full) -> Self {
+impl From<BudgetExceeded> for FsError {
+    fn from(_: BudgetExceeded) -> Self {
         ErrorCode::Quota.into()
     }
 }

@@ -5,7 +5,7 @@ use wasmtime::component::HasData;
 use wasmtime_wasi::cli::WasiCliCtxView;
 use wasmtime_wasi::p2::bindings::cli::environment;
 
-use crate::denials::denied_access::Wanted;
+use crate::denials::denied_access::DeniedAccess;
 use crate::instance::state::State;
 
 /// The type under which wasmtime finds [`Environment`] in a store.
@@ -15,7 +15,7 @@ pub(crate) struct HasEnvironment;
 pub(crate) struct Environment<'a> {
     inner: WasiCliCtxView<'a>,
     granted_none: bool,
-    wanted: &'a mut Wanted,
+    wanted: &'a mut DeniedAccess,
 }
 
 impl HasData for HasEnvironment {

@@ -31,12 +31,12 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use crate::denials::denied_access::{Use, Wanted};
+use crate::denials::denied_access::{DeniedAccess, Use};
 use crate::instance::state::State;
 use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
 use haft_core::grant::{Grant, Reach};
-use open::Wish;
+use open::OpenRequest;
 use resolve::{Bounds, Links};
 
 mod entries;
@@ -49,7 +49,7 @@ mod replace;
 mod resolve;
 mod stand_in;
 
-pub(crate) use protected::{Closed, KnownSeals, Seals};
+pub(crate) use protected::{Closed, KnownProtectedPaths, ProtectedPaths};
 pub(crate) use relative::Relative;
 
 /// The type under which wasmtime finds [`Files`] in a store.
@@ -59,10 +59,10 @@ pub(crate) struct HasFiles;
 pub(crate) struct Files<'a> {
     inner: WasiFilesystemCtxView<'a>,
     grant: &'a Grant,
-    seals: &'a Seals,
+    seals: &'a ProtectedPaths,
     /// What the call may write; nothing while there is no call.
     writable: Option<&'a Writable>,
-    wanted: &'a mut Wanted,
+    wanted: &'a mut DeniedAccess,
     relative: &'a mut Relative,
     disk: &'a Arc<Disk>,
 }
@@ -150,7 +150,7 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let wish = Wish::new(open_flags, flags)?;
+        let wish = OpenRequest::new(open_flags, flags)?;
         let what_for = if wish.changes() { Use::Write } else { Use::Read };
         let (directory, path) = self.at(&fd, path, what_for)?;
         let opened = self.open(&directory, &path, links(path_flags), wish);

@@ -18,10 +18,10 @@ use wasmtime_wasi_http::{
 };
 
 pub(crate) use self::client::Client;
-use self::exchange::{Errand, Sent, Waits};
+use self::exchange::{Exchange, Sent, Waits};
 pub(crate) use self::injection::Injections;
 pub use self::injection::{Injection, InjectionError};
-use crate::denials::network_decisions::{Decisions, Refusal};
+use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
 
 /// Requests of one call. A tool makes a handful, one that walks through the pages of an API some
@@ -51,7 +51,7 @@ struct Outgoing {
     client: Arc<Client>,
     grant: Arc<Grant>,
     injections: Injections,
-    decisions: Decisions,
+    decisions: NetworkDecisions,
     open: Arc<Semaphore>,
     requests: usize,
 }
@@ -59,7 +59,7 @@ struct Outgoing {
 impl Http {
     /// For a guest that may reach what `grant` says.
     pub(crate) fn new(client: Arc<Client>, grant: Arc<Grant>, injections: Injections) -> Self {
-        let (decisions, open) = (Decisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
+        let (decisions, open) = (NetworkDecisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
         let outgoing = Outgoing { client, grant, injections, decisions, open, requests: 0 };
         Self { context: WasiHttpCtx::new(), outgoing }
     }
@@ -71,7 +71,7 @@ impl Http {
     }
 
     /// What was decided about the guest's requests.
-    pub(crate) fn decisions(&self) -> &Decisions {
+    pub(crate) fn decisions(&self) -> &NetworkDecisions {
         &self.outgoing.decisions
     }
 
@@ -82,7 +82,7 @@ impl Http {
 
 impl Outgoing {
     /// The way to where a request goes, if it may go there.
-    fn admit(&mut self, request: &Request<WasiBody>) -> Result<Errand> {
+    fn admit(&mut self, request: &Request<WasiBody>) -> Result<Exchange> {
         let method: String = request.method().as_str().chars().take(MAX_METHOD).collect();
         self.requests += 1;
         if self.requests > MAX_REQUESTS {
@@ -105,7 +105,7 @@ impl Outgoing {
             self.decisions.hint(Refusal::Host(destination));
             return Err(Error::HttpRequestDenied);
         }
-        Ok(Errand {
+        Ok(Exchange {
             client: self.client.clone(),
             grant: self.grant.clone(),
             injections: self.injections.clone(),

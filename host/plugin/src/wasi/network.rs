@@ -16,8 +16,8 @@ use wasmtime_wasi::p2::bindings::sockets::udp_create_socket::{self, UdpSocket};
 use wasmtime_wasi::p2::{DynPollable, SocketError};
 use wasmtime_wasi::sockets::{SocketAddrUse, WasiSocketsCtxView};
 
-use crate::denials::denied_access::{Few, Wanted};
-use crate::denials::network_decisions::Decisions;
+use crate::denials::denied_access::{DeniedAccess, Few};
+use crate::denials::network_decisions::NetworkDecisions;
 use crate::instance::state::State;
 use haft_core::grant::Grant;
 
@@ -25,7 +25,7 @@ use haft_core::grant::Grant;
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     addresses: Arc<Mutex<Addresses>>,
-    decisions: Decisions,
+    decisions: NetworkDecisions,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct Addresses {
 
 impl Refused {
     /// Nothing refused yet; what is decided is told to `decisions` as well.
-    pub(crate) fn noting(decisions: &Decisions) -> Self {
+    pub(crate) fn noting(decisions: &NetworkDecisions) -> Self {
         Self { addresses: Arc::default(), decisions: decisions.clone() }
     }
 
@@ -104,7 +104,7 @@ pub(crate) struct HasLookup;
 /// A guest's view of what it is always refused: names and datagrams.
 pub(crate) struct Lookup<'a> {
     inner: WasiSocketsCtxView<'a>,
-    wanted: &'a mut Wanted,
+    wanted: &'a mut DeniedAccess,
 }
 
 impl HasData for HasLookup {

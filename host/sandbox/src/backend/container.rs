@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::Ground;
+use crate::HostContext;
 use crate::backend::target::Engine;
-use crate::backend::transport::{Carrier, Line, Whose, messenger, shell};
+use crate::backend::transport::{Line, RunAs, Transport, messenger, shell};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
@@ -32,7 +32,7 @@ pub(crate) struct Container {
 impl Container {
     /// Finds the engine that has the container and makes sure that it runs.
     pub(crate) async fn find(
-        ground: &Ground,
+        ground: &HostContext,
         name: &str,
         engine: Option<Engine>,
     ) -> Result<Self, BackendError> {
@@ -99,7 +99,7 @@ impl Container {
 }
 
 #[async_trait]
-impl Carrier for Container {
+impl Transport for Container {
     fn name(&self) -> String {
         format!("container:{} (via {})", self.name, self.engine.name())
     }
@@ -112,7 +112,7 @@ impl Carrier for Container {
         "confined by the container: haft mounts nothing into it and takes nothing away".into()
     }
 
-    async fn line(&self, _: Whose<'_>) -> Result<Line, BackendError> {
+    async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
         let mut arguments: Vec<OsString> =
             ["exec", self.engine.interactive(), "--", &self.name].map(Into::into).into();
         arguments.extend(shell());

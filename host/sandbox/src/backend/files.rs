@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::backend::plain::no_directory;
 use crate::backend::remote_script::{self, Feed, Report};
 use crate::backend::script::{FILE, READ, Script, WRITE, quoted, unguessable};
-use crate::backend::transport::{Carrier, Whose};
+use crate::backend::transport::{RunAs, Transport};
 use crate::error::BackendError;
-use crate::{Out, Stream};
+use crate::{OutputSink, Stream};
 use haft_core::tool::Context;
 
 /// How long reading or writing may take: 100 kB over a slow line, or a disk that wakes up.
@@ -50,7 +50,7 @@ pub struct Piece {
 /// The files of a target.
 #[derive(Debug)]
 pub(crate) struct Files {
-    carrier: Arc<dyn Carrier>,
+    carrier: Arc<dyn Transport>,
     directory: String,
     /// The only directories that may be touched; `None` for all but the target's own.
     allowed: Option<Vec<String>>,
@@ -64,7 +64,7 @@ struct Kept {
     bytes: Mutex<Vec<u8>>,
 }
 
-impl Out for Kept {
+impl OutputSink for Kept {
     fn take(&self, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Output {
             let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Out for Kept {
 
 impl Files {
     pub(crate) fn new(
-        carrier: Arc<dyn Carrier>,
+        carrier: Arc<dyn Transport>,
         directory: &str,
         allowed: Option<Vec<String>>,
         is_local: bool,
@@ -161,7 +161,7 @@ impl Files {
         let stop = context.cancel.child_token();
         let errand = remote_script::run(
             &*self.carrier,
-            Whose::Model(context.grant),
+            RunAs::Model(context.grant),
             script,
             Feed::Data(bytes),
             out,

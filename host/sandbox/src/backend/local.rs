@@ -4,8 +4,8 @@
 
 use async_trait::async_trait;
 
-use crate::Ground;
-use crate::backend::transport::{Carrier, Line, Whose, messenger, shell};
+use crate::HostContext;
+use crate::backend::transport::{Line, RunAs, Transport, messenger, shell};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
@@ -18,13 +18,13 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(crate) fn new(ground: &Ground) -> Self {
+    pub(crate) fn new(ground: &HostContext) -> Self {
         Self { confiner: ground.confiner.clone(), messengers: ground.messengers.clone() }
     }
 }
 
 #[async_trait]
-impl Carrier for Local {
+impl Transport for Local {
     fn name(&self) -> String {
         "local".into()
     }
@@ -37,14 +37,14 @@ impl Carrier for Local {
         self.confiner.describe()
     }
 
-    async fn line(&self, whose: Whose<'_>) -> Result<Line, BackendError> {
+    async fn line(&self, whose: RunAs<'_>) -> Result<Line, BackendError> {
         let [name, arguments @ ..] = shell();
         let program = name.to_str().and_then(find_on_path);
         let program = program.ok_or_else(|| BackendError::Missing("`sh` is not on PATH".into()))?;
         let line = messenger(&self.messengers, program, arguments.into());
         Ok(match whose {
-            Whose::Haft => line,
-            Whose::Model(grant) => Line {
+            RunAs::Haft => line,
+            RunAs::Model(grant) => Line {
                 environment: Vec::new(),
                 confiner: self.confiner.clone(),
                 grant: grant.clone(),

@@ -25,12 +25,12 @@ use crate::backend::files::Piece;
 use crate::backend::plain::Plain;
 use crate::backend::remote_script::{self, Feed, Nowhere, Report};
 use crate::backend::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
-use crate::backend::target::Choice;
-use crate::backend::transport::Whose;
+use crate::backend::target::BackendConfig;
+use crate::backend::transport::RunAs;
 use crate::error::BackendError;
 use crate::process::detached;
 use crate::process::watch;
-use crate::{Backend, Ended, Ground, How, Out, Task};
+use crate::{Backend, Ended, HostContext, How, OutputSink, Task};
 use haft_core::tool::Context;
 
 /// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
@@ -72,8 +72,8 @@ impl Paned {
     /// Finds the pane, or makes it.
     pub(crate) async fn open(
         plain: Arc<Plain>,
-        choice: &Choice,
-        ground: &Ground,
+        choice: &BackendConfig,
+        ground: &HostContext,
     ) -> Result<Self, BackendError> {
         let paned = Self {
             session: Session::new(choice, ground, &plain.carrier.wrapper())?,
@@ -93,10 +93,10 @@ impl Paned {
     }
 
     /// Runs an errand of haft's own and returns what it says.
-    async fn ask(&self, script: &Script, out: &dyn Out) -> Result<String, BackendError> {
+    async fn ask(&self, script: &Script, out: &dyn OutputSink) -> Result<String, BackendError> {
         let stop = CancellationToken::new();
         let _end = stop.clone().drop_guard();
-        let errand = remote_script::run(&*self.plain.carrier, Whose::Haft, script, Feed::Open, out, &stop);
+        let errand = remote_script::run(&*self.plain.carrier, RunAs::Haft, script, Feed::Open, out, &stop);
         match timeout(ERRAND, errand).await {
             Ok(Ok(Report::Said(said))) => Ok(said),
             Ok(Ok(Report::Stopped)) => Err(BackendError::Cancelled),
@@ -214,14 +214,14 @@ impl Paned {
     fn followed(
         &self,
         script: Script,
-        out: Arc<dyn Out>,
+        out: Arc<dyn OutputSink>,
         stop: CancellationToken,
     ) -> (JoinHandle<Result<Report, BackendError>>, Arc<AtomicBool>) {
         let (plain, is_over) = (self.plain.clone(), Arc::new(AtomicBool::new(false)));
         let over = is_over.clone();
         let task = tokio::spawn(async move {
             let report =
-                remote_script::run(&*plain.carrier, Whose::Haft, &script, Feed::Open, &*out, &stop).await;
+                remote_script::run(&*plain.carrier, RunAs::Haft, &script, Feed::Open, &*out, &stop).await;
             over.store(true, Ordering::Release);
             report
         });
@@ -283,7 +283,7 @@ impl Backend for Paned {
     async fn run(
         &self,
         task: &Task,
-        out: Arc<dyn Out>,
+        out: Arc<dyn OutputSink>,
         context: &Context<'_>,
     ) -> Result<Ended, BackendError> {
         let mut turn = self.turn(task.timeout).await?;

@@ -10,23 +10,23 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::files::{Files, Piece};
 use crate::backend::remote_script::{self, Feed, Report};
 use crate::backend::script::{PLAIN, Script, quoted, unguessable};
-use crate::backend::target::{Choice, Place};
-use crate::backend::transport::{Carrier, Whose};
+use crate::backend::target::{BackendConfig, Place};
+use crate::backend::transport::{RunAs, Transport};
 use crate::error::BackendError;
-use crate::{Backend, Ended, How, Out, Task};
+use crate::{Backend, Ended, How, OutputSink, Task};
 use haft_core::tool::Context;
 
 /// A target without a pane.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) carrier: Arc<dyn Transport>,
     /// Where commands start there; empty for where its shells start.
     pub(crate) directory: String,
     pub(crate) files: Files,
 }
 
 impl Plain {
-    pub(crate) fn new(carrier: Arc<dyn Carrier>, choice: &Choice) -> Self {
+    pub(crate) fn new(carrier: Arc<dyn Transport>, choice: &BackendConfig) -> Self {
         let is_local = choice.place == Place::Local;
         let directory = choice.directory.clone().filter(|_| !is_local).unwrap_or_default();
         let files = Files::new(carrier.clone(), &directory, choice.files.clone(), is_local);
@@ -37,7 +37,7 @@ impl Plain {
     async fn errand(
         &self,
         task: &Task,
-        out: &dyn Out,
+        out: &dyn OutputSink,
         context: &Context<'_>,
         stop: &CancellationToken,
     ) -> Result<Report, BackendError> {
@@ -47,7 +47,7 @@ impl Plain {
             .with("directory", &self.directory)
             .with("exec", &self.exec())
             .then(PLAIN);
-        let whose = Whose::Model(context.grant);
+        let whose = RunAs::Model(context.grant);
         remote_script::run(&*self.carrier, whose, &script, Feed::Open, out, stop).await
     }
 
@@ -97,7 +97,7 @@ impl Backend for Plain {
     async fn run(
         &self,
         task: &Task,
-        out: Arc<dyn Out>,
+        out: Arc<dyn OutputSink>,
         context: &Context<'_>,
     ) -> Result<Ended, BackendError> {
         let stop = context.cancel.child_token();

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::marker::Marker;
 use crate::backend::script::Script;
-use crate::backend::transport::{Carrier, Line, Whose};
-use crate::confine::{News, Session};
+use crate::backend::transport::{Line, RunAs, Transport};
+use crate::confine::{HelperEvent, Session};
 use crate::error::BackendError;
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
-use crate::{Out, Stream};
+use crate::{OutputSink, Stream};
 
 /// How long a script may take to stop what it started, once it was hung up on: TERM, a grace of a
 /// second, KILL, and some for a slow connection.
@@ -47,7 +47,7 @@ pub(crate) enum Feed {
 /// Takes in nothing.
 pub(crate) struct Nowhere;
 
-impl Out for Nowhere {
+impl OutputSink for Nowhere {
     fn take(&self, _: Stream, _: &[u8]) {}
 }
 
@@ -62,16 +62,16 @@ pub(crate) enum Report {
 
 /// Runs `script`. When `stop` is cancelled it is hung up on and has a few seconds to end.
 pub(crate) async fn run(
-    carrier: &dyn Carrier,
-    whose: Whose<'_>,
+    carrier: &dyn Transport,
+    whose: RunAs<'_>,
     script: &Script,
     feed: Feed,
-    out: &dyn Out,
+    out: &dyn OutputSink,
     stop: &CancellationToken,
 ) -> Result<Report, BackendError> {
     let line = carrier.line(whose).await?;
     let heard = Heard { out, state: Mutex::new((Marker::new(script.nonce()), Vec::new())) };
-    let mut messenger = Messenger::start(line, script, feed).await?;
+    let mut messenger = RemoteScript::start(line, script, feed).await?;
     let is_over = tokio::select! {
         biased;
         () = messenger.hear(&heard) => true,
@@ -93,7 +93,7 @@ pub(crate) async fn run(
 
 /// What an errand writes: the streams to whoever listens, the last line for itself.
 struct Heard<'a> {
-    out: &'a dyn Out,
+    out: &'a dyn OutputSink,
     /// The marker, and the first words on standard error.
     state: Mutex<(Marker, Vec<u8>)>,
 }
@@ -120,7 +120,7 @@ impl Heard<'_> {
 }
 
 /// Passes on what is no part of the last line, and keeps the first words of it.
-fn errors(out: &dyn Out, words: &mut Vec<u8>, text: &[u8]) {
+fn errors(out: &dyn OutputSink, words: &mut Vec<u8>, text: &[u8]) {
     let room = MAX_WORDS.saturating_sub(words.len());
     words.extend(text.iter().take(room));
     if !text.is_empty() {
@@ -129,7 +129,7 @@ fn errors(out: &dyn Out, words: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// The process that carries an errand. Dropping it ends it.
-struct Messenger {
+struct RemoteScript {
     session: Session,
     streams: [Option<Receiver>; 2],
     /// Writes the input and then holds it open.
@@ -140,13 +140,13 @@ struct Messenger {
     _place: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
-impl Drop for Messenger {
+impl Drop for RemoteScript {
     fn drop(&mut self) {
         self.hang_up();
     }
 }
 
-impl Messenger {
+impl RemoteScript {
     async fn start(line: Line, script: &Script, feed: Feed) -> Result<Self, ProcessError> {
         let command = command(&line.program, &line.arguments, &line.environment, &line.grant)?;
         let pipe = || io::pipe().map_err(watch("open a pipe"));
@@ -180,7 +180,7 @@ impl Messenger {
                 biased;
                 () = &mut both => return,
                 news = session.news() => {
-                    *gone = !matches!(&news, Ok(News::Ended(ended)) if ended.left);
+                    *gone = !matches!(&news, Ok(HelperEvent::Ended(ended)) if ended.left);
                     *ended = true;
                 }
             }
@@ -196,7 +196,7 @@ impl Messenger {
             return;
         }
         let session = &mut self.session;
-        let gone = async { while matches!(session.news().await, Ok(News::Ended(_))) {} };
+        let gone = async { while matches!(session.news().await, Ok(HelperEvent::Ended(_))) {} };
         let reading = timeout(DRAIN, read_both(&mut self.streams, heard));
         // What is not gone by then the kernel cannot end.
         let _: Result<_, _> = timeout(STOP, async { tokio::join!(gone, reading) }).await;
@@ -205,7 +205,7 @@ impl Messenger {
     /// Whether it ends by itself within a moment, as it does when the script has ended.
     async fn ended_soon(&mut self) -> bool {
         match timeout(DRAIN, self.session.news()).await {
-            Ok(news) => !matches!(news, Ok(News::Ended(ended)) if ended.left),
+            Ok(news) => !matches!(news, Ok(HelperEvent::Ended(ended)) if ended.left),
             Err(_) => false,
         }
     }

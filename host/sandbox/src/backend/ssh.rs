@@ -14,11 +14,11 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::Ground;
+use crate::HostContext;
 use crate::backend::container::joined_lines;
 use crate::backend::remote_script::{self, Feed, Nowhere, Report};
 use crate::backend::script::{BOOT, Script, quoted, unguessable};
-use crate::backend::transport::{Carrier, Line, Whose, messenger};
+use crate::backend::transport::{Line, RunAs, Transport, messenger};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
@@ -91,7 +91,7 @@ impl Drop for Folder {
 impl Ssh {
     /// Connects.
     pub(crate) async fn connect(
-        ground: &Ground,
+        ground: &HostContext,
         target: &str,
         config: Option<&Path>,
     ) -> Result<Self, BackendError> {
@@ -175,7 +175,7 @@ impl Ssh {
         let _end = stop.clone().drop_guard();
         let late = sleep(CONNECT);
         tokio::select! {
-            report = remote_script::run(self, Whose::Haft, &script, Feed::Open, &Nowhere, &stop) => match report? {
+            report = remote_script::run(self, RunAs::Haft, &script, Feed::Open, &Nowhere, &stop) => match report? {
                 Report::Said(said) if said == "0" => Ok(Some(WRAPPER.to_owned())),
                 _ => Ok(None),
             },
@@ -185,7 +185,7 @@ impl Ssh {
 }
 
 #[async_trait]
-impl Carrier for Ssh {
+impl Transport for Ssh {
     fn name(&self) -> String {
         format!("ssh:{}", self.target)
     }
@@ -206,7 +206,7 @@ impl Carrier for Ssh {
         }
     }
 
-    async fn line(&self, _: Whose<'_>) -> Result<Line, BackendError> {
+    async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
         self.ensure().await?;
         let mut arguments = self.words();
         // Without its socket an errand must fail: a connection of its own would ask for keys again.

@@ -11,12 +11,12 @@ use crate::backend::local::Local;
 use crate::backend::pane::Paned;
 use crate::backend::plain::Plain;
 use crate::backend::ssh::Ssh;
-use crate::backend::transport::Carrier;
-use crate::{Backend, BackendError, Ground};
+use crate::backend::transport::Transport;
+use crate::{Backend, BackendError, HostContext};
 
 /// Where commands run, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct BackendConfig {
     /// The target.
     pub place: Place,
     /// Whether in a pane of tmux; `None`: where there is tmux, if the target is another host.
@@ -93,19 +93,19 @@ pub struct Kind {
     /// Whether a place is of this kind.
     is: fn(&Place) -> bool,
     /// Finds the way there.
-    reach: for<'a> fn(&'a Ground, &'a Place) -> Reaching<'a>,
+    reach: for<'a> fn(&'a HostContext, &'a Place) -> Reaching<'a>,
     /// Whether a pane is used where nothing is said and the target has tmux.
     prefers_pane: bool,
 }
 
-type Reaching<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Carrier>, BackendError>> + Send + 'a>>;
+type Reaching<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn Transport>, BackendError>> + Send + 'a>>;
 
 /// All kinds of targets.
 pub const BACKENDS: &[Kind] = &[
     Kind {
         name: "local",
         is: |place| matches!(place, Place::Local),
-        reach: |ground, _| Box::pin(async move { Ok(Arc::new(Local::new(ground)) as Arc<dyn Carrier>) }),
+        reach: |ground, _| Box::pin(async move { Ok(Arc::new(Local::new(ground)) as Arc<dyn Transport>) }),
         prefers_pane: false,
     },
     Kind {
@@ -114,7 +114,7 @@ pub const BACKENDS: &[Kind] = &[
         reach: |ground, place| {
             Box::pin(async move {
                 let Place::Container { name, engine } = place else { return Err(misplaced()) };
-                Ok(Arc::new(Container::find(ground, name, *engine).await?) as Arc<dyn Carrier>)
+                Ok(Arc::new(Container::find(ground, name, *engine).await?) as Arc<dyn Transport>)
             })
         },
         prefers_pane: false,
@@ -125,7 +125,7 @@ pub const BACKENDS: &[Kind] = &[
         reach: |ground, place| {
             Box::pin(async move {
                 let Place::Ssh { target, config } = place else { return Err(misplaced()) };
-                Ok(Arc::new(Ssh::connect(ground, target, config.as_deref()).await?) as Arc<dyn Carrier>)
+                Ok(Arc::new(Ssh::connect(ground, target, config.as_deref()).await?) as Arc<dyn Transport>)
             })
         },
         prefers_pane: true,
@@ -133,7 +133,7 @@ pub const BACKENDS: &[Kind] = &[
 ];
 
 /// Makes the backend that was chosen, and everything on the target that it needs.
-pub async fn connect(choice: &Choice, ground: &Ground) -> Result<Arc<dyn Backend>, BackendError> {
+pub async fn connect(choice: &BackendConfig, ground: &HostContext) -> Result<Arc<dyn Backend>, BackendError> {
     let kind = BACKENDS.iter().find(|kind| (kind.is)(&choice.place)).ok_or_else(misplaced)?;
     let carrier = (kind.reach)(ground, &choice.place).await?;
     let plain = Arc::new(Plain::new(carrier, choice));

@@ -13,7 +13,7 @@ use haft_core::grant::{Grant, Root};
 
 /// On whose behalf a shell is started.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Whose<'a> {
+pub(crate) enum RunAs<'a> {
     /// haft's own: it handles panes, and never runs what a model wrote.
     Haft,
     /// A model's, who may do this on this machine.
@@ -35,7 +35,7 @@ pub(crate) struct Line {
 
 /// A way to a target.
 #[async_trait]
-pub(crate) trait Carrier: Send + Sync + Debug {
+pub(crate) trait Transport: Send + Sync + Debug {
     /// What the target is called: `container:web (via podman)`.
     fn name(&self) -> String;
 
@@ -46,7 +46,7 @@ pub(crate) trait Carrier: Send + Sync + Debug {
     fn confinement(&self) -> String;
 
     /// How `sh` with [`BOOT`] is started there.
-    async fn line(&self, whose: Whose<'_>) -> Result<Line, BackendError>;
+    async fn line(&self, whose: RunAs<'_>) -> Result<Line, BackendError>;
 
     /// Why an errand ended without its last line; `words` is what it wrote to standard error.
     async fn lost(&self, words: &str) -> String;

@@ -37,7 +37,7 @@ pub(crate) struct Session {
 
 /// What a helper has to say while its command runs.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum HelperEvent {
     /// The command has ended.
     Ended(Ended),
     /// Nothing of it is left; so many had to be stopped.
@@ -46,19 +46,19 @@ pub(crate) enum News {
 
 /// Why a helper is not ready.
 #[derive(Debug)]
-pub(super) struct Unready {
+pub(super) struct HelperNotReady {
     /// Whether namespaces are what is missing.
     pub(super) lacking: bool,
     pub(super) why: io::Error,
 }
 
-impl From<io::Error> for Unready {
+impl From<io::Error> for HelperNotReady {
     fn from(why: io::Error) -> Self {
         Self { lacking: false, why }
     }
 }
 
-impl From<io::Result<Option<wire::Message>>> for Unready {
+impl From<io::Result<Option<wire::Message>>> for HelperNotReady {
     fn from(message: io::Result<Option<wire::Message>>) -> Self {
         let lacking = matches!(&message, Ok(Some(message)) if message.kind == LACKING);
         Self { lacking, why: message.map_or_else(|error| error, failure) }
@@ -84,35 +84,35 @@ impl Session {
     }
 
     /// Waits until the helper is ready to become a command.
-    pub(super) async fn ready(&mut self) -> Result<(), Unready> {
+    pub(super) async fn ready(&mut self) -> Result<(), HelperNotReady> {
         let ready = async {
             tokio::select! {
                 biased;
                 message = receive(&self.job) => match message {
                     Ok(Some(message)) if message.kind == READY => Ok(()),
-                    Ok(Some(message)) => Err(Unready::from(Ok(Some(message)))),
+                    Ok(Some(message)) => Err(HelperNotReady::from(Ok(Some(message)))),
                     // It has ended; why is told on the other socket, if at all.
-                    _ => Err(Unready::from(receive(&self.control).await)),
+                    _ => Err(HelperNotReady::from(receive(&self.control).await)),
                 },
-                message = receive(&self.control) => Err(Unready::from(message)),
+                message = receive(&self.control) => Err(HelperNotReady::from(message)),
             }
         };
-        let late = || Err(Unready { lacking: false, why: io::Error::other(SILENT) });
+        let late = || Err(HelperNotReady { lacking: false, why: io::Error::other(SILENT) });
         timeout(READY_BOUND, ready).await.unwrap_or_else(|_| late())
     }
 
     /// Waits for what the helper has to say. May be dropped and called again.
-    pub(crate) async fn news(&mut self) -> io::Result<News> {
+    pub(crate) async fn news(&mut self) -> io::Result<HelperEvent> {
         let message = receive(&self.control).await?;
         self.received += 1;
         let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
             return Err(io::Error::other("the process that watches over the command has ended"));
         };
         match message.kind {
-            ENDED => Ended::decode(&message.body).map(News::Ended).ok_or_else(|| failure(None)),
+            ENDED => Ended::decode(&message.body).map(HelperEvent::Ended).ok_or_else(|| failure(None)),
             GONE => {
                 let count = message.body.first_chunk().copied().map(u32::from_le_bytes);
-                Ok(News::Gone(count.unwrap_or_default()))
+                Ok(HelperEvent::Gone(count.unwrap_or_default()))
             }
             _ => Err(failure(Some(message))),
         }

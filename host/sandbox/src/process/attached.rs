@@ -11,9 +11,9 @@ use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Ground;
+use crate::HostContext;
 use crate::backend::script::quoted;
-use crate::confine::{Confiner, Layers, News};
+use crate::confine::{Confiner, HelperEvent, Layers};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
 use haft_core::grant::{Grant, Reach, Root, SandboxMode};
@@ -93,7 +93,7 @@ impl Rights {
 }
 
 /// The command line of a local pane's process, for tmux's shell.
-pub(crate) fn command_line(ground: &Ground, shell: &Path) -> String {
+pub(crate) fn command_line(ground: &HostContext, shell: &Path) -> String {
     let rights = Rights::of(&ground.grant, &ground.confiner);
     // Paths that are not UTF-8 are no directories of a program.
     let rights = serde_json::to_string(&rights).unwrap_or_default();
@@ -124,13 +124,13 @@ pub async fn run(
     loop {
         tokio::select! {
             news = session.news() => match news.map_err(watch("wait for the command"))? {
-                News::Ended(end) => {
+                HelperEvent::Ended(end) => {
                     ended = Some(end.status);
                     if !end.left || session.stop().is_err() {
                         break;
                     }
                 }
-                News::Gone(_) => break,
+                HelperEvent::Gone(_) => break,
             },
             _ = tokio::signal::ctrl_c() => drop(session.stop()),
         }

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use self::words::Words;
-use crate::confine::{Confiner, News, Session};
+use crate::confine::{Confiner, HelperEvent, Session};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
@@ -123,7 +123,7 @@ pub async fn start(
     let errors = Errors { pipe: Some(errors), words: words.clone(), heard: Box::new(heard) };
     let (stop, orders) = watch::channel(false);
     let (tell, state) = watch::channel(State::Running);
-    tokio::spawn(Keeper { session, errors, tell }.keep(orders));
+    tokio::spawn(Supervisor { session, errors, tell }.keep(orders));
     Ok(Service { input, output, life: Life { stop, state, words } })
 }
 
@@ -180,13 +180,13 @@ fn unwatched() -> Ending {
 }
 
 /// Watches over the service, in a task of its own.
-struct Keeper {
+struct Supervisor {
     session: Session,
     errors: Errors,
     tell: watch::Sender<State>,
 }
 
-impl Keeper {
+impl Supervisor {
     async fn keep(mut self, mut orders: watch::Receiver<bool>) {
         let mut ending = None;
         loop {
@@ -197,7 +197,7 @@ impl Keeper {
                     Err(_) => return,
                 },
                 news = self.session.news() => match news {
-                    Ok(News::Ended(ended)) => {
+                    Ok(HelperEvent::Ended(ended)) => {
                         let how = self.ending(ended.status);
                         let _: Result<_, _> = timeout(DRAIN, self.errors.read_to_end()).await;
                         self.tell.send_replace(State::Ended(how.clone()));
@@ -207,7 +207,7 @@ impl Keeper {
                         }
                         drop(self.session.stop());
                     }
-                    Ok(News::Gone(_)) => break,
+                    Ok(HelperEvent::Gone(_)) => break,
                     Err(error) => {
                         ending.get_or_insert(Ending::Unknown(error.to_string()));
                         break;

@@ -4,7 +4,7 @@
 use super::escape::{Brief, Tried};
 use super::{files, processes, system};
 use crate::confine::Layers;
-use crate::selftest::fixture::{self, Ground};
+use crate::selftest::fixture::{self, Fixture};
 
 /// One way out.
 pub(super) struct Attempt {
@@ -17,7 +17,7 @@ pub(super) struct Attempt {
     /// Tries it. Called in the child.
     pub(super) act: fn(&Brief) -> Tried,
     /// What is left of it where it worked. Called in the host, afterwards.
-    pub(super) look: fn(&Ground) -> Option<String>,
+    pub(super) look: fn(&Fixture) -> Option<String>,
 }
 
 const FILES: &str = "files outside the granted directories stay as they are";
@@ -200,7 +200,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-fn unseen(_: &Ground) -> Option<String> {
+fn unseen(_: &Fixture) -> Option<String> {
     None
 }
 

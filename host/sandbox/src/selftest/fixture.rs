@@ -54,7 +54,7 @@ const SECRET: [u8; 16] = *b"host memory only";
 const MAX_TYPED: usize = 1024;
 
 /// Everything that is attacked. Gone when dropped.
-pub(super) struct Ground {
+pub(super) struct Fixture {
     directory: TempDir,
     hidden: TempDir,
     grant: Grant,
@@ -74,7 +74,7 @@ struct Terminal {
     arrived: OnceLock<Vec<u8>>,
 }
 
-impl Ground {
+impl Fixture {
     pub(super) fn prepare(data: &Path, state: &Path) -> io::Result<Self> {
         let within = |place: &Path| Builder::new().prefix("self-test-").tempdir_in(place.canonicalize()?);
         let (directory, hidden) = (within(data)?, within(state)?);
@@ -192,34 +192,34 @@ impl Terminal {
     }
 }
 
-pub(super) fn made(ground: &Ground) -> Option<String> {
+pub(super) fn made(ground: &Fixture) -> Option<String> {
     ground.outside(MADE).exists().then(|| "the file is there".to_owned())
 }
 
-pub(super) fn changed(ground: &Ground) -> Option<String> {
+pub(super) fn changed(ground: &Fixture) -> Option<String> {
     differs(&ground.outside(CHANGED))
 }
 
-pub(super) fn emptied(ground: &Ground) -> Option<String> {
+pub(super) fn emptied(ground: &Fixture) -> Option<String> {
     differs(&ground.outside(EMPTIED))
 }
 
-pub(super) fn removed(ground: &Ground) -> Option<String> {
+pub(super) fn removed(ground: &Fixture) -> Option<String> {
     differs(&ground.outside(REMOVED))
 }
 
-pub(super) fn changed_through_a_link(ground: &Ground) -> Option<String> {
+pub(super) fn changed_through_a_link(ground: &Fixture) -> Option<String> {
     let path = ground.outside(LINKED);
     let links = fs::metadata(&path).map_or(0, |found| found.nlink());
     differs(&path).or_else(|| (links != 1).then(|| format!("it has {links} names")))
 }
 
-pub(super) fn hidden_changed(ground: &Ground) -> Option<String> {
+pub(super) fn hidden_changed(ground: &Fixture) -> Option<String> {
     let beside = ground.hidden.path().join(MADE).exists();
     differs(&ground.secret_file()).or_else(|| beside.then(|| "there is a file beside it".to_owned()))
 }
 
-pub(super) fn fixed_changed(ground: &Ground) -> Option<String> {
+pub(super) fn fixed_changed(ground: &Fixture) -> Option<String> {
     differs(&ground.fixed())
 }
 
@@ -232,32 +232,32 @@ fn differs(path: &Path) -> Option<String> {
     }
 }
 
-pub(super) fn mode_changed(ground: &Ground) -> Option<String> {
+pub(super) fn mode_changed(ground: &Fixture) -> Option<String> {
     let mode = fs::metadata(ground.outside(MODE)).ok()?.mode() & 0o7777;
     (mode != PLAIN).then(|| format!("its mode is {mode:o} in place of {PLAIN:o}"))
 }
 
-pub(super) fn time_changed(ground: &Ground) -> Option<String> {
+pub(super) fn time_changed(ground: &Fixture) -> Option<String> {
     let age = fs::metadata(ground.outside(TIME)).ok()?.modified().ok()?.elapsed().unwrap_or_default();
     (age < AGE / 2).then(|| "its time is new".to_owned())
 }
 
-pub(super) fn labelled(ground: &Ground) -> Option<String> {
+pub(super) fn labelled(ground: &Fixture) -> Option<String> {
     let found = getxattr(ground.outside(LABEL), ATTRIBUTE, &mut [0; 64]);
     found.is_ok().then(|| "it has an attribute".to_owned())
 }
 
-pub(super) fn set_user_id(ground: &Ground) -> Option<String> {
+pub(super) fn set_user_id(ground: &Fixture) -> Option<String> {
     let modes = SET_USER_ID.iter().filter_map(|name| fs::symlink_metadata(ground.inside(name)).ok());
     let set = modes.map(|found| found.mode()).find(|mode| mode & 0o6000 != 0)?;
     Some(format!("there is a file of mode {:o}", set & 0o7777))
 }
 
-pub(super) fn connected_by_path(ground: &Ground) -> Option<String> {
+pub(super) fn connected_by_path(ground: &Fixture) -> Option<String> {
     ground.by_path.as_ref().and_then(connected)
 }
 
-pub(super) fn connected_by_name(ground: &Ground) -> Option<String> {
+pub(super) fn connected_by_name(ground: &Fixture) -> Option<String> {
     connected(&ground.by_name.0)
 }
 
@@ -265,20 +265,20 @@ fn connected(listener: &UnixListener) -> Option<String> {
     listener.accept().is_ok().then(|| "somebody has connected".to_owned())
 }
 
-pub(super) fn terminal_written(ground: &Ground) -> Option<String> {
+pub(super) fn terminal_written(ground: &Fixture) -> Option<String> {
     shown(ground, WRITTEN)
 }
 
-pub(super) fn terminal_typed(ground: &Ground) -> Option<String> {
+pub(super) fn terminal_typed(ground: &Fixture) -> Option<String> {
     shown(ground, TYPED)
 }
 
-fn shown(ground: &Ground, character: u8) -> Option<String> {
+fn shown(ground: &Fixture, character: u8) -> Option<String> {
     let is_shown = ground.terminal.as_ref().is_some_and(|terminal| terminal.shows(character));
     is_shown.then(|| format!("it shows `{}`", char::from(character)))
 }
 
-pub(super) fn outlived(ground: &Ground) -> Option<String> {
+pub(super) fn outlived(ground: &Fixture) -> Option<String> {
     let lock = File::open(ground.inside(LOCK)).ok()?;
     let is_locked = flock(lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
     is_locked.then(|| "a process of it still lives".to_owned())

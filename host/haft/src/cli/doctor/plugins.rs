@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::page::{Line, Mark};
-use haft_plugin_host::{Engine, EngineOptions, WallState};
+use haft_plugin_host::{Engine, EngineOptions, LandlockState};
 
 /// What the kernel adds.
 #[derive(Serialize)]
@@ -22,12 +22,12 @@ impl Plugins {
     pub(super) fn look() -> Self {
         let state = match Engine::new(&EngineOptions::default()) {
             Ok(engine) => engine.second_wall(),
-            Err(error) => WallState::None { reason: error.to_string() },
+            Err(error) => LandlockState::None { reason: error.to_string() },
         };
         let second_wall = match state {
-            WallState::Full => FULL,
-            WallState::Partial { .. } => PARTIAL,
-            WallState::None { .. } => NONE,
+            LandlockState::Full => FULL,
+            LandlockState::Partial { .. } => PARTIAL,
+            LandlockState::None { .. } => NONE,
         };
         Self { second_wall, lacks: (second_wall != FULL).then(|| state.to_string()) }
     }

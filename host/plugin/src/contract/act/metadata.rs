@@ -5,7 +5,7 @@ use ciborium::Value;
 
 /// What a component says of itself. Everything in it is somebody else's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct ActMetadata {
     /// Its name.
     pub name: String,
     /// Its version.
@@ -48,7 +48,7 @@ const MAX_ASKED: usize = 200;
 /// Characters of a text.
 const MAX_TEXT: usize = 4000;
 
-impl About {
+impl ActMetadata {
     /// Decodes the section `act:component`; the error goes on after "cannot be used: ".
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let value: Value = ciborium::de::from_reader_with_recursion_limit(bytes, MAX_DEPTH)
@@ -133,7 +133,7 @@ mod tests {
         let said = |word: &str| {
             let capabilities = serde_json::json!({ "wasi:http": { word: [{ "host": "a.test" }] } });
             let std = serde_json::json!({ "name": "a", "version": "1", "capabilities": capabilities });
-            About::decode(&cbor(&serde_json::json!({ "std": std }))).unwrap().capabilities
+            ActMetadata::decode(&cbor(&serde_json::json!({ "std": std }))).unwrap().capabilities
         };
         assert_eq!(said("allow"), [Asked::Host { host: "a.test".into(), ports: Vec::new() }]);
         assert_eq!(said("constraints"), said("allow"));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_description_says_what_is_asked_for() {
-        let about = About::decode(&cbor(&serde_json::json!({ "std": {
+        let about = ActMetadata::decode(&cbor(&serde_json::json!({ "std": {
             "name": "weather", "version": "1.2.0", "default-language": "de",
             "description": { "en": "Weather", "de": "Wetter" },
             "capabilities": {
@@ -173,11 +173,11 @@ mod tests {
             (serde_json::json!({ "std": {} }), "no `std.name`"),
             (serde_json::json!({ "std": { "name": "x", "version": 1 } }), "no `std.version`"),
         ] {
-            assert_eq!(About::decode(&cbor(&value)).unwrap_err(), problem);
+            assert_eq!(ActMetadata::decode(&cbor(&value)).unwrap_err(), problem);
         }
-        assert_eq!(About::decode(b"\x9f").unwrap_err(), "not CBOR");
+        assert_eq!(ActMetadata::decode(b"\x9f").unwrap_err(), "not CBOR");
         // Arrays without end, and one that claims to have 2^60 entries.
-        assert_eq!(About::decode(&[0x81; 10_000]).unwrap_err(), "not CBOR");
-        assert_eq!(About::decode(&[0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0]).unwrap_err(), "not CBOR");
+        assert_eq!(ActMetadata::decode(&[0x81; 10_000]).unwrap_err(), "not CBOR");
+        assert_eq!(ActMetadata::decode(&[0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0]).unwrap_err(), "not CBOR");
     }
 }

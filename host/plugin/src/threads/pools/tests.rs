@@ -17,8 +17,8 @@ use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::threads::shares::Party;
-use crate::threads::{Lost, Threads};
+use crate::threads::shares::Tenant;
+use crate::threads::{NoAnswer, Threads};
 use haft_core::grant::{Grant, Root, SandboxMode};
 use haft_core::tool::inline;
 
@@ -50,7 +50,7 @@ impl Ground {
     }
 
     /// The ground, where this kernel has what the test is about.
-    fn where_kernel_has(what: fn(&WallState) -> bool) -> Option<Self> {
+    fn where_kernel_has(what: fn(&LandlockState) -> bool) -> Option<Self> {
         let ground = Self::new();
         let state = ground.threads.wall();
         if !what(&state) {
@@ -61,7 +61,7 @@ impl Ground {
 
     /// The ground, where the kernel walls files in at all.
     fn walled() -> Option<Self> {
-        Self::where_kernel_has(|state| !matches!(state, WallState::None { .. }))
+        Self::where_kernel_has(|state| !matches!(state, LandlockState::None { .. }))
     }
 
     fn granted(&self) -> Writable {
@@ -73,10 +73,11 @@ impl Ground {
         &self,
         writable: &Writable,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Lost> {
+    ) -> Result<T, NoAnswer> {
         let threads = &self.threads;
         self.runtime.block_on(async {
-            let place = threads.place(Party::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            let place =
+                threads.place(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
             threads.run(place, writable.clone(), |_, sender| drop(sender.send(work()))).await
         })
     }
@@ -192,7 +193,7 @@ fn sb01_without_a_limit_only_device_nodes_are_refused() {
 /// WA02: neither the processes outside nor their sockets without a file are in reach of a guest's thread.
 #[test]
 fn wa02_signals_and_abstract_sockets_stay_inside() {
-    let Some(ground) = Ground::where_kernel_has(|state| *state == WallState::Full) else { return };
+    let Some(ground) = Ground::where_kernel_has(|state| *state == LandlockState::Full) else { return };
     let name = format!("haft-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _listener = UnixListener::bind_addr(&address).unwrap();
@@ -280,11 +281,11 @@ fn wa02_tasks_of_guests_are_inside() {
     assert!(!ground.path("outside/new").exists());
 }
 
-/// Walls that nobody is inside of are given up; the others stay, however many there are.
+/// Pools that nobody is inside of are given up; the others stay, however many there are.
 #[test]
 fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
     let ground = Ground::new();
-    let walls = Walls::new(4);
+    let walls = ThreadPools::new(4);
     let directories: Vec<PathBuf> =
         (0..3 * MAX_WALLS).map(|number| ground.path(&number.to_string())).collect();
     for directory in &directories {
@@ -349,7 +350,7 @@ fn sb08_without_landlock_guests_run_and_it_is_said() {
     ] {
         without(&[call], error.cast_unsigned(), move || {
             let ground = Ground::new();
-            let expected = WallState::None { reason: reason.into() };
+            let expected = LandlockState::None { reason: reason.into() };
             assert_eq!(ground.threads.wall(), expected);
             let path = ground.path("outside/new");
             ground.run(&ground.granted(), move || fs::write(path, "")).unwrap().unwrap();
@@ -361,11 +362,11 @@ fn sb08_without_landlock_guests_run_and_it_is_said() {
 /// SB08: where it has one, no guest runs outside of it.
 #[test]
 fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
-    let Some(ground) = Ground::where_kernel_has(|state| *state == WallState::Full) else { return };
-    let held = Arc::new(Verdict::from(WallState::Full));
+    let Some(ground) = Ground::where_kernel_has(|state| *state == LandlockState::Full) else { return };
+    let held = Arc::new(Verdict::from(LandlockState::Full));
     without(&[RESTRICT], libc::EPERM.cast_unsigned(), move || {
         let (outside, writable) = (ground.path("outside/new"), ground.granted());
-        let walls = Walls { pools: Mutex::default(), verdict: held, threads: 4 };
+        let walls = ThreadPools { pools: Mutex::default(), verdict: held, threads: 4 };
         let (sender, receiver) = mpsc::channel();
         walls.pool(&writable).unwrap().start(move |inside| {
             let outcome = inside.map(|_| fs::write(outside, "").is_ok());
@@ -382,12 +383,12 @@ fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
 /// SB08: what is said of a wall.
 #[test]
 fn sb08_what_is_open_is_named() {
-    assert_eq!(WallState::Full.to_string(), "full");
+    assert_eq!(LandlockState::Full.to_string(), "full");
     assert_eq!(
-        WallState::Partial { abi: 4 }.to_string(),
+        LandlockState::Partial { abi: 4 }.to_string(),
         "partial: Landlock 4 of this kernel does not cover device controls, signals and abstract sockets"
     );
-    assert_eq!(WallState::None { reason: "no kernel".into() }.to_string(), "none: no kernel");
+    assert_eq!(LandlockState::None { reason: "no kernel".into() }.to_string(), "none: no kernel");
 }
 
 /// What a call has open it has open, whatever the wall says afterwards of where it came from.

@@ -27,7 +27,7 @@ const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
 /// What an `open-at` asks for.
 #[derive(Clone, Copy)]
-pub(super) struct Wish {
+pub(super) struct OpenRequest {
     open: OpenFlags,
     flags: DescriptorFlags,
 }
@@ -41,7 +41,7 @@ enum Made {
     Link(String),
 }
 
-impl Wish {
+impl OpenRequest {
     /// Takes what can be asked for. Which combinations cannot is as wasmtime-wasi has it.
     pub(super) fn new(open: OpenFlags, flags: DescriptorFlags) -> Result<Self, ErrorCode> {
         let synchronous = DescriptorFlags::FILE_INTEGRITY_SYNC
@@ -110,7 +110,7 @@ impl Files<'_> {
         directory: &Dir,
         path: &str,
         links: Links,
-        wish: Wish,
+        wish: OpenRequest,
     ) -> FsResult<Descriptor> {
         // What is read by a path that leads anywhere can be read and nothing else.
         let (bounds, permissions) = match self.bounds() {
@@ -146,15 +146,15 @@ impl Files<'_> {
         &mut self,
         object: &Object,
         permissions: FsPerms,
-        wish: Wish,
+        wish: OpenRequest,
     ) -> FsResult<Option<Descriptor>> {
         let what_for = if wish.writes() { Use::Write } else { Use::Read };
         let permissions = match self.seals.judge(object).map_err(resolve::error)? {
             Judged::Gone => return Ok(None),
-            Judged::Sealed(seal) if seal.closed == Closed::Hidden || wish.writes() => {
+            Judged::ProtectedDirectory(seal) if seal.closed == Closed::Hidden || wish.writes() => {
                 return Err(self.refuse(seal.closed, resolve::real_path(&object.file), what_for));
             }
-            Judged::Sealed(_) => FsPerms::ReadOnly,
+            Judged::ProtectedDirectory(_) => FsPerms::ReadOnly,
             Judged::Free => permissions,
         };
         if wish.only_new() {
@@ -169,7 +169,7 @@ impl Files<'_> {
     }
 
     /// Makes the file `path`, which is not there.
-    fn make(&mut self, directory: &Dir, path: &str, links: Links, wish: Wish) -> FsResult<Made> {
+    fn make(&mut self, directory: &Dir, path: &str, links: Links, wish: OpenRequest) -> FsResult<Made> {
         let entry = self.entry(directory, path)?;
         if entry.must_be_directory {
             return Err(ErrorCode::IsDirectory.into());
@@ -200,7 +200,7 @@ fn beside(path: &str, target: &str) -> String {
     }
 }
 
-fn descriptor(file: File, is_directory: bool, permissions: FsPerms, wish: Wish) -> Descriptor {
+fn descriptor(file: File, is_directory: bool, permissions: FsPerms, wish: OpenRequest) -> Descriptor {
     if is_directory {
         Descriptor::Dir(Dir::new(file, permissions, wish.mode(), true))
     } else {

@@ -44,7 +44,7 @@ pub(crate) enum Closed {
 
 /// What keeps one object closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seal {
+pub(super) struct ProtectedObject {
     pub(super) closed: Closed,
     /// Whether it is the closed file or directory itself, and not something inside.
     pub(super) itself: bool,
@@ -56,7 +56,7 @@ pub(super) enum Judged {
     Gone,
     /// Nothing keeps it closed.
     Free,
-    Sealed(Seal),
+    ProtectedDirectory(ProtectedObject),
 }
 
 /// Device and inode: what an object is, whatever it is called.
@@ -64,10 +64,10 @@ type Identity = (u64, u64);
 
 /// Everything closed to the guests of one program.
 #[derive(Debug, Default)]
-pub(crate) struct Seals {
+pub(crate) struct ProtectedPaths {
     hidden: Vec<Root>,
     fixed: Vec<Root>,
-    sealed: Vec<Sealed>,
+    sealed: Vec<ProtectedDirectory>,
     /// Of `/`.
     top: Option<Identity>,
     /// Directories that nothing closed lies above, with their places. The same directory in the same
@@ -82,7 +82,7 @@ type Held = BTreeMap<PathBuf, (File, Identity)>;
 
 /// One closed file or directory.
 #[derive(Debug)]
-struct Sealed {
+struct ProtectedDirectory {
     closed: Closed,
     path: PathBuf,
     /// What it is, if it was there.
@@ -96,16 +96,16 @@ struct Sealed {
 
 /// The seals of each program, found once: what is closed stays so, wherever it is moved.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSeals(Mutex<Vec<Arc<Seals>>>);
+pub(crate) struct KnownProtectedPaths(Mutex<Vec<Arc<ProtectedPaths>>>);
 
-impl KnownSeals {
+impl KnownProtectedPaths {
     /// The seals of a grant.
-    pub(crate) fn of(&self, grant: &Grant) -> Arc<Seals> {
+    pub(crate) fn of(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seals) = known.iter().find(|seals| seals.is_of(grant)) {
             return seals.clone();
         }
-        let seals = Arc::new(Seals::of(grant));
+        let seals = Arc::new(ProtectedPaths::of(grant));
         if known.len() >= MAX_KNOWN {
             known.remove(0);
         }
@@ -114,12 +114,15 @@ impl KnownSeals {
     }
 }
 
-impl Seals {
+impl ProtectedPaths {
     fn of(grant: &Grant) -> Self {
         let mut held = Held::new();
         let hidden = grant.hidden().iter().map(|root| (Closed::Hidden, root));
         let fixed = grant.fixed().iter().map(|root| (Closed::Fixed, root));
-        let sealed = hidden.chain(fixed).map(|(closed, root)| Sealed::new(closed, root, &mut held)).collect();
+        let sealed = hidden
+            .chain(fixed)
+            .map(|(closed, root)| ProtectedDirectory::new(closed, root, &mut held))
+            .collect();
         let top = statat(CWD, "/", AtFlags::empty()).ok().map(|stat| identity(&stat));
         Self {
             hidden: grant.hidden().into(),
@@ -142,7 +145,7 @@ impl Seals {
 
     /// What keeps `object` closed, if anything does. Fails with `NotFound` for an object that lost
     /// its place meanwhile.
-    pub(super) fn on(&self, object: &Object) -> io::Result<Option<Seal>> {
+    pub(super) fn on(&self, object: &Object) -> io::Result<Option<ProtectedObject>> {
         if self.sealed.is_empty() {
             return Ok(None);
         }
@@ -164,7 +167,7 @@ impl Seals {
     pub(super) fn judge(&self, object: &Object) -> io::Result<Judged> {
         match self.on(object) {
             Ok(None) => Ok(Judged::Free),
-            Ok(Some(seal)) => Ok(Judged::Sealed(seal)),
+            Ok(Some(seal)) => Ok(Judged::ProtectedDirectory(seal)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Judged::Gone),
             Err(error) => Err(error),
         }
@@ -172,7 +175,7 @@ impl Seals {
 
     /// What keeps the entry `name` of `directory` from being made, replaced, moved or removed.
     /// `itself` where it is the entry, and not the directory, that is closed.
-    pub(super) fn on_entry(&self, directory: &File, name: &str) -> io::Result<Option<Seal>> {
+    pub(super) fn on_entry(&self, directory: &File, name: &str) -> io::Result<Option<ProtectedObject>> {
         if self.sealed.is_empty() {
             return Ok(None);
         }
@@ -183,12 +186,12 @@ impl Seals {
         self.above(directory, &place, &mut found)?;
         let (place, inside) = (place.join(name), found.0.map(|seal| seal.closed));
         let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| identity(&stat));
-        let is_way = |sealed: &&Sealed| {
+        let is_way = |sealed: &&ProtectedDirectory| {
             sealed.ways.iter().any(|way| way.starts_with(&place))
                 || there.is_some_and(|there| sealed.way.contains(&there) || sealed.identity == Some(there))
         };
         let way = self.sealed.iter().filter(is_way).map(|sealed| sealed.closed).max();
-        Ok(way.max(inside).map(|closed| Seal { closed, itself: inside != Some(closed) }))
+        Ok(way.max(inside).map(|closed| ProtectedObject { closed, itself: inside != Some(closed) }))
     }
 
     /// What is closed where `path`, as the kernel has it, leads.
@@ -245,20 +248,22 @@ impl Seals {
 
 /// The strongest seal found so far.
 #[derive(Default)]
-struct Found(Option<Seal>);
+struct Found(Option<ProtectedObject>);
 
 impl Found {
     fn note(&mut self, closed: Closed, itself: bool) {
         let seal = match self.0 {
             Some(known) if known.closed > closed => known,
-            Some(known) if known.closed == closed => Seal { closed, itself: known.itself && itself },
-            _ => Seal { closed, itself },
+            Some(known) if known.closed == closed => {
+                ProtectedObject { closed, itself: known.itself && itself }
+            }
+            _ => ProtectedObject { closed, itself },
         };
         self.0 = Some(seal);
     }
 }
 
-impl Sealed {
+impl ProtectedDirectory {
     fn new(closed: Closed, root: &Root, held: &mut Held) -> Self {
         let mut ways = links(root.path());
         ways.push(root.real().to_owned());

@@ -12,7 +12,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use super::open::is;
 use crate::denials::denied_access::Use;
 use crate::wasi::files::Files;
-use crate::wasi::files::protected::{Closed, Judged, Seal};
+use crate::wasi::files::protected::{Closed, Judged, ProtectedObject};
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, Object, look};
 
@@ -28,7 +28,7 @@ impl Files<'_> {
         path: &str,
         links: Links,
         bounds: Bounds,
-    ) -> FsResult<(Object, Option<Seal>)> {
+    ) -> FsResult<(Object, Option<ProtectedObject>)> {
         for _ in 0..MAX_TURNS {
             let object = match look(directory, path, links, bounds) {
                 Ok(object) => object,
@@ -37,7 +37,7 @@ impl Files<'_> {
             match self.seals.judge(&object).map_err(resolve::error)? {
                 Judged::Gone => {}
                 Judged::Free => return Ok((object, None)),
-                Judged::Sealed(seal) => return Ok((object, Some(seal))),
+                Judged::ProtectedDirectory(seal) => return Ok((object, Some(seal))),
             }
         }
         Err(ErrorCode::NoEntry.into())
@@ -53,7 +53,7 @@ impl Files<'_> {
         bounds: Bounds,
     ) -> FsResult<Object> {
         match self.judged(directory, path, links, bounds)? {
-            (object, Some(Seal { closed: Closed::Hidden, itself: false })) => {
+            (object, Some(ProtectedObject { closed: Closed::Hidden, itself: false })) => {
                 Err(self.refuse(Closed::Hidden, resolve::real_path(&object.file), Use::Read))
             }
             (object, _) => Ok(object),
@@ -81,7 +81,7 @@ impl Files<'_> {
             let found = look(directory, if above.is_empty() { "/" } else { above }, Links::Follow, bounds);
             let Ok(found) = found else { continue };
             return match self.seals.on(&found) {
-                Ok(Some(Seal { closed: Closed::Hidden, .. })) => {
+                Ok(Some(ProtectedObject { closed: Closed::Hidden, .. })) => {
                     self.refuse(Closed::Hidden, resolve::real_path(&found.file), Use::Read)
                 }
                 _ => error,

@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::Files;
-use super::open::Wish;
+use super::open::OpenRequest;
 use super::relative::{Handed, NAME, names_directory, split, upwards};
 use crate::denials::denied_access::Use;
 use crate::wasi::files::resolve::{Bounds, Links};
@@ -65,7 +65,7 @@ impl Files<'_> {
         } else {
             DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
         };
-        let wish = Wish::new(OpenFlags::DIRECTORY, flags)?;
+        let wish = OpenRequest::new(OpenFlags::DIRECTORY, flags)?;
         match self.open(directory, rest, Links::Follow, wish)? {
             Descriptor::Dir(directory) => Ok(directory),
             Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),

@@ -18,7 +18,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody};
 use super::body::{MAX_RESPONSE, RequestBody, ResponseBody};
 use super::client::{Client, Stream};
 use super::injection::Injections;
-use crate::denials::network_decisions::{Decisions, Refusal};
+use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
 
 /// An answer, and what goes on while its body is read.
@@ -63,11 +63,11 @@ impl Waits {
 }
 
 /// The way of a request that may be made.
-pub(super) struct Errand {
+pub(super) struct Exchange {
     pub(super) client: Arc<Client>,
     pub(super) grant: Arc<Grant>,
     pub(super) injections: Injections,
-    pub(super) decisions: Decisions,
+    pub(super) decisions: NetworkDecisions,
     /// Permits for connections of the same guest.
     pub(super) open: Arc<Semaphore>,
     pub(super) destination: Destination,
@@ -75,7 +75,7 @@ pub(super) struct Errand {
     pub(super) what: String,
 }
 
-impl Errand {
+impl Exchange {
     /// Makes the request and waits for the beginning of its answer.
     pub(super) async fn run(self, request: Request<WasiBody>, waits: Waits) -> Result<Sent> {
         let permit = timeout(waits.connect, self.open.clone().acquire_owned()).await;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 
-use crate::Ground;
+use crate::HostContext;
 use crate::backend::script::{Script, quoted};
-use crate::backend::target::{Choice, Place};
+use crate::backend::target::{BackendConfig, Place};
 use crate::error::BackendError;
 use crate::process::attached;
 use crate::process::lookup::find_on_path;
@@ -37,7 +37,11 @@ pub(super) struct Session {
 
 impl Session {
     /// `wrapper` stands before what is confined on another host.
-    pub(super) fn new(choice: &Choice, ground: &Ground, wrapper: &str) -> Result<Self, BackendError> {
+    pub(super) fn new(
+        choice: &BackendConfig,
+        ground: &HostContext,
+        wrapper: &str,
+    ) -> Result<Self, BackendError> {
         let name = choice.session.clone().unwrap_or_else(|| NAME.to_owned());
         check(&name)?;
         let is_local = choice.place == Place::Local;
@@ -78,7 +82,7 @@ impl Session {
 }
 
 /// The shell of a local pane.
-fn own_shell(choice: &Choice) -> Result<PathBuf, BackendError> {
+fn own_shell(choice: &BackendConfig) -> Result<PathBuf, BackendError> {
     let usual = std::env::var("SHELL").ok();
     let usual = usual.filter(|shell| KNOWN.iter().any(|known| shell.rsplit('/').next() == Some(*known)));
     let asked = choice.shell.clone().or(usual);

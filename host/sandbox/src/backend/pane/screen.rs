@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::{Nowhere, Paned, keys};
 use crate::backend::script::{CAPTURE, KEYS, SCREEN};
 use crate::error::BackendError;
-use crate::{Out, Stream};
+use crate::{OutputSink, Stream};
 
 /// Bytes of a screen with its history that are looked at: the end of them.
 const MAX_SCREEN: usize = 4 << 20;
@@ -85,7 +85,7 @@ impl Snapshot {
 #[derive(Default)]
 struct End(Mutex<Vec<u8>>);
 
-impl Out for End {
+impl OutputSink for End {
     fn take(&self, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Output {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

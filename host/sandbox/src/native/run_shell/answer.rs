@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::wait::shown;
-use crate::{Ended, How, Out, Stream};
+use crate::{Ended, How, OutputSink, Stream};
 use haft_core::call::ToolResult;
 use haft_core::event::{Event, Events};
 use haft_core::tool::{Clipper, Keep};
@@ -48,7 +48,7 @@ fn rendered(text: &mut Clipper) -> String {
     format!("{}\n{TRUNCATED}", text.render(MAX_STREAM))
 }
 
-impl Out for Streams {
+impl OutputSink for Streams {
     fn take(&self, stream: Stream, bytes: &[u8]) {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         let Some([output, errors]) = &mut *texts else { return };

@@ -26,8 +26,10 @@ impl Ground {
         Root::resolve(Path::new("/"), &self.path(name)).unwrap()
     }
 
-    fn seals(&self) -> Seals {
-        Seals::of(&Grant::none().with_hidden(self.root("closed")).with_fixed(self.root("free/deep/file")))
+    fn seals(&self) -> ProtectedPaths {
+        ProtectedPaths::of(
+            &Grant::none().with_hidden(self.root("closed")).with_fixed(self.root("free/deep/file")),
+        )
     }
 
     fn open(&self, name: &str) -> Object {
@@ -35,7 +37,7 @@ impl Ground {
     }
 }
 
-const HIDDEN: Option<Seal> = Some(Seal { closed: Closed::Hidden, itself: false });
+const HIDDEN: Option<ProtectedObject> = Some(ProtectedObject { closed: Closed::Hidden, itself: false });
 
 /// SB05: by identity and by place, the thing itself and all below.
 #[test]
@@ -43,10 +45,10 @@ fn sb05_what_is_closed_is_told_by_what_it_is() {
     let ground = Ground::new();
     let seals = ground.seals();
     for (name, expected) in [
-        ("closed", Some(Seal { closed: Closed::Hidden, itself: true })),
+        ("closed", Some(ProtectedObject { closed: Closed::Hidden, itself: true })),
         ("closed/deep", HIDDEN),
         ("closed/deep/file", HIDDEN),
-        ("free/deep/file", Some(Seal { closed: Closed::Fixed, itself: true })),
+        ("free/deep/file", Some(ProtectedObject { closed: Closed::Fixed, itself: true })),
         ("free/deep", None),
         ("free", None),
         (".", None),
@@ -98,7 +100,7 @@ fn sb05_names_on_the_way_are_closed() {
     fs::create_dir(ground.path("links")).unwrap();
     symlink("links/second", ground.path("first")).unwrap();
     symlink(ground.path("closed/.."), ground.path("links/second")).unwrap();
-    let seals = Seals::of(
+    let seals = ProtectedPaths::of(
         &Grant::none().with_hidden(ground.root("first/closed/deep")).with_hidden(ground.root("absent/key")),
     );
     let entry = |directory: &str, name: &str| {
