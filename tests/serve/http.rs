@@ -430,13 +430,13 @@ fn rs06_approvals_work_over_http() {
 #[tokio::test]
 async fn whoever_does_not_read_is_hung_up_on() {
     use haft::mcp::server::http::{Patience, Room, Server, Settings};
-    use haft::mcp::server::{About, Offer, Publisher};
+    use haft::mcp::server::{About, Publisher, ToolSnapshot};
     use haft::tool::Session;
 
     let (grant, limits) = (haft::grant::Grant::none(), haft::limit::Limits::default());
     let toolbox = crate::common::toolbox(&crate::common::hostile(), grant, limits).await;
-    let offer = Offer::new(toolbox, Session::default(), About::default(), true);
-    let (_publisher, offers) = Publisher::new(offer);
+    let snapshot = ToolSnapshot::new(toolbox, Session::default(), About::default(), true);
+    let (_publisher, snapshots) = Publisher::new(snapshot);
     let patience = Patience {
         first: Duration::from_millis(500),
         headers: Duration::from_millis(500),
@@ -445,7 +445,7 @@ async fn whoever_does_not_read_is_hung_up_on() {
     };
     let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
     let settings = Settings { address, token: None, hosts: Vec::new(), room, patience };
-    let server = Server::bind(offers, settings).await.unwrap();
+    let server = Server::bind(snapshots, settings).await.unwrap();
     let address = server.address();
     let stop = tokio_util::sync::CancellationToken::new();
     let serving = tokio::spawn(server.run(stop.clone()));

@@ -30,7 +30,7 @@ use self::turn_calls::TurnCalls;
 use self::window::Window;
 use crate::provider::{Ask, Provider, ProviderError, Stop, Turn};
 use haft_core::event::Event;
-use haft_core::secret::Telling;
+use haft_core::secret::RedactingEvents;
 use haft_core::tool::{Session, Toolbox};
 
 /// How an agent goes about it.
@@ -165,7 +165,7 @@ impl Agent {
         if session.cancel.is_cancelled() {
             return None;
         }
-        let telling = Telling::new(&session.redactor, &session.events);
+        let telling = RedactingEvents::new(&session.redactor, &session.events);
         if let Some(left_out) = window.fit(history.messages()) {
             telling.events().emit(|| Event::Trimmed { left_out });
         }

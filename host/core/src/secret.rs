@@ -6,20 +6,20 @@
 //! works by value, so it also catches what a server, a log line or a file repeats.
 
 mod answer;
+mod encodings;
 mod environment;
 mod error;
-mod forms;
 mod keyring;
 mod read;
+mod redacting_events;
 mod redactor;
 mod stream;
-mod telling;
 
 pub use self::error::SecretError;
 pub use self::read::Secrets;
+pub use self::redacting_events::RedactingEvents;
 pub use self::redactor::Redactor;
 pub use self::stream::Stream;
-pub use self::telling::Telling;
 
 /// Bytes of the shortest secret that is left out of messages: shorter ones are no keys but words
 /// (`x-tenant: dev`), and leaving those out would make everything unreadable.

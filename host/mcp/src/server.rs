@@ -1,7 +1,7 @@
 //! The MCP server: a program's tools for other people's clients, on standard input and output or
 //! over HTTP.
 //!
-//! - [`Offer`] and [`Publisher`]: what is served, and what comes in its place.
+//! - [`ToolSnapshot`] and [`Publisher`]: what is served, and what comes in its place.
 //! - [`stdio::serve`]: one client. [`http::Server`]: any number.
 //!
 //! Both protocol eras are spoken: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and
@@ -11,16 +11,16 @@
 mod answer;
 mod bounds;
 mod calls;
+mod elicitation;
 mod handler;
 pub mod http;
-mod lines;
 mod listing;
-mod offer;
-mod person;
+mod progress;
 mod questions;
 mod random;
+mod snapshot;
 pub mod stdio;
-mod telling;
+mod stdio_transport;
 
-pub use self::offer::{About, Offer, Offers, PATIENCE, Publisher};
 pub use self::questions::Questions;
+pub use self::snapshot::{About, PATIENCE, Publisher, ToolSnapshot, ToolSnapshots};

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use aho_corasick::AhoCorasick;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{MIN_SECRET, REDACTED, forms};
+use super::{MIN_SECRET, REDACTED, encodings};
 
 /// Texts come out of it without the secrets that it was told of. Clones share everything: what one
 /// learns, all leave out.
@@ -24,8 +24,8 @@ pub struct Redactor(Arc<RwLock<Arc<Known>>>);
 #[derive(Default)]
 pub(super) struct Known {
     /// Every form of every secret.
-    forms: Vec<String>,
-    /// Beginnings and ends of the forms, two for each; `None` if they could not be compiled.
+    encodings: Vec<String>,
+    /// Beginnings and ends of the encodings, two for each; `None` if they could not be compiled.
     edges: Option<AhoCorasick>,
 }
 
@@ -41,16 +41,16 @@ impl Redactor {
     /// Leaves out `secrets` from now on.
     pub fn add<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         let new: BTreeSet<String> =
-            secrets.into_iter().flat_map(|secret| forms::of(secret.expose_secret())).collect();
+            secrets.into_iter().flat_map(|secret| encodings::encodings_of(secret.expose_secret())).collect();
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if !new.iter().all(|form| known.forms.contains(form)) {
-            *known = Arc::new(Known::new(new.into_iter().chain(known.forms.iter().cloned()).collect()));
+        if !new.iter().all(|form| known.encodings.contains(form)) {
+            *known = Arc::new(Known::new(new.into_iter().chain(known.encodings.iter().cloned()).collect()));
         }
     }
 
     /// Whether there is nothing to leave out.
     pub fn is_empty(&self) -> bool {
-        self.known().forms.is_empty()
+        self.known().encodings.is_empty()
     }
 
     /// `text` with `***` in the place of every secret.
@@ -91,19 +91,19 @@ impl Redactor {
 }
 
 impl Known {
-    fn new(forms: BTreeSet<String>) -> Self {
-        let forms: Vec<String> = forms.into_iter().collect();
-        let edges = forms.iter().flat_map(|form| {
+    fn new(encodings: BTreeSet<String>) -> Self {
+        let encodings: Vec<String> = encodings.into_iter().collect();
+        let edges = encodings.iter().flat_map(|form| {
             let length = edge(form);
             let (head, tail) = (form.as_bytes().get(..length), form.as_bytes().get(form.len() - length..));
             [head.unwrap_or_default(), tail.unwrap_or_default()]
         });
-        Self { edges: AhoCorasick::new(edges).ok(), forms }
+        Self { edges: AhoCorasick::new(edges).ok(), encodings }
     }
 
     /// Where secrets stand in `text`, in order and apart from each other.
     pub(super) fn secrets(&self, text: &[u8]) -> Vec<Range<usize>> {
-        if self.forms.is_empty() || text.len() < MIN_SECRET {
+        if self.encodings.is_empty() || text.len() < MIN_SECRET {
             return Vec::new();
         }
         let Some(edges) = &self.edges else { return std::iter::once(0..text.len()).collect() };
@@ -113,7 +113,7 @@ impl Known {
         let mut followed = vec![0; edges.patterns_len()];
         for edge in edges.find_overlapping_iter(text) {
             let pattern = edge.pattern().as_usize();
-            let (Some(form), Some(followed)) = (self.forms.get(pattern / 2), followed.get_mut(pattern))
+            let (Some(form), Some(followed)) = (self.encodings.get(pattern / 2), followed.get_mut(pattern))
             else {
                 continue;
             };
@@ -134,11 +134,11 @@ impl Known {
 
     /// Where a secret might begin that the end of `text` cuts off.
     pub(super) fn beginning(&self, text: &str) -> usize {
-        let longest = self.forms.iter().map(String::len).max().unwrap_or(0);
+        let longest = self.encodings.iter().map(String::len).max().unwrap_or(0);
         let from = text.len().saturating_sub(longest.saturating_sub(1));
         let begins = |at: &usize| {
             let rest = text.get(*at..);
-            rest.is_some_and(|rest| self.forms.iter().any(|form| form.starts_with(rest)))
+            rest.is_some_and(|rest| self.encodings.iter().any(|form| form.starts_with(rest)))
         };
         (from..text.len()).find(begins).unwrap_or(text.len())
     }

@@ -8,7 +8,7 @@ use super::{Keep, Notes, ToolError, clip};
 use crate::call::{ToolCall, ToolResult};
 use crate::event::{Event, Events};
 use crate::journal::{Granted, Journal, Outcome, Record};
-use crate::secret::{Redactor, Telling};
+use crate::secret::{RedactingEvents, Redactor};
 
 /// Characters of an error: as many as an answer of an MCP server has unless program.toml says otherwise.
 const MAX_ERROR: usize = 100_000;
@@ -18,7 +18,7 @@ pub(super) struct Watch<'a> {
     session: &'a Session,
     /// The call as it may be told.
     call: ToolCall,
-    telling: Telling,
+    telling: RedactingEvents,
     notes: Notes,
     noting: Noting<'a>,
     begun: Instant,
@@ -46,7 +46,7 @@ impl<'a> Watch<'a> {
         }
         events.emit_of_call(|| Event::Started(call.clone()));
         let noting = Noting { journal, redactor, record, notes: notes.clone(), begun };
-        Self { session, call, telling: Telling::new(redactor, events), notes, noting, begun }
+        Self { session, call, telling: RedactingEvents::new(redactor, events), notes, noting, begun }
     }
 
     /// Tells that the tool runs from now on.

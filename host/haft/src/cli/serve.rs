@@ -24,7 +24,7 @@ use crate::program::{Dirs, Live, News, ToolChoice};
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;
 use haft_mcp::server::http::{PATH, Patience, Room, Server, Settings, Token};
-use haft_mcp::server::{Offers, stdio};
+use haft_mcp::server::{ToolSnapshots, stdio};
 
 /// How long MCP servers may take to end once the client has hung up; what still runs then is killed.
 /// With the last words of calls it is less than the tenth of a second in which haft is to end.
@@ -177,7 +177,7 @@ async fn read(source: &SecretSource, terminal: Terminal) -> anyhow::Result<Token
 }
 
 async fn serve_http(
-    offers: Offers,
+    offers: ToolSnapshots,
     settings: Settings,
     is_made_up: bool,
     stop: CancellationToken,

@@ -14,7 +14,7 @@ use haft_core::grant::Root;
 use haft_core::manifest::{Serve, ToolPattern};
 use haft_core::report::Report;
 use haft_core::tool::Toolbox;
-use haft_mcp::server::{About, Offer, Offers, Publisher, Questions};
+use haft_mcp::server::{About, Publisher, Questions, ToolSnapshot, ToolSnapshots};
 
 /// What a person should know of a program that is served.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Live {
         mut options: Options,
         choice: ToolChoice,
         tell: impl Fn(News<'_>) + Send + Sync + 'static,
-    ) -> anyhow::Result<(Self, Offers)> {
+    ) -> anyhow::Result<(Self, ToolSnapshots)> {
         // One for all that is loaded: children are started by the same process.
         options.confiner.get_or_insert_default();
         let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
@@ -269,9 +269,9 @@ fn questions(program: &Program) -> Questions {
     Questions::kept(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
-fn offer(program: &Program, choice: &ToolChoice) -> Offer {
+fn offer(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
     let (toolbox, session) = (choice.of(&program.toolbox), program.session(Events::none()));
-    let offer = Offer::new(toolbox, session, about(program), program.is_complete);
+    let offer = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
     match &choice.plugin {
         Some(plugin) => offer.without_prefix(format!("{plugin}__")),
         None => offer,

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Listener;
 use super::handler::Handler;
 use super::http::explained;
-use super::lines::Wire;
 use super::listing::Listing;
+use super::stdio_transport::Wire;
 use super::{Listed, ServerError};
 use haft_sandbox::service::Life;
 

@@ -17,7 +17,7 @@ use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::Notify;
 
 use super::calls::{Calls, shortened};
-use super::person::Asking;
+use super::elicitation::Asking;
 use super::{Asked, Person, Question, Reply};
 
 /// Bytes of a form or an address that a person is shown. Neither can be cut.

@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{Calls, Listener};
 use super::connection::{Bounds, Child, Connection, ended};
+use super::elicitation::Asking;
 use super::handler::Handler;
 use super::http::{self, explained};
-use super::lines::Lines;
-use super::memory::{self, Era, Memory};
-use super::person::Asking;
+use super::stdio_transport::StdioTransport;
+use super::tool_cache::{self, CachedTools, Era};
 use super::{Config, Listed, Person, Reach, ServerError};
 use haft_core::grant::{Grant, Root};
 use haft_core::tool::Context;
@@ -96,7 +96,7 @@ impl Server {
             changes: watch::Sender::new(0),
             closing: CancellationToken::new(),
         };
-        let memory = server.file().and_then(|file| Memory::read(&file));
+        let memory = server.file().and_then(|file| CachedTools::read(&file));
         let known = memory.map(|memory| {
             let age = memory.age();
             Known { listed: Arc::new(memory.listed), is_heard: false, age }
@@ -215,7 +215,7 @@ impl Server {
 
     /// Begins in the way that it is known to understand, or else in both.
     async fn open(&self, era: Era) -> Result<Connection, ServerError> {
-        let remembered = self.file().and_then(|file| Memory::read(&file)).map(|memory| memory.era);
+        let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|memory| memory.era);
         let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };
         let second = if first == Era::Unknown { Era::Handshake } else { Era::Unknown };
         match self.begin(first).await {
@@ -241,7 +241,7 @@ impl Server {
             }
             Reach::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
-                let lines = Lines::new(input, output);
+                let lines = StdioTransport::new(input, output);
                 let child = Child { life, wire: lines.wire() };
                 match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
                     Ok(Ok(running)) => spoken(Connection::new(running, handler, Some(child))),
@@ -296,7 +296,7 @@ impl Server {
         }
         let era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
         if let Some(file) = self.file()
-            && let Err(error) = Memory::now(era, (*listed).clone()).write(&file)
+            && let Err(error) = CachedTools::now(era, (*listed).clone()).write(&file)
         {
             tracing::debug!(%error, "cannot write `{}`", file.display());
         }
@@ -310,7 +310,7 @@ impl Server {
     /// Where it is remembered.
     fn file(&self) -> Option<PathBuf> {
         let workspace = self.host.grant.workspace().map(Root::path);
-        Some(memory::file(self.host.memory.as_ref()?, &self.config, workspace))
+        Some(tool_cache::file(self.host.memory.as_ref()?, &self.config, workspace))
     }
 }
 

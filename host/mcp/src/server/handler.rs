@@ -25,9 +25,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer;
 use super::calls::Calls;
-use super::offer::{Offer, Offers};
-use super::person::{Instead, Person};
-use super::telling::{Telling, Wanted};
+use super::elicitation::{ElicitingApprover, Instead};
+use super::progress::{ProgressNotifier, Wanted};
+use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use haft_core::call::ToolCall;
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
 
@@ -43,7 +43,7 @@ const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", 
 /// What all clients of a server share. Clones share everything.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    pub(super) offers: Offers,
+    pub(super) snapshots: ToolSnapshots,
     pub(super) calls: Calls,
     /// Whom approvals are good for: whoever is let in by the same word.
     caller: Arc<str>,
@@ -66,8 +66,8 @@ pub(super) struct Handler {
 
 impl Shared {
     /// For clients who are all `caller`.
-    pub(super) fn new(offers: Offers, caller: impl Into<Arc<str>>) -> Self {
-        Self { offers, calls: Calls::default(), caller: caller.into() }
+    pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>) -> Self {
+        Self { snapshots, calls: Calls::default(), caller: caller.into() }
     }
 
     /// The side of haft that a new client talks to.
@@ -82,11 +82,11 @@ impl Shared {
 impl Handler {
     /// Whether a call will be over in a moment, as far as can be told.
     pub(super) fn is_brief(&self, request: &CallToolRequestParams) -> bool {
-        let offer = self.shared.offers.now();
-        let entry = offer.toolbox().find(&offer.own_name(&request.name));
+        let snapshot = self.shared.snapshots.now();
+        let entry = snapshot.toolbox().find(&snapshot.own_name(&request.name));
         request.request_state.is_none()
             && entry.is_some_and(Entry::is_brief)
-            && offer.session().journal.is_settled()
+            && snapshot.session().journal.is_settled()
     }
 
     /// What a request of the client comes with, once it has made one through rmcp.
@@ -116,33 +116,33 @@ impl Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let offer = self.shared.offers.with_tool(&request.name).await;
-        let own = offer.own_name(&request.name);
-        let entry = offer.toolbox().find(&own);
+        let snapshot = self.shared.snapshots.with_tool(&request.name).await;
+        let own = snapshot.own_name(&request.name);
+        let entry = snapshot.toolbox().find(&own);
         let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
         let person = if asks || request.request_state.is_some() {
-            let questions = self.shared.offers.questions();
-            Some(Person::new(&context, &request, questions, &self.shared.caller).await)
+            let questions = self.shared.snapshots.questions();
+            Some(ElicitingApprover::new(&context, &request, questions, &self.shared.caller).await)
         } else {
             None
         };
-        if let Some(refusal) = person.as_ref().and_then(Person::refusal) {
+        if let Some(refusal) = person.as_ref().and_then(ElicitingApprover::refusal) {
             return Err(refusal);
         }
-        let has_schema = offer.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
-        let telling = Telling::begin(&context.peer, &request.name, self.wanted(&context));
+        let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
+        let notifier = ProgressNotifier::begin(&context.peer, &request.name, self.wanted(&context));
         let session = Session {
-            events: telling.events(),
+            events: notifier.events(),
             cancel: context.ct.clone(),
             approvals: person.clone().map(Approvals::by).unwrap_or_default(),
             client: self.client(&context),
-            ..offer.session().clone()
+            ..snapshot.session().clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let call = ToolCall { id: context.id.to_string(), tool: own, arguments };
-        let result = offer.toolbox().dispatch(call, &session).await;
+        let result = snapshot.toolbox().dispatch(call, &session).await;
         drop(session);
-        telling.end().await;
+        notifier.end().await;
         match person.and_then(|person| person.instead()) {
             Some(Instead::Question(question)) => return Ok(question.into()),
             Some(Instead::Missing(error)) => return Err(error),
@@ -156,11 +156,11 @@ impl Handler {
 
     /// Tells a client whose session lasts of other tools, for as long as it lasts.
     fn keep_told(&self, peer: Peer<RoleServer>) {
-        let (offers, life) = (self.shared.offers.clone(), self.life.clone());
+        let (snapshots, life) = (self.shared.snapshots.clone(), self.life.clone());
         tokio::spawn(async move {
-            let mut seen = offers.now();
+            let mut seen = snapshots.now();
             let told = async {
-                while let Some(other) = offers.other_than(&seen).await {
+                while let Some(other) = snapshots.other_than(&seen).await {
                     seen = other;
                     if peer.notify_tool_list_changed().await.is_err() {
                         return;
@@ -189,10 +189,10 @@ fn shown(word: &str) -> String {
 }
 
 /// What a server says of itself.
-fn about(offer: &Offer) -> ServerConfig {
+fn about(snapshot: &ToolSnapshot) -> ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
-    let about = offer.about();
+    let about = snapshot.about();
     let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
     own.title.clone_from(&about.title);
     ServerConfig::new(capabilities).with_server_info(own).with_instructions(about.instructions.clone())
@@ -200,7 +200,7 @@ fn about(offer: &Offer) -> ServerConfig {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        about(&self.shared.offers.now())
+        about(&self.shared.snapshots.now())
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -242,11 +242,11 @@ impl ServerHandler for Handler {
             let message = format!("unknown cursor `{}`: the list has one page", shown(&cursor));
             return Err(ErrorData::invalid_params(message, None));
         }
-        Ok(ListToolsResult::with_all_items(self.shared.offers.complete().await.tools().to_vec()))
+        Ok(ListToolsResult::with_all_items(self.shared.snapshots.complete().await.tools().to_vec()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.shared.offers.now().tool(name).cloned()
+        self.shared.snapshots.now().tool(name).cloned()
     }
 
     async fn call_tool(
@@ -316,9 +316,9 @@ impl ServerHandler for Handler {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let sink = context.sink();
-        let mut seen = self.shared.offers.now();
+        let mut seen = self.shared.snapshots.now();
         let told = async {
-            while let Some(other) = self.shared.offers.other_than(&seen).await {
+            while let Some(other) = self.shared.snapshots.other_than(&seen).await {
                 seen = other;
                 if sink.notify_tool_list_changed().await.is_err() {
                     return;

@@ -29,7 +29,7 @@ use self::places::{Place, Places};
 use self::stream::Patient;
 pub use self::token::{Token, TokenError};
 use super::handler::Shared;
-use super::offer::Offers;
+use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
 
 /// The path that is served.
@@ -117,15 +117,15 @@ impl Default for Patience {
 }
 
 impl Server {
-    /// Listens at the address of `settings`, for clients of `offers`.
-    pub async fn bind(offers: Offers, settings: Settings) -> io::Result<Self> {
+    /// Listens at the address of `settings`, for clients of `snapshots`.
+    pub async fn bind(snapshots: ToolSnapshots, settings: Settings) -> io::Result<Self> {
         let Settings { address, token, hosts, room, patience } = settings;
         let listener = TcpListener::bind(address).await.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}"))
         })?;
         let address = listener.local_addr()?;
         let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::holder);
-        let shared = Shared::new(offers, caller);
+        let shared = Shared::new(snapshots, caller);
         let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
         let places = Places::new(affordable(room.connections));
         Ok(Self { listener, address, doors: Doors { gate, shared, patience, places } })

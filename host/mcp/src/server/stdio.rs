@@ -10,9 +10,9 @@ use rmcp::service::ServerInitializeError;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::{Handler, Shared};
-use super::lines::{HangingUp, Lines};
-pub use super::lines::{Input, Output};
-use super::offer::{Offers, PATIENCE};
+use super::snapshot::{PATIENCE, ToolSnapshots};
+use super::stdio_transport::{Hangup, StdioTransport};
+pub use super::stdio_transport::{Input, Output};
 
 /// How long answers may take to what was asked right before standard input ended: as long as plugins that
 /// were never seen before are waited for, and two seconds for the call.
@@ -35,20 +35,20 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// Who the client is: whoever starts haft.
 const CALLER: &str = "standard streams";
 
-/// Serves `offers` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
+/// Serves `snapshots` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
 pub async fn serve(
-    offers: Offers,
+    snapshots: ToolSnapshots,
     input: impl Input,
     output: impl Output,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (shared, hanging_up) = (Shared::new(offers, CALLER), HangingUp::default());
+    let (shared, hangup) = (Shared::new(snapshots, CALLER), Hangup::default());
     let (calls, handler) = (shared.calls.clone(), Arc::new(shared.handler()));
-    let lines = Lines::new(input, output, Arc::downgrade(&handler), (&hanging_up, stop.clone()))?;
+    let lines = StdioTransport::new(input, output, Arc::downgrade(&handler), (&hangup, stop.clone()))?;
     let mut serving = std::pin::pin!(tokio::spawn(converse(handler, lines)));
     let flush = tokio::select! {
         served = &mut serving => return served.map_err(io::Error::other)?,
-        flush = ending(&hanging_up, &stop) => flush,
+        flush = ending(&hangup, &stop) => flush,
     };
     // What lasts, or takes too long, ends and says so.
     calls.close();
@@ -58,27 +58,27 @@ pub async fn serve(
 }
 
 /// Ends when serving should, and says how long that may take to write what there is.
-async fn ending(hanging_up: &HangingUp, stop: &CancellationToken) -> Duration {
+async fn ending(hangup: &Hangup, stop: &CancellationToken) -> Duration {
     tokio::select! {
-        () = hanging_up.ended() => last_words(hanging_up, stop).await,
+        () = hangup.ended() => last_words(hangup, stop).await,
         () = stop.cancelled() => tokio::time::sleep(GRACE).await,
     }
-    if hanging_up.is_waiting() { FLUSH } else { NOTING }
+    if hangup.is_waiting() { FLUSH } else { NOTING }
 }
 
 /// Ends when the requests that came right before the end of standard input are answered, or have had the time
 /// for it.
-async fn last_words(hanging_up: &HangingUp, stop: &CancellationToken) {
-    let patience = if hanging_up.is_waiting() { ANSWERS } else { LAST_WORDS };
+async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
+    let patience = if hangup.is_waiting() { ANSWERS } else { LAST_WORDS };
     tokio::select! {
-        _ = tokio::time::timeout(patience, hanging_up.answered()) => {}
-        () = hanging_up.gone() => {}
+        _ = tokio::time::timeout(patience, hangup.answered()) => {}
+        () = hangup.gone() => {}
         // A client that has hung up and sends a signal does not wait.
         () = stop.cancelled() => {}
     }
 }
 
-async fn converse(handler: Arc<Handler>, lines: Lines) -> io::Result<()> {
+async fn converse(handler: Arc<Handler>, lines: StdioTransport) -> io::Result<()> {
     match handler.serve(lines).await {
         Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
         // Whoever only looked what is here is no failure.

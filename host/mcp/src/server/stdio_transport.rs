@@ -3,12 +3,12 @@
 //! a moment (`brief`). What is no message is answered, and never ends the conversation; nothing but messages
 //! is written, and what was asked before standard input ended is answered before anything else ends.
 
-mod brief;
 mod code;
-mod hanging_up;
-mod inbox;
-mod outbox;
+mod fast_path;
+mod hangup;
+mod reader;
 mod under_way;
+mod writer;
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -24,13 +24,13 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::brief::Brief;
-pub(super) use self::hanging_up::HangingUp;
-use self::inbox::Incoming;
-pub use self::inbox::Input;
-use self::outbox::Outbox;
-pub use self::outbox::Output;
+use self::fast_path::FastPath;
+pub(super) use self::hangup::Hangup;
+use self::reader::Incoming;
+pub use self::reader::Input;
 use self::under_way::{Refused, Request, UnderWay};
+pub use self::writer::Output;
+use self::writer::Writer;
 use super::bounds;
 use super::calls::Calls;
 use super::handler::Handler;
@@ -47,41 +47,41 @@ const LARGE: usize = 1 << 20;
 const BUSY: ErrorCode = ErrorCode(-32_000);
 
 /// A client at the other end of two pipes.
-pub(super) struct Lines {
+pub(super) struct StdioTransport {
     incoming: mpsc::Receiver<Incoming>,
-    outbox: Outbox,
+    writer: Writer,
     under_way: Arc<UnderWay>,
     going_on: Calls,
     /// Whether the client has chosen an era: until then whatever is no request means nothing yet.
     has_begun: bool,
     /// Whether that is one without sessions.
     is_stateless: bool,
-    hanging_up: HangingUp,
+    hangup: Hangup,
     firsts: Firsts,
     stop: CancellationToken,
 }
 
-impl Lines {
+impl StdioTransport {
     /// Reads `input` and writes `output`; `handler` makes the calls that are over in a moment.
-    /// `hanging_up` is told what the client does; once `stop` is cancelled, nothing more is read.
+    /// `hangup` is told what the client does; once `stop` is cancelled, nothing more is read.
     pub(super) fn new(
         input: impl Input,
         output: impl Output,
         handler: Weak<Handler>,
-        (hanging_up, stop): (&HangingUp, CancellationToken),
+        (hangup, stop): (&Hangup, CancellationToken),
     ) -> io::Result<Self> {
         let (under_way, going_on) = <(Arc<UnderWay>, Calls)>::default();
-        let outbox = Outbox::start(output, hanging_up.clone())?;
-        let brief = Brief::new(handler, outbox.downgrade(), under_way.clone(), going_on.clone());
-        let incoming = inbox::start(input, brief, hanging_up.clone())?;
+        let writer = Writer::start(output, hangup.clone())?;
+        let brief = FastPath::new(handler, writer.downgrade(), under_way.clone(), going_on.clone());
+        let incoming = reader::start(input, brief, hangup.clone())?;
         Ok(Self {
             incoming,
-            outbox,
+            writer,
             under_way,
             going_on,
             has_begun: false,
             is_stateless: false,
-            hanging_up: hanging_up.clone(),
+            hangup: hangup.clone(),
             firsts: Firsts::default(),
             stop,
         })
@@ -99,8 +99,8 @@ impl Lines {
                 Incoming::Invalid(id, error) => self.refuse(id, error),
             }
         }
-        self.hanging_up.ended().await;
-        self.under_way.answered(self.hanging_up.asked_since()).await;
+        self.hangup.ended().await;
+        self.under_way.answered(self.hangup.asked_since()).await;
         None
     }
 
@@ -146,7 +146,7 @@ impl Lines {
 
     fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
         // Where the client is gone there is nobody to answer.
-        let _ = self.outbox.post(&bounds::refusal(id, error, self.is_stateless));
+        let _ = self.writer.post(&bounds::refusal(id, error, self.is_stateless));
     }
 }
 
@@ -180,7 +180,7 @@ fn begins(request: &ClientRequest) -> bool {
     }
 }
 
-impl Transport<RoleServer> for Lines {
+impl Transport<RoleServer> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -194,10 +194,10 @@ impl Transport<RoleServer> for Lines {
         };
         let request = answered.and_then(|id| self.under_way.end(id));
         let was_large = request.is_some_and(|request| request.bytes > LARGE);
-        let (outbox, is_first) = (self.outbox.clone(), self.firsts.is_one(&message));
+        let (writer, is_first) = (self.writer.clone(), self.firsts.is_one(&message));
         let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         async move {
-            let posted = if is_answer { outbox.post(&message) } else { outbox.tell(&message).await };
+            let posted = if is_answer { writer.post(&message) } else { writer.tell(&message).await };
             drop(message);
             if is_first {
                 #[cfg(target_os = "linux")]
@@ -217,7 +217,7 @@ impl Transport<RoleServer> for Lines {
             () = stop.cancelled() => None,
             message = self.next() => {
                 if message.is_none() {
-                    self.hanging_up.all_is_answered();
+                    self.hangup.all_is_answered();
                 }
                 message
             }
@@ -226,7 +226,7 @@ impl Transport<RoleServer> for Lines {
 
     async fn close(&mut self) -> io::Result<()> {
         self.going_on.over(DRAIN).await;
-        self.outbox.close().await;
+        self.writer.close().await;
         Ok(())
     }
 }

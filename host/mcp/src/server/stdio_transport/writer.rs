@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::hanging_up::HangingUp;
+use super::hangup::Hangup;
 
 /// Bytes that wait to be written before no more is read: two of the largest messages, so that a client that
 /// writes all its requests before it reads an answer has room for thousands, and a client that never reads
@@ -52,14 +52,14 @@ impl Output for File {
 
 /// Where messages are posted. Clones post to the same client.
 #[derive(Clone)]
-pub(super) struct Outbox {
+pub(super) struct Writer {
     shared: Arc<Shared>,
     sender: Option<mpsc::UnboundedSender<Vec<u8>>>,
     done: watch::Receiver<bool>,
 }
 
-/// An [`Outbox`] that does not keep the writing side from ending.
-pub(super) struct WeakOutbox(Arc<Shared>, Option<mpsc::WeakUnboundedSender<Vec<u8>>>, watch::Receiver<bool>);
+/// A [`Writer`] that does not keep the writing side from ending.
+pub(super) struct WeakWriter(Arc<Shared>, Option<mpsc::WeakUnboundedSender<Vec<u8>>>, watch::Receiver<bool>);
 
 struct Shared {
     pen: Mutex<Pen>,
@@ -86,9 +86,9 @@ struct Pen {
     held: (Vec<u8>, usize),
 }
 
-impl Outbox {
-    /// Writes to `output`; tells `hanging_up` when that cannot be written any more.
-    pub(super) fn start(output: impl Output, hanging_up: HangingUp) -> io::Result<Self> {
+impl Writer {
+    /// Writes to `output`; tells `hangup` when that cannot be written any more.
+    pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let pen = Pen { output: Box::new(output), held: (Vec::new(), 0) };
@@ -97,7 +97,7 @@ impl Outbox {
         let write = move || {
             if let Err(error) = own.write(receiver) {
                 tracing::debug!(%error, "the client does not read any more");
-                hanging_up.client_is_gone();
+                hangup.client_is_gone();
             }
             own.unwritten.close();
             let _ = finished.send(true);
@@ -156,9 +156,9 @@ impl Outbox {
     }
 
     /// The same, for somebody who may outlive it.
-    pub(super) fn downgrade(&self) -> WeakOutbox {
+    pub(super) fn downgrade(&self) -> WeakWriter {
         let sender = self.sender.as_ref().map(mpsc::UnboundedSender::downgrade);
-        WeakOutbox(self.shared.clone(), sender, self.done.clone())
+        WeakWriter(self.shared.clone(), sender, self.done.clone())
     }
 
     /// Writes what was posted, for a while, and posts nothing more.
@@ -218,11 +218,11 @@ impl Unwritten {
     }
 }
 
-impl WeakOutbox {
-    /// The outbox, unless it was closed.
-    pub(super) fn upgrade(&self) -> Option<Outbox> {
+impl WeakWriter {
+    /// The writer, unless it was closed.
+    pub(super) fn upgrade(&self) -> Option<Writer> {
         let sender = self.1.as_ref()?.upgrade()?;
-        Some(Outbox { shared: self.0.clone(), sender: Some(sender), done: self.2.clone() })
+        Some(Writer { shared: self.0.clone(), sender: Some(sender), done: self.2.clone() })
     }
 }
 

@@ -27,7 +27,7 @@ const QUEUE: usize = 256;
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// What a client hears of one call. To be ended before the call is answered.
-pub(super) struct Telling(Option<(Events, Arc<Sender>)>);
+pub(super) struct ProgressNotifier(Option<(Events, Arc<Sender>)>);
 
 /// Sends in the background what is told on a guest's thread, from the first word on: most calls have
 /// nothing to tell.
@@ -52,7 +52,7 @@ enum Told {
     Log(LoggingMessageNotificationParam),
 }
 
-impl Telling {
+impl ProgressNotifier {
     /// Tells `peer` what it wants to hear of a call of `tool`.
     pub(super) fn begin(peer: &Peer<RoleServer>, tool: &str, wanted: Wanted) -> Self {
         if wanted.progress.is_none() && wanted.log.is_none() {

@@ -1,4 +1,4 @@
-//! The forms in which a secret can turn up in a text: as it is, and as the encodings make it that
+//! The encodings in which a secret can turn up in a text: as it is, and as the encodings make it that
 //! programs use without being asked. Knows nothing of texts.
 
 use std::collections::BTreeSet;
@@ -14,21 +14,21 @@ use super::MIN_SECRET;
 const MIN_LINE: usize = 16;
 
 /// Every form of `secret`; none if it is too short to be told from ordinary words.
-pub(super) fn of(secret: &str) -> BTreeSet<String> {
-    let mut forms = BTreeSet::new();
+pub(super) fn encodings_of(secret: &str) -> BTreeSet<String> {
+    let mut encodings = BTreeSet::new();
     let secret = secret.trim();
     if secret.len() < MIN_SECRET {
-        return forms;
+        return encodings;
     }
-    forms.insert(in_json(secret));
-    forms.insert(percent_encoded(secret, "0123456789ABCDEF"));
-    forms.insert(percent_encoded(secret, "0123456789abcdef"));
-    forms.extend((0..3).flat_map(|offset| in_base64(secret.as_bytes(), offset)));
-    forms.insert(in_hex(secret, "0123456789ABCDEF"));
-    forms.insert(in_hex(secret, "0123456789abcdef"));
-    forms.extend(lines(secret).map(str::to_owned));
-    forms.insert(secret.to_owned());
-    forms
+    encodings.insert(in_json(secret));
+    encodings.insert(percent_encoded(secret, "0123456789ABCDEF"));
+    encodings.insert(percent_encoded(secret, "0123456789abcdef"));
+    encodings.extend((0..3).flat_map(|offset| in_base64(secret.as_bytes(), offset)));
+    encodings.insert(in_hex(secret, "0123456789ABCDEF"));
+    encodings.insert(in_hex(secret, "0123456789abcdef"));
+    encodings.extend(lines(secret).map(str::to_owned));
+    encodings.insert(secret.to_owned());
+    encodings
 }
 
 /// As a JSON text has it between its quotes.
@@ -81,13 +81,13 @@ mod tests {
 
     #[test]
     fn forms_are_what_other_programs_make_of_a_secret() {
-        let forms = of("p\"ss/wörd+1 2");
+        let encodings = encodings_of("p\"ss/wörd+1 2");
         for form in
             ["p\"ss/wörd+1 2", "p\\\"ss/wörd+1 2", "p%22ss%2Fw%C3%B6rd%2B1%202", "p%22ss%2fw%c3%b6rd%2b1%202"]
         {
-            assert!(forms.contains(form), "{form}: {forms:?}");
+            assert!(encodings.contains(form), "{form}: {encodings:?}");
         }
-        assert!(of("seven77").is_empty());
+        assert!(encodings_of("seven77").is_empty());
     }
 
     /// S18: in both cases, whatever stands around it.
@@ -95,11 +95,11 @@ mod tests {
     fn s18_hex_is_recognised_in_both_cases() {
         let secret = "sk-4711/ÿ";
         for hex in ["736b2d343731312fc3bf", "736B2D343731312FC3BF"] {
-            assert!(of(secret).contains(hex), "{hex}");
+            assert!(encodings_of(secret).contains(hex), "{hex}");
         }
     }
 
-    /// Wherever it begins in what is encoded, one of the forms is in the encoding.
+    /// Wherever it begins in what is encoded, one of the encodings is in the encoding.
     #[test]
     fn base64_is_recognised_at_every_offset() {
         let secret = "sk-4711-0815?>~~ÿ";
@@ -107,7 +107,7 @@ mod tests {
             for after in ["", "\n", "xy"] {
                 let text = format!("{before}{secret}{after}");
                 for encoded in [BASE64_STANDARD.encode(&text), BASE64_URL_SAFE.encode(&text)] {
-                    assert!(of(secret).iter().any(|form| encoded.contains(form)), "{text}");
+                    assert!(encodings_of(secret).iter().any(|form| encoded.contains(form)), "{text}");
                 }
             }
         }
@@ -115,8 +115,10 @@ mod tests {
 
     #[test]
     fn every_line_of_a_key_is_a_secret() {
-        let forms = of("-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n  short\n-----END KEY-----\n");
-        assert!(forms.contains("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"));
-        assert!(!forms.iter().any(|form| form.as_str() == "short" || form.starts_with("-----END")));
+        let encodings = encodings_of(
+            "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n  short\n-----END KEY-----\n",
+        );
+        assert!(encodings.contains("MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"));
+        assert!(!encodings.iter().any(|form| form.as_str() == "short" || form.starts_with("-----END")));
     }
 }

@@ -8,7 +8,7 @@ use crate::event::{Event, Events};
 
 /// The way of the events of one call, or of one turn of a model, to whoever listens.
 #[derive(Debug)]
-pub struct Telling {
+pub struct RedactingEvents {
     /// Where they are to go.
     to: Events,
     /// Where whoever acts emits them.
@@ -25,7 +25,7 @@ struct Streams {
     thought: Stream,
 }
 
-impl Telling {
+impl RedactingEvents {
     /// Events on their way to `to`, without what `redactor` knows.
     pub fn new(redactor: &Redactor, to: &Events) -> Self {
         if redactor.is_empty() || !to.are_heard() {
@@ -123,7 +123,7 @@ mod tests {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let own = heard.clone();
         let to = Events::to(move |event| own.lock().unwrap().push(event.clone()));
-        let telling = Telling::new(&redactor, &to);
+        let telling = RedactingEvents::new(&redactor, &to);
         let stdout = |chunk: &str| Event::Stdout { call: "1".into(), chunk: chunk.into() };
         telling.events().emit(|| stdout("a sk-47"));
         telling.events().emit(|| Event::Info { call: "1".into(), message: "sk-4711-0815!".into() });

@@ -24,7 +24,7 @@ const APPROVE: &str = "approve";
 
 /// The person behind one call. Clones share the call.
 #[derive(Clone)]
-pub(super) struct Person(Arc<Inner>);
+pub(super) struct ElicitingApprover(Arc<Inner>);
 
 struct Inner {
     context: RequestContext<RoleServer>,
@@ -47,7 +47,7 @@ pub(super) enum Instead {
     Missing(ErrorData),
 }
 
-impl Person {
+impl ElicitingApprover {
     /// The person behind the client of `context`, who is `caller`, about the call in `request`.
     pub(super) async fn new(
         context: &RequestContext<RoleServer>,
@@ -85,7 +85,7 @@ impl Inner {
 }
 
 #[async_trait]
-impl Approver for Person {
+impl Approver for ElicitingApprover {
     async fn ask(&self, question: &Question) -> Decision {
         let Inner { context, questions, call, answered, .. } = &*self.0;
         let words = words(question);

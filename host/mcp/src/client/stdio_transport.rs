@@ -33,7 +33,7 @@ const MAX_BATCH: usize = 1000;
 const TURN: usize = 32;
 
 /// The transport.
-pub(super) struct Lines {
+pub(super) struct StdioTransport {
     /// `None` once it was closed.
     writer: Option<mpsc::Sender<Outgoing>>,
     reader: LineReader,
@@ -51,7 +51,7 @@ struct Outgoing {
     written: oneshot::Sender<io::Result<()>>,
 }
 
-impl Lines {
+impl StdioTransport {
     /// Talks to whoever reads `input` and writes `output`. Must be made inside a runtime.
     pub(super) fn new(input: Sender, output: Receiver) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
@@ -189,7 +189,7 @@ fn encoded(message: &ClientJsonRpcMessage) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-impl Transport<RoleClient> for Lines {
+impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
     fn send(

@@ -1,5 +1,6 @@
-//! What is served at the moment, and what comes in its place when program.toml or a plugin changes.
-//! A call that is under way keeps the offer it began with.
+//! The tools that are served at one moment, and the snapshot that replaces them when program.toml or a plugin
+//! changes.
+//! A call that is under way keeps the snapshot it began with.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The tools that are served, and what is said of them.
 #[derive(Debug)]
-pub struct Offer {
+pub struct ToolSnapshot {
     toolbox: Toolbox,
     session: Session,
     /// What the names of the tools begin with and clients are not told.
@@ -37,18 +38,18 @@ pub struct About {
     pub instructions: String,
 }
 
-/// The offer at the moment. Clones see the same.
+/// The snapshot at the moment. Clones see the same.
 #[derive(Clone, Debug)]
-pub struct Offers {
-    now: watch::Receiver<Arc<Offer>>,
+pub struct ToolSnapshots {
+    now: watch::Receiver<Arc<ToolSnapshot>>,
     questions: Questions,
 }
 
-/// Puts another offer in the place of the one that was made.
+/// Puts another snapshot in the place of the one that was made.
 #[derive(Debug)]
-pub struct Publisher(watch::Sender<Arc<Offer>>);
+pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 
-impl Offer {
+impl ToolSnapshot {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
     /// the approvals of their own client. `is_complete` says that nothing is still being looked at.
     pub fn new(toolbox: Toolbox, session: Session, about: About, is_complete: bool) -> Self {
@@ -96,16 +97,16 @@ impl Offer {
 }
 
 impl Publisher {
-    /// Begins with `offer`.
-    pub fn new(offer: Offer) -> (Self, Offers) {
-        let (sender, receiver) = watch::channel(Arc::new(offer));
-        (Self(sender), Offers { now: receiver, questions: Questions::default() })
+    /// Begins with `snapshot`.
+    pub fn new(snapshot: ToolSnapshot) -> (Self, ToolSnapshots) {
+        let (sender, receiver) = watch::channel(Arc::new(snapshot));
+        (Self(sender), ToolSnapshots { now: receiver, questions: Questions::default() })
     }
 
-    /// Serves `offer` from now on. Whether clients see a difference.
-    pub fn publish(&self, offer: Offer) -> bool {
-        let differs = self.0.borrow().tools != offer.tools;
-        self.0.send_replace(Arc::new(offer));
+    /// Serves `snapshot` from now on. Whether clients see a difference.
+    pub fn publish(&self, snapshot: ToolSnapshot) -> bool {
+        let differs = self.0.borrow().tools != snapshot.tools;
+        self.0.send_replace(Arc::new(snapshot));
         differs
     }
 
@@ -115,7 +116,7 @@ impl Publisher {
     }
 }
 
-impl Offers {
+impl ToolSnapshots {
     /// The same, with the questions that its clients are asked. Without, what a person answers is good in
     /// this process alone.
     #[must_use]
@@ -128,30 +129,30 @@ impl Offers {
     }
 
     /// What there is now.
-    pub(super) fn now(&self) -> Arc<Offer> {
+    pub(super) fn now(&self) -> Arc<ToolSnapshot> {
         self.now.borrow().clone()
     }
 
     /// What there is when nothing is being looked at any more, or after [`PATIENCE`].
-    pub(super) async fn complete(&self) -> Arc<Offer> {
+    pub(super) async fn complete(&self) -> Arc<ToolSnapshot> {
         let mut receiver = self.now.clone();
-        let complete = receiver.wait_for(|offer| offer.is_complete);
+        let complete = receiver.wait_for(|snapshot| snapshot.is_complete);
         match tokio::time::timeout(PATIENCE, complete).await {
-            Ok(Ok(offer)) => offer.clone(),
+            Ok(Ok(snapshot)) => snapshot.clone(),
             // Nothing more will come, or not now.
             Ok(Err(_)) | Err(_) => self.now(),
         }
     }
 
-    /// An offer with the tool `name`, where one comes in time.
-    pub(super) async fn with_tool(&self, name: &str) -> Arc<Offer> {
+    /// A snapshot with the tool `name`, where one comes in time.
+    pub(super) async fn with_tool(&self, name: &str) -> Arc<ToolSnapshot> {
         let now = self.now();
         if now.is_complete || now.has(name) { now } else { self.complete().await }
     }
 
     /// Waits until clients would see other tools than `seen`; nothing when none will come any more.
-    pub(super) async fn other_than(&self, seen: &Arc<Offer>) -> Option<Arc<Offer>> {
+    pub(super) async fn other_than(&self, seen: &Arc<ToolSnapshot>) -> Option<Arc<ToolSnapshot>> {
         let mut receiver = self.now.clone();
-        receiver.wait_for(|offer| offer.tools != seen.tools).await.ok().map(|offer| offer.clone())
+        receiver.wait_for(|snapshot| snapshot.tools != seen.tools).await.ok().map(|snapshot| snapshot.clone())
     }
 }

@@ -39,14 +39,14 @@ pub(super) enum Era {
 
 /// What is remembered of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Memory {
+pub(super) struct CachedTools {
     /// Seconds since 1970.
     pub(super) at: u64,
     pub(super) era: Era,
     pub(super) listed: Listed,
 }
 
-impl Memory {
+impl CachedTools {
     pub(super) fn now(era: Era, listed: Listed) -> Self {
         Self { at: seconds(), era, listed }
     }
@@ -136,12 +136,12 @@ mod tests {
     fn what_is_remembered_is_read_again_and_nonsense_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/a.json");
-        let memory = Memory::now(Era::Stateless, Listed::default());
+        let memory = CachedTools::now(Era::Stateless, Listed::default());
         memory.write(&file).unwrap();
-        assert_eq!(Memory::read(&file), Some(memory.clone()));
+        assert_eq!(CachedTools::read(&file), Some(memory.clone()));
         assert!(memory.age() < MAX_AGE);
-        assert_eq!(Memory { at: seconds() + 100, ..memory }.age(), Duration::MAX);
+        assert_eq!(CachedTools { at: seconds() + 100, ..memory }.age(), Duration::MAX);
         fs::write(&file, "{}").unwrap();
-        assert_eq!(Memory::read(&file), None);
+        assert_eq!(CachedTools::read(&file), None);
     }
 }

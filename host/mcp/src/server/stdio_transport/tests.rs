@@ -50,10 +50,11 @@ impl Input for Cursor<Vec<u8>> {}
 /// Everything that is received of `input`, and what is answered meanwhile.
 async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let (sender, receiver) = mpsc::channel();
-    let hanging_up = HangingUp::default();
+    let hangup = Hangup::default();
     let stop = CancellationToken::new();
     let mut lines =
-        Lines::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&hanging_up, stop)).unwrap();
+        StdioTransport::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&hangup, stop))
+            .unwrap();
     let mut heard: Vec<Value> = Vec::new();
     loop {
         tokio::select! {
@@ -63,14 +64,14 @@ async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
                 None => break,
             },
             // Everything was read; what waits is answered now.
-            () = hanging_up.ended() => for message in &heard {
+            () = hangup.ended() => for message in &heard {
                 if let Ok(id) = serde_json::from_value(message["id"].clone()) {
                     lines.under_way.end(&id);
                 }
             }
         }
     }
-    tokio::time::timeout(LONG, hanging_up.answered()).await.expect("the end of the input is told");
+    tokio::time::timeout(LONG, hangup.answered()).await.expect("the end of the input is told");
     lines.close().await.unwrap();
     drop(lines);
     let written: Vec<u8> = receiver.iter().flatten().collect();
@@ -195,8 +196,8 @@ fn numbers(written: &[u8]) -> Vec<i64> {
 #[tokio::test]
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();
-    let mut outbox = Outbox::start(Ready(Written(sender)), HangingUp::default()).unwrap();
-    let hold = |id, ahead, bytes| outbox.hold(&answer(id, bytes), ahead).unwrap();
+    let mut writer = Writer::start(Ready(Written(sender)), Hangup::default()).unwrap();
+    let hold = |id, ahead, bytes| writer.hold(&answer(id, bytes), ahead).unwrap();
     let next = || written.recv_timeout(Duration::from_secs(10)).map(|written| numbers(&written)).unwrap();
     for (id, ahead) in [(1, 3), (2, 2), (3, 1)] {
         hold(id, ahead, 1);
@@ -205,18 +206,18 @@ async fn answers_are_written_together_and_in_order() {
     hold(4, 0, 1);
     assert_eq!(next(), [4], "nothing is ahead");
     hold(5, 9, 1);
-    outbox.post(&answer(6, 1)).unwrap();
+    writer.post(&answer(6, 1)).unwrap();
     assert_eq!(next(), [5, 6], "who posts does not hold back");
     hold(7, 9, 1);
-    outbox.let_go();
+    writer.let_go();
     assert_eq!(next(), [7]);
-    outbox.let_go();
+    writer.let_go();
     hold(8, 9, 3000);
     hold(9, 9, 3000);
     assert_eq!([next(), next()], [[8], [9]], "no more is held than is taken at once");
     hold(10, 9, 1);
-    outbox.post(&answer(11, 100_000)).unwrap();
-    outbox.close().await;
+    writer.post(&answer(11, 100_000)).unwrap();
+    writer.close().await;
     assert_eq!([next(), next()], [[10], [11]]);
     assert!(written.try_recv().is_err(), "nothing is written twice, or empty");
 }
@@ -243,27 +244,27 @@ impl Output for Gone {
 /// That the client is gone is noticed where only what is held back is to be written, too.
 #[tokio::test]
 async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
-    let hanging_up = HangingUp::default();
-    let outbox = Outbox::start(Gone, hanging_up.clone()).unwrap();
-    outbox.hold(&answer(1, 1), 2).unwrap();
-    outbox.let_go();
-    tokio::time::timeout(Duration::from_secs(10), hanging_up.gone()).await.unwrap();
+    let hangup = Hangup::default();
+    let writer = Writer::start(Gone, hangup.clone()).unwrap();
+    writer.hold(&answer(1, 1), 2).unwrap();
+    writer.let_go();
+    tokio::time::timeout(Duration::from_secs(10), hangup.gone()).await.unwrap();
 }
 
 /// What is held back for a client that does not read is written by the thread that waits for it.
 #[tokio::test]
 async fn what_is_held_back_is_not_waited_for() {
     let (sender, written) = mpsc::channel();
-    let mut outbox = Outbox::start(Written(sender), HangingUp::default()).unwrap();
-    outbox.hold(&answer(1, 1), 2).unwrap();
-    outbox.hold(&answer(2, 1), 2).unwrap();
-    outbox.let_go();
+    let mut writer = Writer::start(Written(sender), Hangup::default()).unwrap();
+    writer.hold(&answer(1, 1), 2).unwrap();
+    writer.hold(&answer(2, 1), 2).unwrap();
+    writer.let_go();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [1, 2]);
-    outbox.hold(&answer(3, 1), 0).unwrap();
+    writer.hold(&answer(3, 1), 0).unwrap();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [3]);
-    outbox.hold(&answer(4, 1), 1).unwrap();
-    outbox.close().await;
-    drop(outbox);
+    writer.hold(&answer(4, 1), 1).unwrap();
+    writer.close().await;
+    drop(writer);
     assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [4], "whatever is held at the end");
 }
 
@@ -298,14 +299,14 @@ impl Output for Shut {}
 #[tokio::test]
 async fn s14_what_is_told_waits_for_a_client_that_does_not_read() {
     let (open, shut) = mpsc::channel();
-    let outbox = Outbox::start(Shut(shut), HangingUp::default()).unwrap();
+    let writer = Writer::start(Shut(shut), Hangup::default()).unwrap();
     for id in 0..40 {
-        outbox.post(&answer(id, 1 << 20)).unwrap();
+        writer.post(&answer(id, 1 << 20)).unwrap();
     }
     let told = answer(99, 1);
-    let mut telling = std::pin::pin!(outbox.tell(&told));
+    let mut telling = std::pin::pin!(writer.tell(&told));
     assert!(tokio::time::timeout(Duration::from_millis(300), &mut telling).await.is_err());
     drop(open);
     tokio::time::timeout(LONG, telling).await.unwrap().unwrap();
-    outbox.wait_for_room(|| false);
+    writer.wait_for_room(|| false);
 }

@@ -11,15 +11,15 @@ use tokio::runtime::Handle;
 
 use super::super::calls::Calls;
 use super::super::handler::Handler;
-use super::inbox::Incoming;
-use super::outbox::WeakOutbox;
+use super::reader::Incoming;
 use super::under_way::{self, UnderWay};
+use super::writer::WeakWriter;
 use haft_core::tool::inline::{self, Whose};
 
 /// Where such calls are made.
-pub(super) struct Brief {
+pub(super) struct FastPath {
     handler: Weak<Handler>,
-    outbox: WeakOutbox,
+    writer: WeakWriter,
     under_way: Arc<UnderWay>,
     /// Those that take longer.
     going_on: Calls,
@@ -28,7 +28,7 @@ pub(super) struct Brief {
 
 /// Bytes of a call that may be made by the thread that reads: whatever looks at arguments takes longer for
 /// larger ones.
-const MAX_BRIEF: usize = 64 << 10;
+const MAX_FAST_PATH_BYTES: usize = 64 << 10;
 
 /// What comes after a call.
 #[derive(Clone, Copy, Debug)]
@@ -41,15 +41,15 @@ pub(super) struct Next {
 
 type Request = JsonRpcRequest<ClientRequest>;
 
-impl Brief {
-    /// Calls of `handler`, answered through `outbox`.
+impl FastPath {
+    /// Calls of `handler`, answered through `writer`.
     pub(super) fn new(
         handler: Weak<Handler>,
-        outbox: WeakOutbox,
+        writer: WeakWriter,
         under_way: Arc<UnderWay>,
         going_on: Calls,
     ) -> Self {
-        Self { handler, outbox, under_way, going_on, runtime: Handle::current() }
+        Self { handler, writer, under_way, going_on, runtime: Handle::current() }
     }
 
     /// Makes the call that `incoming` is, if it is one that will be over in a moment; else it comes back.
@@ -57,7 +57,9 @@ impl Brief {
     pub(super) fn make(&self, incoming: Incoming, next: Next) -> Option<Incoming> {
         let incoming = match incoming {
             Incoming::Message(message, bytes) => match *message {
-                JsonRpcMessage::Request(request) if bytes <= MAX_BRIEF && self.is_brief(&request) => {
+                JsonRpcMessage::Request(request)
+                    if bytes <= MAX_FAST_PATH_BYTES && self.is_brief(&request) =>
+                {
                     let left = self.answer(request, bytes, next.ahead);
                     inline::clear(next.whose);
                     Incoming::Message(Box::new(JsonRpcMessage::Request(left?)), bytes)
@@ -72,15 +74,15 @@ impl Brief {
 
     /// Has answers written that are held back.
     pub(super) fn let_go(&self) {
-        if let Some(outbox) = self.outbox.upgrade() {
-            outbox.let_go();
+        if let Some(writer) = self.writer.upgrade() {
+            writer.let_go();
         }
     }
 
     /// Blocks while the client takes no answers, unless `is_over`.
     pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
-        if let Some(outbox) = self.outbox.upgrade() {
-            outbox.wait_for_room(is_over);
+        if let Some(writer) = self.writer.upgrade() {
+            writer.wait_for_room(is_over);
         }
     }
 
@@ -91,7 +93,7 @@ impl Brief {
 
     /// Makes the call, unless nobody is there any more or too much is under way.
     fn answer(&self, mut request: Request, bytes: usize, ahead: usize) -> Option<Request> {
-        let Some((handler, outbox)) = self.handler.upgrade().zip(self.outbox.upgrade()) else {
+        let Some((handler, writer)) = self.handler.upgrade().zip(self.writer.upgrade()) else {
             return Some(request);
         };
         let Some(mut context) = handler.context(&request.id) else { return Some(request) };
@@ -116,15 +118,15 @@ impl Brief {
         match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => {
                 if let Some(answer) = answer {
-                    let _ = outbox.hold(&answer, ahead);
+                    let _ = writer.hold(&answer, ahead);
                 }
                 drop(counted);
             }
             Poll::Pending => {
-                outbox.let_go();
+                writer.let_go();
                 self.runtime.spawn(async move {
                     if let Some(answer) = call.await {
-                        let _ = outbox.post(&answer);
+                        let _ = writer.post(&answer);
                     }
                     drop(counted);
                 });

@@ -9,9 +9,9 @@ use tokio::time::timeout;
 use super::*;
 
 /// A transport, and the other ends of its pipes.
-fn lines() -> (Lines, Receiver, Sender) {
+fn lines() -> (StdioTransport, Receiver, Sender) {
     let ((their_input, input), (output, their_output)) = (io::pipe().unwrap(), io::pipe().unwrap());
-    let ours = Lines::new(
+    let ours = StdioTransport::new(
         Sender::from_owned_fd(input.into()).unwrap(),
         Receiver::from_owned_fd(output.into()).unwrap(),
     );
@@ -24,7 +24,7 @@ fn ping(id: i64) -> ClientJsonRpcMessage {
     ClientJsonRpcMessage::request(request, RequestId::Number(id))
 }
 
-async fn next(lines: &mut Lines) -> Option<String> {
+async fn next(lines: &mut StdioTransport) -> Option<String> {
     let message = timeout(Duration::from_secs(20), lines.receive()).await.unwrap()?;
     Some(serde_json::to_string(&message).unwrap())
 }

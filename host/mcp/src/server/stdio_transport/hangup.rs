@@ -12,7 +12,7 @@ const JUST: Duration = Duration::from_millis(250);
 
 /// What is known of it. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct HangingUp(Arc<Inner>);
+pub(in super::super) struct Hangup(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -29,7 +29,7 @@ struct Inner {
     answered: CancellationToken,
 }
 
-impl HangingUp {
+impl Hangup {
     /// A request was read.
     pub(super) fn asked(&self) {
         *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
-use super::brief::{Brief, Next};
-use super::hanging_up::HangingUp;
+use super::fast_path::{FastPath, Next};
+use super::hangup::Hangup;
 use crate::scan::Scan;
 use haft_core::tool::inline::{self, Whose};
 
@@ -61,31 +61,31 @@ pub(super) enum Incoming {
 /// Starts reading.
 pub(super) fn start(
     input: impl Input,
-    brief: Brief,
-    hanging_up: HangingUp,
+    brief: FastPath,
+    hangup: Hangup,
 ) -> io::Result<mpsc::Receiver<Incoming>> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let read = move || {
         // This thread reads, makes calls and answers them, and does nothing else.
         inline::lend();
         let input = BufReader::with_capacity(BUFFER, input);
-        if let Err(error) = (Inbox { input, brief, sender, hanging_up: &hanging_up }).read() {
+        if let Err(error) = (Reader { input, brief, sender, hangup: &hangup }).read() {
             tracing::warn!(%error, "standard input cannot be read any more");
         }
-        hanging_up.input_has_ended();
+        hangup.input_has_ended();
     };
     std::thread::Builder::new().name("haft-input".into()).spawn(read)?;
     Ok(receiver)
 }
 
-struct Inbox<'a, I> {
+struct Reader<'a, I> {
     input: BufReader<I>,
-    brief: Brief,
+    brief: FastPath,
     sender: mpsc::Sender<Incoming>,
-    hanging_up: &'a HangingUp,
+    hangup: &'a Hangup,
 }
 
-impl<I: Input> Inbox<'_, I> {
+impl<I: Input> Reader<'_, I> {
     fn read(mut self) -> io::Result<()> {
         let mut line = Vec::new();
         loop {
@@ -118,7 +118,7 @@ impl<I: Input> Inbox<'_, I> {
         if let Incoming::Message(message, _) = &incoming
             && matches!(**message, JsonRpcMessage::Request(_))
         {
-            self.hanging_up.asked();
+            self.hangup.asked();
         }
         // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
         self.brief.wait_for_room(|| self.input.get_ref().has_hung_up());
