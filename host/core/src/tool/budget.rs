@@ -4,23 +4,13 @@
 
 use std::sync::Arc;
 
-use super::toolbox::{Entry, Toolbox};
+use super::offered::Offered;
+use super::toolbox::Toolbox;
 use super::{generic, search};
 use crate::call::ToolDef;
 
 /// Bytes of JSON a token, roughly, for every vendor's tokenizer.
 const BYTES_PER_TOKEN: usize = 4;
-
-/// What models are told of where not everything fits.
-#[derive(Clone)]
-pub(super) struct Offered {
-    /// How many tools, from the first on.
-    first: usize,
-    /// Finds the others.
-    pub(super) search: Arc<Entry>,
-    /// Calls them.
-    generic: ToolDef,
-}
 
 /// Bytes of JSON that a definition adds to a prompt.
 pub fn bytes(def: &ToolDef) -> usize {
@@ -43,7 +33,7 @@ impl Toolbox {
         let room = usize::try_from(budget).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
         let costs: Vec<usize> = self.entries().map(|entry| bytes(entry.def())).collect();
         if costs.iter().sum::<usize>() <= room {
-            return self.telling(None);
+            return self.listing(None);
         }
         let (search, generic) = (search::entry(&self.entries), generic::def());
         let mut taken = bytes(search.def()) + bytes(&generic);
@@ -52,11 +42,11 @@ impl Toolbox {
             taken <= room
         };
         let first = costs.iter().take_while(fits).count();
-        self.telling(Some(Offered { first, search: Arc::new(search), generic }))
+        self.listing(Some(Offered { first, search: Arc::new(search), generic }))
     }
 
     /// The same tools, of which models are told `offered`; of all of them without.
-    fn telling(&self, offered: Option<Offered>) -> Self {
+    fn listing(&self, offered: Option<Offered>) -> Self {
         let mut same = self.clone();
         same.offered = offered;
         same

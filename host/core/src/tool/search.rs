@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use self::index::Index;
-use super::toolbox::Entry;
+use super::entry::Entry;
 use super::{Context, Tool, ToolError, generic};
 use crate::call::{Hints, ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;

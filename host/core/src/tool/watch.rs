@@ -3,7 +3,8 @@
 
 use std::time::Instant;
 
-use super::toolbox::{Entry, Session};
+use super::entry::Entry;
+use super::session::Session;
 use super::{Keep, Notes, ToolError, clip};
 use crate::call::{ToolCall, ToolResult};
 use crate::event::{Event, Events};
@@ -22,6 +23,18 @@ pub(super) struct Watch<'a> {
     notes: Notes,
     noting: Noting<'a>,
     begun: Instant,
+}
+
+/// How a call ended.
+pub(super) enum Ended {
+    /// The tool answered; the answer may say that what the tool ran has failed.
+    Answered(ToolResult),
+    /// The tool gave no answer: the arguments are wrong, it failed, or it was stopped.
+    Failed(ToolError),
+    /// The tool did not run: a rule or a person refused the call. Holds the answer.
+    Refused(ToolResult),
+    /// There is no such tool. Holds the answer's text.
+    UnknownTool(String),
 }
 
 /// The journal's line of a call, and its end.
@@ -65,18 +78,19 @@ impl<'a> Watch<'a> {
     }
 
     /// Tells and notes the end; the answer as the caller may have it.
-    pub(super) fn end(mut self, answer: Result<ToolResult, (ToolError, Outcome)>) -> ToolResult {
-        let (result, outcome) = match answer {
-            Ok(result) => (result, None),
-            Err((error, outcome)) => (ToolResult::error(bounded(&error.to_string())), Some(outcome)),
+    pub(super) fn end(mut self, ended: Ended) -> ToolResult {
+        let (result, outcome) = match ended {
+            Ended::Answered(result) => (result, None),
+            Ended::Failed(error) => {
+                (ToolResult::error(bounded(&error.to_string())), Some(outcome_of(&error)))
+            }
+            Ended::Refused(refusal) => {
+                let content = bounded(&refusal.content);
+                (ToolResult { content, ..refusal }, Some(Outcome::Refused))
+            }
+            Ended::UnknownTool(why) => (ToolResult::error(bounded(&why)), Some(Outcome::UnknownTool)),
         };
         self.finish(result, outcome)
-    }
-
-    /// The same of a call that no tool was asked about.
-    pub(super) fn end_without_tool(mut self, mut result: ToolResult, outcome: Outcome) -> ToolResult {
-        result.content = bounded(&result.content);
-        self.finish(result, Some(outcome))
     }
 
     fn finish(&mut self, result: ToolResult, outcome: Option<Outcome>) -> ToolResult {
@@ -103,6 +117,13 @@ impl<'a> Watch<'a> {
             _ if self.notes.noted().timed_out => Outcome::Timeout,
             _ => Outcome::Error,
         }
+    }
+}
+
+fn outcome_of(error: &ToolError) -> Outcome {
+    match error {
+        ToolError::InvalidArguments(_) => Outcome::InvalidArguments,
+        ToolError::ExecutionFailed(_) | ToolError::Host(_) => Outcome::Error,
     }
 }
 

@@ -1,11 +1,12 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::call::ToolCall;
 use crate::event::{Event, Events};
 use crate::grant::Grant;
 use crate::limit::Limits;
-use crate::tool::Session;
 use crate::tool::budget::tests::{Named, toolbox};
+use crate::tool::{Session, Toolbox};
 
 fn program(arguments: Value) -> ToolCall {
     ToolCall { id: "1".into(), tool: "program".into(), arguments }

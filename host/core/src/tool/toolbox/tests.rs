@@ -1,10 +1,12 @@
 use std::sync::Mutex;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::event::Event;
+use crate::event::{Event, Events};
 use crate::grant::Root;
+use crate::tool::{Context, ToolError};
 
 /// Says what it was called with, or fails as its arguments ask.
 struct Echo(ToolDef);

@@ -1,0 +1,28 @@
+//! What one caller brings to all of its calls. It holds no tool and runs nothing.
+
+use tokio_util::sync::CancellationToken;
+
+use super::approval::Approvals;
+use super::{Client, Ledger};
+use crate::event::Events;
+use crate::journal::Journal;
+use crate::secret::Redactor;
+
+/// What a caller brings to every call it makes.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Where to tell what happens.
+    pub events: Events,
+    /// Cancelled when the caller wants no more answers.
+    pub cancel: CancellationToken,
+    /// What is left out of answers, events and the journal.
+    pub redactor: Redactor,
+    /// Where calls are noted down.
+    pub journal: Journal,
+    /// Who is asked where a tool needs a person's approval.
+    pub approvals: Approvals,
+    /// Where calls are written down before they run.
+    pub ledger: Ledger,
+    /// Whose calls they are, where several share what haft has.
+    pub client: Client,
+}

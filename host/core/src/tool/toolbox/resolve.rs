@@ -1,0 +1,79 @@
+//! Which tool a call is for: by its name, or through the generic tool `program`. It runs nothing.
+
+use super::super::entry::Entry;
+use super::super::watch::Ended;
+use super::super::{ToolError, generic, search};
+use super::Toolbox;
+use crate::call::ToolCall;
+
+/// The farthest a name may be from what was asked for and still be suggested.
+const MIN_LIKENESS: f64 = 0.7;
+
+/// Tools that a short name could mean and that are named.
+const MAX_NAMED: usize = 5;
+
+impl Toolbox {
+    /// The call as it is meant, and the tool that it is for; how it ended, where there is none.
+    pub(super) fn resolve(&self, call: ToolCall) -> (ToolCall, Result<&Entry, Ended>) {
+        match self.meant(&call) {
+            Ok(meant) => {
+                let call = meant.unwrap_or(call);
+                let found = self.find(&call.tool);
+                let found = found.ok_or_else(|| Ended::UnknownTool(self.unknown(&call.tool)));
+                (call, found)
+            }
+            Err(error) => (call, Err(Ended::Failed(error))),
+        }
+    }
+
+    /// The call that `call` asks for by way of `program`; `None` where it asks for nothing but
+    /// itself. Fails where it is clear neither what to call nor with what.
+    pub fn meant(&self, call: &ToolCall) -> Result<Option<ToolCall>, ToolError> {
+        if !call.tool.eq_ignore_ascii_case(generic::NAME) || self.find(&call.tool).is_some() {
+            return Ok(None);
+        }
+        let (name, arguments) =
+            generic::name_and_arguments(&call.arguments).map_err(ToolError::InvalidArguments)?;
+        let entry = self.called(name).map_err(ToolError::InvalidArguments)?;
+        let arguments = generic::arguments_for(arguments, entry).map_err(ToolError::InvalidArguments)?;
+        let tool = entry.map_or(name, |entry| &entry.def().name).to_owned();
+        Ok(Some(ToolCall { id: call.id.clone(), tool, arguments }))
+    }
+
+    /// The tool that `name` means here: that of this name, else the only one whose own name it is,
+    /// without the plugin's or program's before it.
+    fn called(&self, name: &str) -> Result<Option<&Entry>, String> {
+        if name.eq_ignore_ascii_case(generic::NAME) {
+            return Err(format!("`{}` does not run itself; name the tool that is meant", generic::NAME));
+        }
+        if let Some(entry) = self.find(name) {
+            return Ok(Some(entry));
+        }
+        let is_own =
+            |entry: &&Entry| entry.def().name.strip_suffix(name).is_some_and(|before| before.ends_with("__"));
+        let found: Vec<&Entry> = self.entries().filter(is_own).collect();
+        match found.as_slice() {
+            [] => Ok(None),
+            [only] => Ok(Some(only)),
+            several => {
+                let names = several.iter().take(MAX_NAMED).map(|entry| format!("`{}`", entry.def().name));
+                let names = names.collect::<Vec<_>>().join(", ");
+                let more = several.len().saturating_sub(MAX_NAMED);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                Err(format!("{} tools could be meant by `{name}`: {names}{more}", several.len()))
+            }
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let likeness = |entry: &&Entry| strsim::jaro_winkler(&entry.def().name, name);
+        let nearest = self.entries().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+        match nearest.filter(|entry| likeness(entry) >= MIN_LIKENESS) {
+            Some(entry) => format!("Unknown tool: {name}; did you mean `{}`?", entry.def().name),
+            None if self.offered.is_some() => {
+                format!("Unknown tool: {name}; `{}` finds those there are", search::NAME)
+            }
+            None => format!("Unknown tool: {name}"),
+        }
+    }
+}
