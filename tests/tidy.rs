@@ -88,7 +88,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "core/src/heap.rs",
             "sandbox/src/confine/sys.rs",
             "sandbox/src/selftest/raw.rs",
-            "mcp/src/server/stdio_transport/code.rs",
+            "mcp/src/server/trim_memory.rs",
         ],
     ),
     ("println!", &["haft/src/cli/terminal.rs"]),

@@ -61,9 +61,18 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Whether a call with the rights `grant` will be over in a moment, as far as can be told: its
-    /// future then computes and does no more. It opens no file and starts no thread or process.
-    fn is_brief(&self, _grant: &Grant) -> bool {
+    /// Whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a
+    /// short call costs no switch of threads. A hint about the next call with the rights `grant`; `false` is
+    /// always right, and the default.
+    ///
+    /// `true` promises that the first poll only computes, for well under a millisecond: it opens no file, starts no
+    /// thread or process, and returns `Pending` where it would wait. The future is moved to the runtime at its first
+    /// `Pending`, so everything after that is free of this promise.
+    ///
+    /// Where the promise is broken, that caller's further calls and its cancel are not read before the poll returns,
+    /// and opening or starting something may fail, since the thread can be confined. Nothing becomes unsafe, and
+    /// rights, approval, limits and journal are those of any other call.
+    fn may_run_inline(&self, _grant: &Grant) -> bool {
         false
     }
 

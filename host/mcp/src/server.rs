@@ -21,6 +21,8 @@ mod random;
 mod snapshot;
 pub mod stdio;
 mod stdio_transport;
+#[cfg(target_os = "linux")]
+mod trim_memory;
 
 pub use self::questions::Questions;
 pub use self::snapshot::{About, PATIENCE, Publisher, ToolSnapshot, ToolSnapshots};

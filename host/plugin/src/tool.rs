@@ -192,7 +192,7 @@ impl Tool for PluginTool {
         &self.def
     }
 
-    fn is_brief(&self, grant: &Grant) -> bool {
+    fn may_run_inline(&self, grant: &Grant) -> bool {
         let plugin = &self.plugin.0;
         // With a directory a guest can make whoever waits for it wait for a disk or a pipe.
         self.was_brief.load(Ordering::Relaxed)
@@ -239,7 +239,7 @@ impl Tool for PluginTool {
             place: self.place.clone(),
             only_reads,
             turn,
-            is_brief: self.is_brief(context.grant),
+            is_brief: self.may_run_inline(context.grant),
         };
         self.run(job, place).await.map_err(|lost| self.lost(&lost))?.map_err(|failed| match failed {
             Failed::Said(error) => error,

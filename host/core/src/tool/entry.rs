@@ -58,9 +58,10 @@ impl Entry {
         self.approval.is_some()
     }
 
-    /// Whether a call will be over in a moment, as far as can be told; see [`Tool::is_brief`].
-    pub fn is_brief(&self) -> bool {
-        self.approval.is_none() && self.tool.is_brief(&self.grant)
+    /// Whether a call may first be polled on the thread that read it: the tool says so
+    /// ([`Tool::may_run_inline`]), and no person is asked.
+    pub fn may_run_inline(&self) -> bool {
+        self.approval.is_none() && self.tool.may_run_inline(&self.grant)
     }
 
     /// Where the tool comes from, for people.

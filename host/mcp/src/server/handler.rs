@@ -80,12 +80,13 @@ impl Shared {
 }
 
 impl Handler {
-    /// Whether a call will be over in a moment, as far as can be told.
-    pub(super) fn is_brief(&self, request: &CallToolRequestParams) -> bool {
+    /// Whether a call may first be polled on the thread that read it. Where the journal still has to be opened, or
+    /// a person has answered a question of the call, it may not.
+    pub(super) fn may_run_inline(&self, request: &CallToolRequestParams) -> bool {
         let snapshot = self.shared.snapshots.now();
         let entry = snapshot.toolbox().find(&snapshot.own_name(&request.name));
         request.request_state.is_none()
-            && entry.is_some_and(Entry::is_brief)
+            && entry.is_some_and(Entry::may_run_inline)
             && snapshot.session().journal.is_settled()
     }
 

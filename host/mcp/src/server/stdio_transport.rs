@@ -1,9 +1,10 @@
-//! Messages as lines, as MCP has them on standard input and output. Two threads do the reading and
-//! the writing, since both may wait for a client for ever; the one that reads makes calls that are over in
-//! a moment (`brief`). What is no message is answered, and never ends the conversation; nothing but messages
-//! is written, and what was asked before standard input ended is answered before anything else ends.
+//! The transport of MCP over standard input and output: one JSON-RPC message a line.
+//!
+//! One thread reads and one writes, since both may wait for a client without end. A line that is no message is
+//! answered with an error and never ends the session; nothing but messages is written; requests read before
+//! standard input ended are answered before the session ends. Short calls are polled once on the reader's thread
+//! first (`fast_path`).
 
-mod code;
 mod fast_path;
 mod hangup;
 mod reader;
@@ -34,6 +35,8 @@ use self::writer::Writer;
 use super::bounds;
 use super::calls::Calls;
 use super::handler::Handler;
+#[cfg(target_os = "linux")]
+use super::trim_memory;
 use haft_core::heap;
 
 /// How long closing waits for calls that were read here: as long as rmcp waits for its own. Whoever has less
@@ -62,7 +65,7 @@ pub(super) struct StdioTransport {
 }
 
 impl StdioTransport {
-    /// Reads `input` and writes `output`; `handler` makes the calls that are over in a moment.
+    /// Reads `input` and writes `output`; `handler` answers the calls that the reader's thread polls first.
     /// `hangup` is told what the client does; once `stop` is cancelled, nothing more is read.
     pub(super) fn new(
         input: impl Input,
@@ -72,8 +75,8 @@ impl StdioTransport {
     ) -> io::Result<Self> {
         let (under_way, going_on) = <(Arc<UnderWay>, Calls)>::default();
         let writer = Writer::start(output, hangup.clone())?;
-        let brief = FastPath::new(handler, writer.downgrade(), under_way.clone(), going_on.clone());
-        let incoming = reader::start(input, brief, hangup.clone())?;
+        let fast_path = FastPath::new(handler, writer.downgrade(), under_way.clone(), going_on.clone());
+        let incoming = reader::start(input, fast_path, hangup.clone())?;
         Ok(Self {
             incoming,
             writer,
@@ -201,7 +204,7 @@ impl Transport<RoleServer> for StdioTransport {
             drop(message);
             if is_first {
                 #[cfg(target_os = "linux")]
-                code::give_back();
+                trim_memory::release_code_pages();
             }
             if was_large {
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;

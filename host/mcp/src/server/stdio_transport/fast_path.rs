@@ -1,33 +1,36 @@
-//! Calls that are over in a moment: they are made and answered by the thread that read them, so that no
-//! thread has to wake another. One that turns out to take longer goes on like any other, and whatever
-//! is no such call is left to rmcp.
+//! Where the first poll of a call happens: on the reader's thread, for tools that say they may run there.
+//!
+//! There is one way to run a call: the future of `Handler::handle_request`, the same that rmcp drives. Here it is
+//! polled once before it is given to the runtime. If that poll ends the call, no thread had to wake another; if not,
+//! the runtime polls the same future on. Any other message goes to rmcp unchanged.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
 use rmcp::Service;
-use rmcp::model::{ClientRequest, GetExtensions, GetMeta, JsonRpcMessage, JsonRpcRequest};
+use rmcp::model::{
+    ClientRequest, GetExtensions, GetMeta, JsonRpcMessage, JsonRpcRequest, ServerJsonRpcMessage,
+};
 use tokio::runtime::Handle;
 
 use super::super::calls::Calls;
 use super::super::handler::Handler;
 use super::reader::Incoming;
 use super::under_way::{self, UnderWay};
-use super::writer::WeakWriter;
+use super::writer::{WeakWriter, Writer};
 use haft_core::tool::inline::{self, Whose};
 
-/// Where such calls are made.
+/// What the reader's thread needs to begin a call and to have it answered.
 pub(super) struct FastPath {
     handler: Weak<Handler>,
     writer: WeakWriter,
     under_way: Arc<UnderWay>,
-    /// Those that take longer.
+    /// Calls that were given to the runtime, which closing waits for.
     going_on: Calls,
     runtime: Handle,
 }
 
-/// Bytes of a call that may be made by the thread that reads: whatever looks at arguments takes longer for
-/// larger ones.
+/// Bytes of a request that the reader's thread may begin: checking arguments takes longer for larger ones.
 const MAX_FAST_PATH_BYTES: usize = 64 << 10;
 
 /// What comes after a call.
@@ -52,15 +55,15 @@ impl FastPath {
         Self { handler, writer, under_way, going_on, runtime: Handle::current() }
     }
 
-    /// Makes the call that `incoming` is, if it is one that will be over in a moment; else it comes back.
-    /// After it comes `next`.
-    pub(super) fn make(&self, incoming: Incoming, next: Next) -> Option<Incoming> {
+    /// Begins the call that `incoming` is, if it may run on this thread; else returns `incoming`, for rmcp.
+    /// `next` says what the thread does after it.
+    pub(super) fn try_begin(&self, incoming: Incoming, next: Next) -> Option<Incoming> {
         let incoming = match incoming {
             Incoming::Message(message, bytes) => match *message {
                 JsonRpcMessage::Request(request)
-                    if bytes <= MAX_FAST_PATH_BYTES && self.is_brief(&request) =>
+                    if bytes <= MAX_FAST_PATH_BYTES && self.may_run_inline(&request) =>
                 {
-                    let left = self.answer(request, bytes, next.ahead);
+                    let left = self.begin(request, bytes, next.ahead);
                     inline::clear(next.whose);
                     Incoming::Message(Box::new(JsonRpcMessage::Request(left?)), bytes)
                 }
@@ -68,14 +71,14 @@ impl FastPath {
             },
             invalid @ Incoming::Invalid(..) => invalid,
         };
-        self.let_go();
+        self.flush_held();
         Some(incoming)
     }
 
     /// Has answers written that are held back.
-    pub(super) fn let_go(&self) {
+    pub(super) fn flush_held(&self) {
         if let Some(writer) = self.writer.upgrade() {
-            writer.let_go();
+            writer.flush_held();
         }
     }
 
@@ -86,13 +89,14 @@ impl FastPath {
         }
     }
 
-    fn is_brief(&self, request: &Request) -> bool {
+    fn may_run_inline(&self, request: &Request) -> bool {
         let ClientRequest::CallToolRequest(call) = &request.request else { return false };
-        self.handler.upgrade().is_some_and(|handler| handler.is_brief(&call.params))
+        self.handler.upgrade().is_some_and(|handler| handler.may_run_inline(&call.params))
     }
 
-    /// Makes the call, unless nobody is there any more or too much is under way.
-    fn answer(&self, mut request: Request, bytes: usize, ahead: usize) -> Option<Request> {
+    /// Begins the call and polls it once. Returns the request where nobody is there any more, or where too much is
+    /// under way: rmcp's way then answers it.
+    fn begin(&self, mut request: Request, bytes: usize, ahead: usize) -> Option<Request> {
         let Some((handler, writer)) = self.handler.upgrade().zip(self.writer.upgrade()) else {
             return Some(request);
         };
@@ -104,17 +108,31 @@ impl FastPath {
         }
         std::mem::swap(&mut context.meta, request.request.get_meta_mut());
         std::mem::swap(&mut context.extensions, request.request.extensions_mut());
-        let (under_way, counted) = (self.under_way.clone(), self.going_on.begin());
+        let under_way = self.under_way.clone();
         let JsonRpcRequest { id, request, .. } = request;
-        let mut call = Box::pin(async move {
+        let call = async move {
             let answer = match handler.handle_request(request, context).await {
                 Ok(result) => JsonRpcMessage::response(result, id.clone()),
                 Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
             };
-            // Where the client is gone, or has taken the call back, there is nobody to answer.
+            // Where the client is gone, or has cancelled the call, there is nobody to answer.
             under_way.end(&id).map(|_| answer)
-        });
+        };
+        self.poll_once(call, &writer, ahead);
+        None
+    }
+
+    /// Polls `call` here; where it does not end with that, the runtime polls it on.
+    fn poll_once(
+        &self,
+        call: impl Future<Output = Option<ServerJsonRpcMessage>> + Send + 'static,
+        writer: &Writer,
+        ahead: usize,
+    ) {
+        let counted = self.going_on.begin();
+        let mut call = Box::pin(call);
         let _inside = self.runtime.enter();
+        // No wake-up is lost: `spawn` polls the future again, with a waker of its own.
         match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => {
                 if let Some(answer) = answer {
@@ -123,7 +141,8 @@ impl FastPath {
                 drop(counted);
             }
             Poll::Pending => {
-                writer.let_go();
+                writer.flush_held();
+                let writer = writer.clone();
                 self.runtime.spawn(async move {
                     if let Some(answer) = call.await {
                         let _ = writer.post(&answer);
@@ -132,6 +151,5 @@ impl FastPath {
                 });
             }
         }
-        None
     }
 }

@@ -61,7 +61,7 @@ pub(super) enum Incoming {
 /// Starts reading.
 pub(super) fn start(
     input: impl Input,
-    brief: FastPath,
+    fast_path: FastPath,
     hangup: Hangup,
 ) -> io::Result<mpsc::Receiver<Incoming>> {
     let (sender, receiver) = mpsc::channel(QUEUE);
@@ -69,7 +69,7 @@ pub(super) fn start(
         // This thread reads, makes calls and answers them, and does nothing else.
         inline::lend();
         let input = BufReader::with_capacity(BUFFER, input);
-        if let Err(error) = (Reader { input, brief, sender, hangup: &hangup }).read() {
+        if let Err(error) = (Reader { input, fast_path, sender, hangup: &hangup }).read() {
             tracing::warn!(%error, "standard input cannot be read any more");
         }
         hangup.input_has_ended();
@@ -80,7 +80,7 @@ pub(super) fn start(
 
 struct Reader<'a, I> {
     input: BufReader<I>,
-    brief: FastPath,
+    fast_path: FastPath,
     sender: mpsc::Sender<Incoming>,
     hangup: &'a Hangup,
 }
@@ -91,7 +91,7 @@ impl<I: Input> Reader<'_, I> {
         loop {
             if !self.input.buffer().contains(&b'\n') {
                 // Nothing is held back, or left, by somebody who waits.
-                self.brief.let_go();
+                self.fast_path.flush_held();
                 inline::clear(Whose::Nobodys);
             }
             let taken = (&mut self.input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
@@ -121,9 +121,11 @@ impl<I: Input> Reader<'_, I> {
             self.hangup.asked();
         }
         // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
-        self.brief.wait_for_room(|| self.input.get_ref().has_hung_up());
+        self.fast_path.wait_for_room(|| self.input.get_ref().has_hung_up());
         let next = next(self.input.buffer());
-        self.brief.make(incoming, next).is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok())
+        self.fast_path
+            .try_begin(incoming, next)
+            .is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok())
     }
 
     /// Reads to the end of a line that begins with `beginning` without keeping it; its id.

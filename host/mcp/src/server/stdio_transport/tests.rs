@@ -209,9 +209,9 @@ async fn answers_are_written_together_and_in_order() {
     writer.post(&answer(6, 1)).unwrap();
     assert_eq!(next(), [5, 6], "who posts does not hold back");
     hold(7, 9, 1);
-    writer.let_go();
+    writer.flush_held();
     assert_eq!(next(), [7]);
-    writer.let_go();
+    writer.flush_held();
     hold(8, 9, 3000);
     hold(9, 9, 3000);
     assert_eq!([next(), next()], [[8], [9]], "no more is held than is taken at once");
@@ -247,7 +247,7 @@ async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
     let hangup = Hangup::default();
     let writer = Writer::start(Gone, hangup.clone()).unwrap();
     writer.hold(&answer(1, 1), 2).unwrap();
-    writer.let_go();
+    writer.flush_held();
     tokio::time::timeout(Duration::from_secs(10), hangup.gone()).await.unwrap();
 }
 
@@ -258,7 +258,7 @@ async fn what_is_held_back_is_not_waited_for() {
     let mut writer = Writer::start(Written(sender), Hangup::default()).unwrap();
     writer.hold(&answer(1, 1), 2).unwrap();
     writer.hold(&answer(2, 1), 2).unwrap();
-    writer.let_go();
+    writer.flush_held();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [1, 2]);
     writer.hold(&answer(3, 1), 0).unwrap();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [3]);

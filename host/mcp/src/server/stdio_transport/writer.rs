@@ -126,7 +126,7 @@ impl Writer {
     }
 
     /// Writes what is held back.
-    pub(super) fn let_go(&self) {
+    pub(super) fn flush_held(&self) {
         // Whoever else has the pen writes it.
         let is_left = |mut pen: MutexGuard<'_, Pen>| pen.held.1 > 0 && !pen.write_at_once(&[]);
         if self.shared.pen().is_some_and(is_left) {

@@ -1,5 +1,5 @@
-//! Gives back the memory that haft's own code takes. Starting and the first call go through most of it,
-//! the calls after them through little; whoever is served for a day otherwise holds all of it that long.
+//! Releases the resident pages of haft's own code, most of which only starting and the first call need.
+//! The kernel would reclaim them by itself, but only under memory pressure; `tests/serve/memory.rs` holds the figure.
 
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "one system call, which says why it is sound")]
@@ -10,16 +10,16 @@ use std::ops::Range;
 
 /// Unmaps the code and the constants of this program from memory, if nothing in them was ever changed. What
 /// is needed again is mapped again from the file, at the cost of a page fault each 64 KiB.
-pub(super) fn give_back() {
+pub(super) fn release_code_pages() {
     let own = File::open("/proc/self/smaps").and_then(|smaps| {
-        let within = give_back as *const () as usize;
+        let within = release_code_pages as *const () as usize;
         unchanged(BufReader::new(smaps), within)
     });
     for range in own.unwrap_or_default() {
         // SAFETY: the mapping is one of the file that this code is in, cannot be written, and none of its pages
         // differs from the file: what is read from it after this is what was read before.
         let done = unsafe { libc::madvise(range.start as *mut _, range.len(), libc::MADV_DONTNEED) };
-        tracing::debug!(bytes = range.len(), done, "code given back");
+        tracing::debug!(bytes = range.len(), done, "code pages released");
     }
 }
 
@@ -148,7 +148,7 @@ Swap:                  0 kB
     #[test]
     fn the_code_is_given_back_and_runs_on() {
         let before = resident();
-        give_back();
+        release_code_pages();
         let after = resident();
         assert!(after < before, "{before} bytes before, {after} after");
         assert_eq!(format!("{:?}", Mapping::parse("1-2 r-xp 0 0:0 1").unwrap().range), "1..2");
