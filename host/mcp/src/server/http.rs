@@ -7,6 +7,7 @@ mod gate;
 mod message;
 mod origin;
 mod places;
+mod refusal;
 mod sessions;
 mod stream;
 mod token;
@@ -24,6 +25,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+pub use self::gate::PATH;
 use self::gate::{Connection, Gate};
 use self::places::{Place, Places};
 use self::stream::Patient;
@@ -31,9 +33,6 @@ pub use self::token::{Token, TokenError};
 use super::handler::Shared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
-
-/// The path that is served.
-pub const PATH: &str = "/mcp";
 
 /// Headers of a request. Clients send a dozen.
 const MAX_HEADERS: usize = 64;

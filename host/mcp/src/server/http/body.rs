@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::{HeaderMap, StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::gate::Refusal;
+use super::refusal::Refusal;
 
 /// Bytes of a body: a file to be written, in JSON.
 pub(super) const MAX_BODY: usize = 8 << 20;

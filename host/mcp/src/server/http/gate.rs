@@ -12,18 +12,23 @@ use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{Bodies, MAX_BODY};
 use super::places::{Busy, Place};
+use super::refusal::{Answer, Refusal};
 use super::sessions::{InUse, Sessions};
-use super::{PATH, Token, body, message, origin};
+use super::token::Token;
+use super::{body, message, origin};
 use crate::scan::Scan;
 use crate::server::bounds;
 use crate::server::handler::{Handler, Shared};
+
+/// The path that is served.
+pub const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -37,22 +42,11 @@ pub(super) struct Gate {
     closing: CancellationToken,
 }
 
-pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
-
 /// The connection that a request came on.
 pub(super) struct Connection {
     pub(super) place: Place,
     /// Where it arrived.
     pub(super) local: Option<SocketAddr>,
-}
-
-/// Why a request is not answered.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    status: StatusCode,
-    why: String,
-    /// Whether it is the end of the connection too.
-    is_end: bool,
 }
 
 impl Gate {
@@ -148,7 +142,7 @@ impl Gate {
 /// A client's request begins.
 fn begin(connection: &Connection) -> Result<Busy, Refusal> {
     let why = "all connections are in use; try again later";
-    let full = || Refusal { is_end: true, ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why) };
+    let full = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close();
     connection.place.begin().ok_or_else(full)
 }
 
@@ -172,30 +166,6 @@ fn beyond_bounds(body: &Bytes) -> Option<Answer> {
 fn done<B>(mut answer: Response<B>) -> Response<B> {
     *answer.status_mut() = StatusCode::NO_CONTENT;
     answer
-}
-
-impl Refusal {
-    pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
-        Self { status, why: why.into(), is_end: false }
-    }
-
-    fn into_answer(self) -> Answer {
-        tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
-        let mut answer = Response::new(Full::new(Bytes::from(self.why + "\n")).boxed());
-        *answer.status_mut() = self.status;
-        let extra = match self.status {
-            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"haft\"")),
-            StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "10")),
-            _ => None,
-        };
-        if let Some((name, value)) = extra {
-            answer.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        if self.is_end {
-            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        answer
-    }
 }
 
 /// A body that keeps its session and its connection in use until it was sent.

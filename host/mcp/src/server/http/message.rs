@@ -10,7 +10,7 @@ use rmcp::model::{JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::gate::Answer;
+use super::refusal::Answer;
 
 const JSON: &str = "application/json";
 

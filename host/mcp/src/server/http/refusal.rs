@@ -1,0 +1,50 @@
+//! Answers of the HTTP server, and the refusals among them: a status and one line of text.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+
+/// The response to any request.
+pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// Why a request is not answered.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    why: String,
+    /// Whether it is the end of the connection too.
+    is_end: bool,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, why: impl Into<String>) -> Self {
+        Self { status, why: why.into(), is_end: false }
+    }
+
+    /// The same, and the connection is closed after it.
+    pub(super) fn and_close(self) -> Self {
+        Self { is_end: true, ..self }
+    }
+
+    pub(super) fn into_answer(self) -> Answer {
+        tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
+        let mut answer = Response::new(Full::new(Bytes::from(self.why + "\n")).boxed());
+        *answer.status_mut() = self.status;
+        let extra = match self.status {
+            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"haft\"")),
+            StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, "10")),
+            _ => None,
+        };
+        if let Some((name, value)) = extra {
+            answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        if self.is_end {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
+    }
+}
