@@ -16,12 +16,13 @@ mod reader;
 mod record;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use self::file::File;
 pub use self::reader::{Followed, Lines, read};
 pub use self::record::{Granted, Outcome, Program, Record};
+use crate::sync::Lock;
 
 /// Where calls are noted down. Clones write to the same file.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +32,7 @@ pub struct Journal(Option<Arc<Inner>>);
 struct Inner {
     program: Program,
     directory: PathBuf,
-    file: Mutex<File>,
+    file: Lock<File>,
     /// Whether it was said that the journal cannot be written.
     warned: AtomicBool,
 }
@@ -45,7 +46,7 @@ impl Journal {
     /// The journal in `directory`, of the calls of `program`. Nothing is made or opened before the
     /// first call.
     pub fn new(directory: &Path, program: Program) -> Self {
-        let (directory, file) = (directory.to_owned(), Mutex::new(File::new(directory)));
+        let (directory, file) = (directory.to_owned(), Lock::new(File::new(directory)));
         Self(Some(Arc::new(Inner { program, directory, file, warned: AtomicBool::new(false) })))
     }
 
@@ -61,17 +62,17 @@ impl Journal {
 
     /// Whether the next lines can be written without opening or moving a file.
     pub fn is_settled(&self) -> bool {
-        let is_settled =
-            |inner: &Arc<Inner>| inner.file.lock().unwrap_or_else(PoisonError::into_inner).is_settled();
+        let is_settled = |inner: &Arc<Inner>| inner.file.lock().is_settled();
         self.0.as_ref().is_none_or(is_settled)
     }
 
     /// Notes `record` down.
     pub fn note(&self, record: &Record) {
         let Some(inner) = &self.0 else { return };
-        let written = record.line().map_err(std::io::Error::from).and_then(|line| {
-            inner.file.lock().unwrap_or_else(PoisonError::into_inner).append(line.as_bytes())
-        });
+        let written = record
+            .line()
+            .map_err(std::io::Error::from)
+            .and_then(|line| inner.file.lock().append(line.as_bytes()));
         if let Err(error) = written
             && !inner.warned.swap(true, Ordering::Relaxed)
         {

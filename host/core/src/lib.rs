@@ -2,6 +2,8 @@
 
 pub mod report;
 
+pub mod sync;
+
 pub mod call;
 
 pub mod limit;

@@ -1,10 +1,11 @@
-//! Events without secrets. What a child writes and what a model says come in pieces and may be
-//! held back for a moment; nothing else is delayed, and nothing is dropped.
+//! An event sink that leaves secrets out. The output of a child and the words of a model come in pieces, which can be
+//! held back for a moment; other events are passed on at once, and none is dropped.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::{Redactor, Stream};
 use crate::event::{Event, Events};
+use crate::sync::Lock;
 
 /// The way of the events of one call, or of one turn of a model, to whoever listens.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub struct RedactingEvents {
     /// Where whoever acts emits them.
     events: Events,
     /// What comes in pieces; `None` where there is nothing to leave out, or nobody to hear.
-    streams: Option<Arc<Mutex<Streams>>>,
+    streams: Option<Arc<Lock<Streams>>>,
 }
 
 #[derive(Debug)]
@@ -33,10 +34,10 @@ impl RedactingEvents {
         }
         let stream = || Stream::new(redactor.clone());
         let streams = Streams { stdout: stream(), stderr: stream(), said: stream(), thought: stream() };
-        let streams = Arc::new(Mutex::new(streams));
+        let streams = Arc::new(Lock::new(streams));
         let (redactor, own, next) = (redactor.clone(), streams.clone(), to.clone());
         let events = Events::to(move |event| {
-            let clean = own.lock().unwrap_or_else(PoisonError::into_inner).clean(&redactor, event);
+            let clean = own.lock().clean(&redactor, event);
             if let Some(event) = clean {
                 next.emit(|| event);
             }
@@ -52,7 +53,7 @@ impl RedactingEvents {
     /// Tells what was held back; `call` names the call whose end this is.
     pub fn finish(&self, call: &str) {
         let Some(streams) = &self.streams else { return };
-        let mut streams = streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = streams.lock();
         let tell = |text: String, event: fn(String, String) -> Event| {
             if !text.is_empty() {
                 self.to.emit(|| event(call.to_owned(), text));
@@ -120,9 +121,9 @@ mod tests {
     fn cl04_events_are_told_without_secrets() {
         let redactor = Redactor::default();
         redactor.add([&SecretString::from("sk-4711-0815")]);
-        let heard = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::new(Lock::new(Vec::new()));
         let own = heard.clone();
-        let to = Events::to(move |event| own.lock().unwrap().push(event.clone()));
+        let to = Events::to(move |event| own.lock().push(event.clone()));
         let telling = RedactingEvents::new(&redactor, &to);
         let stdout = |chunk: &str| Event::Stdout { call: "1".into(), chunk: chunk.into() };
         telling.events().emit(|| stdout("a sk-47"));
@@ -134,7 +135,7 @@ mod tests {
         telling.events().emit(|| Event::Thought("sk-4711-08".into()));
         telling.events().emit(|| Event::Thought("15 hm".into()));
         telling.finish("1");
-        let heard = format!("{:?}", heard.lock().unwrap());
+        let heard = format!("{:?}", heard.lock());
         assert!(!heard.contains("4711"), "{heard}");
         for part in ["\"a \"", "\"***!\"", "\"*** b \"", "\"sk-\"", "\"***?\"", "\"*** hm\""] {
             assert!(heard.contains(part), "{part}: {heard}");

@@ -1,12 +1,13 @@
 //! What a tool tells the journal about a call, beside its answer. Bounded, and nothing in it changes
 //! what the call does.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::sync::Lock;
+use std::sync::Arc;
 
 /// Takes down what the journal should say of a call. Clones write to the same notes; those of a
 /// call that is not journalled forget everything.
 #[derive(Clone, Debug, Default)]
-pub struct Notes(Option<Arc<Mutex<Noted>>>);
+pub struct Notes(Option<Arc<Lock<Noted>>>);
 
 /// What was noted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,13 +56,13 @@ impl Notes {
 
     /// What was noted so far.
     pub fn noted(&self) -> Noted {
-        let noted = self.0.as_ref().map(|noted| noted.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let noted = self.0.as_ref().map(|noted| noted.lock().clone());
         noted.unwrap_or_default()
     }
 
     fn change(&self, change: impl FnOnce(&mut Noted)) {
         if let Some(noted) = &self.0 {
-            change(&mut noted.lock().unwrap_or_else(PoisonError::into_inner));
+            change(&mut noted.lock());
         }
     }
 }

@@ -2,12 +2,13 @@
 //! It refuses to tell anybody of a call that was answered.
 #![expect(deprecated, reason = "servers of all versions log")]
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
 use serde_json::Value;
 
 use haft_core::event::{Event, Events};
+use haft_core::sync::Lock;
 
 /// Characters of a message that is passed on.
 const MAX_MESSAGE: usize = 2000;
@@ -27,7 +28,7 @@ pub(super) struct Calls {
     /// Held while a request is sent, since what the server tells of it may come before it is noted.
     sending: tokio::sync::Mutex<()>,
     /// In the order in which they were made.
-    ongoing: Mutex<Vec<Ongoing>>,
+    ongoing: Lock<Vec<Ongoing>>,
 }
 
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Calls {
     }
 
     fn ongoing(&self) -> MutexGuard<'_, Vec<Ongoing>> {
-        self.ongoing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ongoing.lock()
     }
 }
 

@@ -1,11 +1,11 @@
-//! Whoever can be asked what a server wants to know. Only what is asked and what is answered; it
-//! refuses to answer in anybody's place.
+//! The interface to the person who can answer a server's elicitation request: questions and replies. It never
+//! answers in a person's place.
 
 use std::fmt::Debug;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use haft_core::sync::Lock;
 use serde_json::Value;
 
 /// A person that servers may ask.
@@ -58,7 +58,7 @@ pub enum Reply {
 
 /// How long people have been asked, all questions together: nobody's time runs meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct Asking(Mutex<Open>);
+pub(super) struct Asking(Lock<Open>);
 
 #[derive(Debug, Default)]
 struct Open {
@@ -70,13 +70,13 @@ struct Open {
 impl Asking {
     /// How long up to now.
     pub(super) fn total(&self) -> Duration {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.0.lock();
         open.total + open.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Counts until what is returned is dropped.
     pub(super) fn begin(&self) -> AskingNow<'_> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         open.questions += 1;
         open.since.get_or_insert_with(Instant::now);
         AskingNow(self)
@@ -88,7 +88,7 @@ pub(super) struct AskingNow<'a>(&'a Asking);
 
 impl Drop for AskingNow<'_> {
     fn drop(&mut self) {
-        let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.0.lock();
         open.questions -= 1;
         if open.questions == 0 {
             let asked = open.since.take().map(|since| since.elapsed());

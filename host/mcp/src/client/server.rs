@@ -3,7 +3,7 @@
 //! asked to.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rmcp::RoleClient;
@@ -24,6 +24,7 @@ use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era};
 use super::{Config, Listed, Person, Reach, ServerError};
 use haft_core::grant::{Grant, Root};
+use haft_core::sync::Lock;
 use haft_core::tool::Context;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::service;
@@ -58,7 +59,7 @@ pub struct Server {
     host: Host,
     slot: tokio::sync::Mutex<Slot>,
     /// What was remembered, or what it said since.
-    known: Mutex<Option<Known>>,
+    known: Lock<Option<Known>>,
     /// Counts how often its list has become another one.
     changes: watch::Sender<u64>,
     closing: CancellationToken,
@@ -92,7 +93,7 @@ impl Server {
             config,
             host,
             slot: tokio::sync::Mutex::new(slot),
-            known: Mutex::new(None),
+            known: Lock::new(None),
             changes: watch::Sender::new(0),
             closing: CancellationToken::new(),
         };
@@ -101,7 +102,7 @@ impl Server {
             let age = memory.age();
             Known { listed: Arc::new(memory.listed), is_heard: false, age }
         });
-        Arc::new(Self { known: Mutex::new(known), ..server })
+        Arc::new(Self { known: Lock::new(known), ..server })
     }
 
     /// What it was declared as.
@@ -289,7 +290,7 @@ impl Server {
         let listed = Arc::new(connection.list(bounds).await?);
         let before = self.known();
         let known = Known { listed: listed.clone(), is_heard: true, age: Duration::ZERO };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        *self.known.lock() = Some(known);
         // A first list counts too: whoever waited for it may have gone on without it.
         if before.is_none_or(|before| before.listed != listed) {
             self.changes.send_modify(|count| *count += 1);
@@ -304,7 +305,7 @@ impl Server {
     }
 
     fn known(&self) -> Option<Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known.lock().clone()
     }
 
     /// Where it is remembered.

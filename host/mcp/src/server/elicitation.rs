@@ -1,10 +1,9 @@
-//! Asking the person behind a client, by elicitation. Up to 2025-11-25 the question is a request of
-//! its own, while the call waits. From 2026-07-28 on a server has no requests: the call is answered
-//! with the question, and comes again with the answer. Nothing but an explicit yes to the very call
-//! it was asked about is one.
+//! Asks the person behind a client for approval, by MCP elicitation. Up to revision 2025-11-25 the question is a
+//! request to the client while the call waits; from 2026-07-28 on the call is answered with the question and sent again
+//! with the person's answer. Only an explicit yes to this very call counts as approval.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use rmcp::RoleServer;
@@ -17,6 +16,7 @@ use rmcp::service::RequestContext;
 use serde_json::Value;
 
 use super::questions::{Fingerprint, Questions, Words, fingerprint, words};
+use haft_core::sync::Lock;
 use haft_core::tool::{Approver, Decision, Question};
 
 /// The field of the form, and the key of the question.
@@ -36,7 +36,7 @@ struct Inner {
     /// Why the call is refused as it is, where it brings an answer that is good for nothing.
     refusal: Option<ErrorData>,
     /// What the call is to be answered with in place of what the tool answered.
-    instead: Mutex<Option<Instead>>,
+    instead: Lock<Option<Instead>>,
 }
 
 /// What a call is answered with in place of what the tool answered.
@@ -62,7 +62,7 @@ impl ElicitingApprover {
         };
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
         let answered = words.zip(response.map(decision));
-        let (context, questions, instead) = (context.clone(), questions.clone(), Mutex::default());
+        let (context, questions, instead) = (context.clone(), questions.clone(), Lock::default());
         Self(Arc::new(Inner { context, questions, call, answered, refusal, instead }))
     }
 
@@ -74,13 +74,13 @@ impl ElicitingApprover {
 
     /// What the call is to be answered with in place of what the tool answered.
     pub(super) fn instead(&self) -> Option<Instead> {
-        self.0.instead.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.instead.lock().take()
     }
 }
 
 impl Inner {
     fn answer_instead(&self, instead: Instead) {
-        *self.instead.lock().unwrap_or_else(PoisonError::into_inner) = Some(instead);
+        *self.instead.lock() = Some(instead);
     }
 }
 

@@ -8,7 +8,7 @@
 )]
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
@@ -29,6 +29,7 @@ use super::elicitation::{ElicitingApprover, Instead};
 use super::progress::{ProgressNotifier, Wanted};
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use haft_core::call::ToolCall;
+use haft_core::sync::Lock;
 use haft_core::tool::{Approvals, Client, Entry, Keep, Session, clip};
 
 /// Characters of a client's word that an error repeats.
@@ -54,7 +55,7 @@ pub(super) struct Shared {
 pub(super) struct Handler {
     shared: Shared,
     /// What of the log the client wants. Clients that never say see what is meant for people.
-    level: Mutex<LoggingLevel>,
+    level: Lock<LoggingLevel>,
     /// Which of all clients it is, where it has a session or connection of its own.
     client: Client,
     /// The client, once it has called a tool.
@@ -73,7 +74,7 @@ impl Shared {
     /// The side of haft that a new client talks to.
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
-        let (level, guard) = (Mutex::new(LoggingLevel::Info), life.clone().drop_guard());
+        let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
         let (client, peer) = (Client::another(), OnceLock::new());
         Handler { shared: self.clone(), level, client, peer, life, _ends_with_this: guard }
     }
@@ -99,7 +100,7 @@ impl Handler {
 
     /// What the client wants to hear of a call. Clients of later revisions say it with each.
     fn wanted(&self, context: &RequestContext<RoleServer>) -> Wanted {
-        let own = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = *self.level.lock();
         let log = if is_by_call(context) { context.meta.log_level() } else { Some(own) };
         Wanted { progress: context.meta.get_progress_token(), log }
     }
@@ -229,7 +230,7 @@ impl ServerHandler for Handler {
         if is_by_call(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = request.level;
+        *self.level.lock() = request.level;
         Ok(())
     }
 

@@ -1,13 +1,12 @@
-//! What a tool tells while it works, to its own client: progress where the client asked for it, and
-//! messages as the client's log. A client that does not listen costs the tool nothing: what does
-//! not fit is left out.
+//! Sends a tool's events to the client that made the call: progress notifications where it asked for them, and log
+//! messages. Notifications beyond the queue's bound are dropped, so a client that does not read never slows a tool.
 
 #![expect(
     deprecated,
     reason = "logging is what clients of today show; later revisions ask for it call by call"
 )]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -19,6 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use haft_core::event::{Event, Events};
+use haft_core::sync::Lock;
 
 /// Notifications of one call that wait to be sent.
 const QUEUE: usize = 256;
@@ -34,7 +34,7 @@ pub(super) struct ProgressNotifier(Option<(Events, Arc<Sender>)>);
 struct Sender {
     peer: Peer<RoleServer>,
     runtime: Handle,
-    sending: Mutex<Option<Sending>>,
+    sending: Lock<Option<Sending>>,
 }
 
 type Sending = (mpsc::Sender<Told>, JoinHandle<()>);
@@ -58,9 +58,9 @@ impl ProgressNotifier {
         if wanted.progress.is_none() && wanted.log.is_none() {
             return Self(None);
         }
-        let (peer, runtime, sending) = (peer.clone(), Handle::current(), Mutex::default());
+        let (peer, runtime, sending) = (peer.clone(), Handle::current(), Lock::default());
         let sender = Arc::new(Sender { peer, runtime, sending });
-        let (tool, far, own) = (tool.to_owned(), Mutex::new(f64::NEG_INFINITY), sender.clone());
+        let (tool, far, own) = (tool.to_owned(), Lock::new(f64::NEG_INFINITY), sender.clone());
         let events = Events::during_calls(move |event| {
             if let Some(told) = told(event, &tool, &wanted, &far) {
                 own.send(told);
@@ -77,7 +77,7 @@ impl ProgressNotifier {
     /// Sends what was told, and ends. What is told later is told to nobody.
     pub(super) async fn end(self) {
         let Some((_, sender)) = self.0 else { return };
-        let told = sender.sending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let told = sender.sending.lock().take();
         let Some((queue, sending)) = told else { return };
         drop(queue);
         let stop = sending.abort_handle();
@@ -89,7 +89,7 @@ impl ProgressNotifier {
 
 impl Sender {
     fn send(&self, told: Told) {
-        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sending = self.sending.lock();
         let (queue, _) = sending.get_or_insert_with(|| {
             let (queue, receiver) = mpsc::channel(QUEUE);
             (queue, self.runtime.spawn(send(self.peer.clone(), receiver)))
@@ -111,7 +111,7 @@ async fn send(peer: Peer<RoleServer>, mut receiver: mpsc::Receiver<Told>) {
     }
 }
 
-fn told(event: &Event, tool: &str, wanted: &Wanted, far: &Mutex<f64>) -> Option<Told> {
+fn told(event: &Event, tool: &str, wanted: &Wanted, far: &Lock<f64>) -> Option<Told> {
     match event {
         Event::Progress { done, total, message, .. } => {
             let token = wanted.progress.clone()?;
@@ -131,9 +131,9 @@ fn progress(
     done: f64,
     total: Option<f64>,
     message: &str,
-    far: &Mutex<f64>,
+    far: &Lock<f64>,
 ) -> Option<ProgressNotificationParam> {
-    let mut far = far.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut far = far.lock();
     if !done.is_finite() || done <= *far {
         return None;
     }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn progress_only_goes_on() {
-        let far = Mutex::new(f64::NEG_INFINITY);
+        let far = Lock::new(f64::NEG_INFINITY);
         let step = |done| Event::Progress { call: "1".into(), done, total: None, message: String::new() };
         let told: Vec<bool> = [0.0, 1.0, 1.0, 0.5, f64::NAN, f64::INFINITY, 2.0]
             .map(|done| told(&step(done), "t", &wanted(None), &far).is_some())
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_log_has_levels() {
-        let far = Mutex::new(0.0);
+        let far = Lock::new(0.0);
         let info = Event::Info { call: "1".into(), message: "m".into() };
         let stdout = Event::Stdout { call: "1".into(), chunk: "c".into() };
         for (level, expected) in [

@@ -1,10 +1,10 @@
-//! How the talk with a child goes, for whoever has to say why there is no answer. Keeps little: a number, and
-//! the beginning of one line.
+//! The state of the connection to a child, for error messages: bytes that are still unwritten, and the beginning of
+//! the last line that was no message.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::client::calls::shortened;
+use haft_core::sync::Lock;
 
 /// Characters of a line that are shown.
 const MAX_SHOWN: usize = 200;
@@ -18,7 +18,7 @@ const MAX_UNWRITTEN: usize = 32 << 20;
 pub(in super::super) struct Wire {
     unwritten: AtomicUsize,
     /// The last line that was no message, since the last answer.
-    noise: Mutex<Option<String>>,
+    noise: Lock<Option<String>>,
 }
 
 impl Wire {
@@ -29,7 +29,7 @@ impl Wire {
 
     /// What the child wrote instead of an answer, to be added to why there is none.
     pub(in super::super) fn noise(&self) -> String {
-        let noise = self.noise.lock().unwrap_or_else(PoisonError::into_inner);
+        let noise = self.noise.lock();
         let told = |line: &String| format!("; it wrote a line that is not JSON-RPC: `{line}`");
         noise.as_ref().map(told).unwrap_or_default()
     }
@@ -53,11 +53,11 @@ impl Wire {
     pub(super) fn heard_noise(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line.get(..MAX_SHOWN * 4).unwrap_or(line));
         let shown = shortened(line.chars().take(MAX_SHOWN).collect());
-        *self.noise.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+        *self.noise.lock() = Some(shown);
     }
 
     /// An answer came.
     pub(super) fn heard_answer(&self) {
-        *self.noise.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.noise.lock() = None;
     }
 }

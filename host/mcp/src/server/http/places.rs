@@ -1,13 +1,13 @@
-//! Who holds a connection. Clients that showed what they have to show keep theirs; everybody else shares
-//! a few places, stays for a short time, and gives way to whoever comes next. So nobody is kept out by
-//! those who connect and say nothing, however many they are.
+//! Who holds a connection. Clients that have shown the token keep theirs; all others share a few places, for a short
+//! time, and are evicted by newer ones. So connections that send nothing cannot keep a client out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use haft_core::sync::Lock;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +37,7 @@ struct Inner {
     share: usize,
     /// For clients.
     room: usize,
-    state: Mutex<State>,
+    state: Lock<State>,
     /// Told when a stranger leaves, or is one no longer.
     changed: Notify,
     taken: watch::Sender<usize>,
@@ -83,12 +83,12 @@ impl Places {
     /// At most `most` connections at once.
     pub(super) fn new(most: usize) -> Self {
         let share = (most / SHARE).max(LEAST).min(most / 2).max(1);
-        let (state, changed, taken) = (Mutex::default(), Notify::new(), watch::Sender::new(0));
+        let (state, changed, taken) = (Lock::default(), Notify::new(), watch::Sender::new(0));
         Self(Arc::new(Inner { share, room: most.saturating_sub(share).max(1), state, changed, taken }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 
     /// The place of a connection that comes from `source`: where all are taken, that of the stranger who

@@ -6,9 +6,10 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use haft_core::sync::Lock;
 use rmcp::model::{
     ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult,
 };
@@ -53,7 +54,7 @@ tokio::task_local! {
 pub(super) struct Sessions {
     manager: LocalSessionManager,
     most: usize,
-    uses: Mutex<HashMap<SessionId, Use>>,
+    uses: Lock<HashMap<SessionId, Use>>,
 }
 
 #[derive(Clone, Copy)]
@@ -103,11 +104,11 @@ impl Sessions {
         manager.session_config.init_timeout = Some(OPENING);
         manager.session_config.completed_cache_ttl = REPEATABLE;
         manager.session_config.sse_retry = Some(RETRY);
-        Self { manager, most, uses: Mutex::default() }
+        Self { manager, most, uses: Lock::default() }
     }
 
     fn uses(&self) -> MutexGuard<'_, HashMap<SessionId, Use>> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.uses.lock()
     }
 
     /// Whether there is such a session.

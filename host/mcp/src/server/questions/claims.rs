@@ -7,13 +7,13 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 
 use super::key::TAG;
 use super::seconds;
+use haft_core::sync::Lock;
 
 /// Claims that are kept, each for as long as its state is good: more answers than people give in that
 /// time. What comes on top is refused.
@@ -32,7 +32,7 @@ pub(super) trait Claims: Debug + Send + Sync {
 
 /// Kept while this process lives.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<BTreeMap<[u8; TAG], u64>>);
+pub(super) struct Memory(Lock<BTreeMap<[u8; TAG], u64>>);
 
 /// Kept in a folder, an empty file each. It outlives every process.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(super) struct Folder(PathBuf);
 #[async_trait]
 impl Claims for Memory {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
-        let mut claimed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claimed = self.0.lock();
         let now = seconds(SystemTime::now());
         claimed.retain(|_, until| !is_over(*until, now));
         if claimed.len() >= MAX_CLAIMS {

@@ -1,9 +1,10 @@
-//! How a client hangs up: it closes standard input, having just asked something or not, or it is gone. Decides
-//! nothing; whoever serves asks what is due then.
+//! The state of a client that hangs up: it closes standard input, with or without requests under way, or its
+//! process is gone. Records the state only; `stdio` decides what follows.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use haft_core::sync::Lock;
 use tokio_util::sync::CancellationToken;
 
 /// Whoever closes standard input so soon after the last request has written all of them at once (`printf …
@@ -17,7 +18,7 @@ pub(in super::super) struct Hangup(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     /// When the last request was read.
-    asked: Mutex<Option<Instant>>,
+    asked: Lock<Option<Instant>>,
     /// From when on requests were read that a client waits for: set where it closed standard input right after
     /// one.
     since: OnceLock<Instant>,
@@ -32,12 +33,12 @@ struct Inner {
 impl Hangup {
     /// A request was read.
     pub(super) fn asked(&self) {
-        *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.0.asked.lock() = Some(Instant::now());
     }
 
     /// Standard input has ended.
     pub(super) fn input_has_ended(&self) {
-        let asked = *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = *self.0.asked.lock();
         let since = Instant::now().checked_sub(JUST);
         if let Some(since) = since.filter(|since| asked.is_some_and(|asked| asked > *since)) {
             let _ = self.0.since.set(since);

@@ -1,9 +1,10 @@
-//! The requests of a client that are not answered yet, counted.
+//! The requests of a client that are not answered yet, by id, with a bound on their number and bytes.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Instant;
 
+use haft_core::sync::Lock;
 use rmcp::model::RequestId;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// Requests by their ids.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    all: Mutex<HashMap<RequestId, (Instant, Request)>>,
+    all: Lock<HashMap<RequestId, (Instant, Request)>>,
     /// Told when one is answered or taken back.
     fewer: Notify,
 }
@@ -97,6 +98,6 @@ impl UnderWay {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, (Instant, Request)>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 }
