@@ -1,6 +1,5 @@
-//! What stands at the top level of a JSON-RPC message, found in one pass that keeps none of it: for a
-//! message that is too long to be kept, one that is no JSON, and one that is to be judged before values
-//! are made of it. It refuses to validate: that is the parser's.
+//! Finds the top-level members of a JSON-RPC message in one pass without storing it: for a message that is too long,
+//! one that is no JSON, and one whose bounds are checked before it is parsed. It does not validate; the parser does.
 
 use memchr::memchr2;
 use rmcp::model::RequestId;

@@ -1,5 +1,5 @@
-//! The encodings in which a secret can turn up in a text: as it is, and as the encodings make it that
-//! programs use without being asked. Knows nothing of texts.
+//! The encodings in which a secret can turn up in a text: as it is, and in those that programs use without being
+//! asked (JSON, percent, base64, hex). It searches no text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Whoever must know of a call before it runs. Refuses to let a call run that could not be written down: what nobody
-//! knows of would be run again after a crash.
+//! The hook that writes a call down before it runs. A call that cannot be written down is not run: after a crash
+//! it would be run again.
 
 use std::io;
 use std::sync::Arc;

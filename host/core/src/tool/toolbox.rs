@@ -1,5 +1,5 @@
-//! The box of tools, and the only door to them: [`Toolbox::dispatch`] finds the tool, checks
-//! the arguments, bounds the time and turns whatever happens into an answer. It never fails.
+//! Tools by name, and the only way to call them: [`Toolbox::dispatch`] resolves the tool, begins the call's record,
+//! admits the call, runs it and ends the record. Whatever happens becomes an answer; it never fails.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What is told and noted of a call, from its beginning to its end: events, journal, log. All of it
-//! without secrets; the answer that goes back to the caller too.
+//! The record of one call from its beginning to its end: events, journal lines, log. Secrets are left out of all of
+//! it, and of the answer that goes back to the caller.
 
 use std::time::Instant;
 

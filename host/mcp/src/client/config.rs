@@ -1,5 +1,5 @@
-//! What is known of a server before it is started: how it is reached, and with what. It refuses to
-//! hold a secret; where one is kept is asked when the server is started.
+//! The configuration of a server: how it is reached, and with which environment or headers. It holds no secret; those
+//! are looked up when the server is started.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};

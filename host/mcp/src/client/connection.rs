@@ -1,5 +1,5 @@
-//! A server that is running, or connected: requests go out, answers come back, each within its
-//! time. It refuses to send a request twice.
+//! A server that is running, or connected: sends requests and awaits their answers, each with a time limit. It never
+//! sends a request twice.
 
 use std::io;
 use std::sync::Arc;

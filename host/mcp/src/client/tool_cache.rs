@@ -1,5 +1,5 @@
-//! What servers said last, on disk: a file a server, so that its tools are known without starting
-//! it. It refuses to remember anything that a secret was part of.
+//! The tools that servers listed last, one file a server, so that they are known without starting it. Nothing that a
+//! secret was part of is written.
 
 use std::fs;
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
-//! What one message of a client may be, judged before values are made of it, on standard input and over
-//! HTTP alike: a message within these bounds keeps nobody waiting. Refuses by the protocol's own errors.
+//! The bounds of one message of a client, checked before it is parsed into values, on standard input and over HTTP
+//! alike. A message beyond them is refused with a JSON-RPC error.
 
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::{Value, json};

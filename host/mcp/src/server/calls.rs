@@ -1,4 +1,4 @@
-//! The calls under way, counted, so that whoever ends a server knows whether anybody still waits.
+//! The number of calls under way, so that whoever shuts a server down can wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Tools as clients are told of them. One whose definition some client would refuse is mended or
-//! left out, since many clients refuse the whole list for it.
+//! The list of tools as clients get it. A tool whose definition some client would refuse is repaired or left out,
+//! since many clients refuse the whole list because of one.
 
 use std::sync::Arc;
 

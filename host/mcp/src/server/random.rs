@@ -1,4 +1,4 @@
-//! Names and numbers that nobody can guess. Refuses to make one up where the system gives no random numbers.
+//! Unguessable names and numbers from the system's random source. Fails where the system gives none.
 
 use std::io;
 

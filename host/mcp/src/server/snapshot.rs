@@ -1,6 +1,5 @@
 //! The tools that are served at one moment, and the snapshot that replaces them when program.toml or a plugin
-//! changes.
-//! A call that is under way keeps the snapshot it began with.
+//! changes. A call that is under way keeps the snapshot it began with.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Lines out of a pipe, one after the other, none longer than [`MAX_LINE`]. Of a longer one only
-//! what it answers is found out; it refuses to keep the rest.
+//! Reads lines from a pipe, none longer than [`MAX_LINE`]. Of a longer one only the id of the request that it
+//! answers is kept.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! What every request passes before MCP sees it: host and origin, path, token, size, and whether
-//! there is room for what it wants. Says no in one line.
+//! The checks that every HTTP request passes before rmcp sees it: host and origin, path, token, size, and room for
+//! another request. A refusal is one line of text.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
-//! Whom a request says it comes from and goes to. A page in a browser can send requests to this
-//! machine, and by a name of its own that it lets lead here (DNS rebinding); neither is answered.
-//! What is no browser sends no `Origin`, and may say what it likes: the token is for those.
+//! Checks the `Origin` and `Host` headers. A web page can send requests to this machine, also under a host name of
+//! its own that resolves to it (DNS rebinding); both are refused. Programs other than browsers can send any headers:
+//! the token is the check for those.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,5 +1,4 @@
-//! A connection that does not wait for ever to be read from. It only looks at writing: reading has
-//! bounds of its own, per request.
+//! A connection whose writes time out when the client does not read. Reading has bounds of its own, per request.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,7 +1,6 @@
-//! The writing side: messages are written one after the other, each on a line of its own. What the
-//! client takes at once is written at once; the rest by a thread that waits for it. Answers are never held
-//! up; while more than [`MAX_UNWRITTEN`] bytes wait, nothing more is read of the client, and what it is
-//! told besides waits.
+//! The writing side of the stdio transport: one message a line, in order. Answers are queued without waiting and
+//! written at once where the pipe takes them, else by a thread that blocks. While more than [`MAX_UNWRITTEN`] bytes
+//! are queued, nothing more is read from the client and notifications wait.
 
 use std::fs::File;
 use std::io::{self, Write};
