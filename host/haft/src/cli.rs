@@ -6,6 +6,7 @@ mod build;
 mod call;
 mod chat;
 mod check;
+mod common;
 mod consent;
 mod conversation;
 mod dev;
@@ -37,19 +38,15 @@ mod transcript;
 mod update;
 mod verify;
 
-use std::path::PathBuf;
-
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use tokio::runtime::Builder;
 
+use self::common::Common;
 pub use self::exit::Exit;
 use self::terminal::Terminal;
-use crate::program::{Allow, Ask, FILE_NAME, Options, Program, Servers, Target};
-use haft_agent::{Begun, Saved};
 use haft_author::Interrupted;
 use haft_core::heap;
 use haft_core::report::Report;
-use haft_sandbox::confine::Confiner;
 
 /// The handle that an agent's tools are held by.
 ///
@@ -62,46 +59,6 @@ pub struct Cli {
     common: Common,
     #[command(subcommand)]
     verb: Verb,
-}
-
-/// Over the options for where commands run.
-const BACKEND: &str = "Where commands run";
-
-#[derive(Clone, Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, as a command line has them")]
-struct Common {
-    /// The program to run [default: ./program.toml if there is one]
-    #[arg(short, long, global = true, value_name = "FILE")]
-    program: Option<PathBuf>,
-    /// Allow more for this run: `read=DIR`, `write=DIR`, `host=HOST`, `env=NAME`;
-    /// `PLUGIN:read=DIR` for a plugin
-    #[arg(long, global = true, value_name = "RIGHT")]
-    allow: Vec<Allow>,
-    /// Run `bash` and commands without the kernel's sandbox: they may do whatever you may
-    #[arg(long, global = true)]
-    unsafe_no_sandbox: bool,
-    /// Run commands in this container, in the place of `[backend]`
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "ssh", help_heading = BACKEND)]
-    container: Option<String>,
-    /// Run commands on this host: `host`, `user@host`, a name of ~/.ssh/config
-    #[arg(long, global = true, value_name = "TARGET", help_heading = BACKEND)]
-    ssh: Option<String>,
-    /// Run commands in a pane of tmux that you can watch [default session: haft]
-    #[arg(long, global = true, value_name = "SESSION", num_args = 0..=1, require_equals = true, help_heading = BACKEND)]
-    #[expect(clippy::option_option, reason = "not given, given, and given with a name")]
-    tmux: Option<Option<String>>,
-    /// Run commands without a pane, also on a host that has tmux
-    #[arg(long, global = true, conflicts_with = "tmux", help_heading = BACKEND)]
-    no_tmux: bool,
-    /// Say more on standard error: -v what plugins print, -vv what haft does, -vvv everything
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    verbose: u8,
-    /// Print JSON on standard output
-    #[arg(long, global = true)]
-    json: bool,
-    /// Do not note calls in the journal; `HAFT_JOURNAL=off` does the same
-    #[arg(long, global = true)]
-    no_journal: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -226,119 +183,5 @@ impl Cli {
             terminal.fail(&error);
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })
-    }
-}
-
-impl Common {
-    /// How a session of this program, in this folder, begins.
-    fn begun(&self) -> Begun {
-        let here = || Some(PathBuf::from(FILE_NAME)).filter(|path| path.exists());
-        let path = self.program.clone().or_else(here);
-        Begun::new(None, path.as_deref(), std::env::current_dir().ok().as_deref())
-    }
-
-    /// The same with the program of a session, unless the command line names one.
-    fn of_session(&self, saved: Option<&Saved>) -> Self {
-        let own = || saved.and_then(Saved::begun)?.path.filter(|path| path.exists());
-        Self { program: self.program.clone().or_else(own), ..self.clone() }
-    }
-
-    /// Loads the program; what does not keep it from working is said on standard error.
-    async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
-        self.program_asking(terminal, many_calls, Ask::WhereUnknown).await
-    }
-
-    /// The same, with a say in which MCP servers are asked what they have.
-    async fn program_asking(
-        &self,
-        terminal: Terminal,
-        many_calls: bool,
-        ask: Ask,
-    ) -> anyhow::Result<Program> {
-        self.load(terminal, &Options { ask, ..self.options(terminal, many_calls)? }).await
-    }
-
-    /// The same for a single call of `tool`.
-    async fn program_for(&self, terminal: Terminal, tool: &str) -> anyhow::Result<Program> {
-        let options = self.options(terminal, false)?;
-        // `program` may mean any other.
-        let only = (!tool.eq_ignore_ascii_case("program")).then(|| tool.to_owned());
-        self.load(terminal, &Options { only, ask: Ask::WhereUnknown, ..options }).await
-    }
-
-    async fn load(&self, terminal: Terminal, options: &Options) -> anyhow::Result<Program> {
-        if self.unsafe_no_sandbox {
-            terminal.warning("no sandbox: `bash` and commands may read, write and end whatever you may");
-        }
-        let program = Program::load(options).await?;
-        if let Some(report) = program.report() {
-            terminal.warn(&report);
-        }
-        if let Some(backend) = &program.backend {
-            terminal.say(format_args!("commands run on {}: {}", backend.summary(), backend.confinement()));
-            backend.notices().iter().for_each(|notice| terminal.say(notice));
-        }
-        // One command is over before anybody looks at its pane.
-        if options.many_calls && options.person.is_some() {
-            offer_pane(program.is_without_pane, terminal);
-        }
-        Ok(program)
-    }
-
-    /// Where commands run.
-    fn target(&self) -> Target {
-        let tmux = if self.no_tmux { Some(false) } else { self.tmux.as_ref().map(|_| true) };
-        Target {
-            container: self.container.clone(),
-            ssh: self.ssh.clone(),
-            tmux,
-            session: self.tmux.clone().flatten(),
-            here: false,
-        }
-    }
-
-    fn options(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Options> {
-        Ok(Options {
-            program: self.program.clone(),
-            allow: self.allow.clone(),
-            many_calls,
-            confiner: self.unsafe_no_sandbox.then(Confiner::open),
-            redactor: terminal.redactor(),
-            no_journal: self.no_journal || is_journal_off()?,
-            only: None,
-            target: self.target(),
-            known_only: false,
-            servers: Servers::default(),
-            events: terminal.loading(),
-            // Nothing is started only to be looked at, unless a verb says so.
-            ask: Ask::Never,
-            person: elicitation::present(),
-        })
-    }
-}
-
-/// Says so once where a pane may be had, to a person and to no program.
-fn offer_pane(is_without: bool, terminal: Terminal) {
-    if let Some(offer) = offered_pane(is_without).filter(|_| !terminal.json) {
-        terminal.say(offer);
-    }
-}
-
-/// What somebody is told who sits in a tmux of their own, where commands run without a pane and nothing was said of
-/// panes.
-fn offered_pane(is_without: bool) -> Option<&'static str> {
-    (is_without && std::env::var_os("TMUX_PANE").is_some()).then_some(
-        "this terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of haft's \
-         own, which you can attach to from here",
-    )
-}
-
-/// Whether whoever set up this machine wants no journal. A program cannot say so: it would be the
-/// first thing that a bad one says.
-fn is_journal_off() -> anyhow::Result<bool> {
-    match std::env::var("HAFT_JOURNAL").unwrap_or_default().as_str() {
-        "" | "on" => Ok(false),
-        "off" => Ok(true),
-        other => anyhow::bail!("`HAFT_JOURNAL` is `{other}`; expected `on` or `off`"),
     }
 }

@@ -1,11 +1,12 @@
 //! `haft add`: installs a package or a component, once somebody has read what it is and asks for. Without
 //! a source it fetches what program.lock pins and this machine has not got.
 
+use crate::cli::common::Common;
 use clap::Args;
 use serde_json::json;
 
+use super::Exit;
 use super::terminal::{Hinted, Terminal};
-use super::{Common, Exit};
 use crate::cli::install_args::Rights;
 use crate::cli::installing::{Arrival, Expected, InstallWork, told, told_project, trust};
 use crate::program::missing;

@@ -7,8 +7,9 @@ use clap::Args;
 use serde_json::{Map, Value};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::Exit;
+use super::common::Common;
 use super::terminal::{Hinted, Terminal};
-use super::{Common, Exit};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_core::tool::{Approvals, Session};
 

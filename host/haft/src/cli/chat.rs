@@ -3,13 +3,14 @@
 mod command;
 mod editor;
 
+use crate::cli::common::Common;
 use clap::Args;
 
 use self::command::{Command, Next};
 use self::editor::{Editor, Entered};
+use super::Exit;
 use super::run::ModelArgs;
 use super::terminal::{DIM, HEAD, Hinted, Screen, Show, Terminal};
-use super::{Common, Exit};
 use crate::cli::conversation::{Conversation, SessionName};
 use haft_agent::{End, Outcome};
 

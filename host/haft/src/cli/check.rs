@@ -9,8 +9,9 @@ use clap::Args;
 use serde_json::json;
 
 use self::component::Checked;
+use super::Exit;
+use super::common::{Common, offered_pane};
 use super::terminal::Terminal;
-use super::{Common, Exit, offered_pane};
 use crate::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;

@@ -1,13 +1,13 @@
 //! A conversation between a person, a model and its tools, and the session that keeps it: what `haft run` and `haft chat`
 //! have in common. Refuses to go on with a session that another haft has in hand.
 
+use crate::cli::common::Common;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Common;
 use super::run::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::program::{Dirs, Program};

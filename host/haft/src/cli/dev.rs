@@ -1,6 +1,7 @@
 //! `haft dev`: builds a plugin project, calls its tools as one asks for it, and does it again whenever
 //! the source changes. A build that fails changes nothing: the last good component goes on serving.
 
+use crate::cli::common::Common;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,7 +10,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use super::terminal::{DIM, Terminal};
-use super::{Common, Exit, build, call};
+use super::{Exit, build, call};
 use crate::cli::disclosed::Sheet;
 use crate::program::{FILE_NAME, Options, Program};
 use haft_author::watch::Watch;

@@ -23,8 +23,9 @@ use self::providers::Providers;
 use self::sandbox::Sandbox;
 use self::servers::Server;
 use self::tools::Tool;
+use super::Exit;
+use super::common::Common;
 use super::terminal::Terminal;
-use super::{Common, Exit};
 use crate::program::{Dirs, Options, Program};
 
 #[derive(Debug, Args)]

@@ -1,11 +1,12 @@
 //! `haft enable` and `haft disable`: switch an entry of program.toml on and off. Its pin and its grants
 //! stay.
 
+use crate::cli::common::Common;
 use clap::Args;
 use serde_json::json;
 
+use super::Exit;
 use super::terminal::Terminal;
-use super::{Common, Exit};
 use crate::cli::installing::{InstallWork, told_project};
 use haft_core::report::plain;
 use haft_package::{Change, Project, ProjectError, edit};

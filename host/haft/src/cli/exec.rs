@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::Args;
 
-use super::{Common, Exit};
+use super::Exit;
+use super::common::Common;
 use crate::cli::terminal::Terminal;
 use crate::program::{Options, Program, Target};
 use haft_core::grant::Grant;

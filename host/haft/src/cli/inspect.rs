@@ -6,14 +6,15 @@ mod component;
 mod imports;
 mod page;
 
+use crate::cli::common::Common;
 use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use self::component::{Bytes, Component, Subject};
+use super::Exit;
 use super::terminal::{Hinted, Terminal, rounded};
-use super::{Common, Exit};
 use crate::cli::installing::{Expected, InstallWork, trust};
 use crate::program::{builtin, builtin_names};
 use haft_core::limit::Limits;

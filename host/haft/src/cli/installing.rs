@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::Common;
+use super::common::Common;
 use super::consent::{Before, Page};
 use super::terminal::{Hinted, Terminal};
 use crate::program::{FILE_NAME, InstallContext, command_spec, described};

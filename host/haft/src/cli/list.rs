@@ -1,12 +1,13 @@
 //! `haft list`: what is installed, from where, and what it may do. Runs no tool.
 
+use crate::cli::common::Common;
 use std::fmt::Write;
 
 use clap::Args;
 use serde::Serialize;
 
+use super::Exit;
 use super::terminal::{Column, DIM, HEAD, Terminal, WARNING};
-use super::{Common, Exit};
 use crate::cli::installing::InstallWork;
 use haft_core::report::plain;
 use haft_package::{Kind, Offered};

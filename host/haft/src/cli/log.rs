@@ -13,8 +13,9 @@ use clap::Args;
 
 use self::show::{detail, row};
 use self::since::Since;
+use super::Exit;
+use super::common::Common;
 use super::terminal::Terminal;
-use super::{Common, Exit};
 use crate::program::Dirs;
 use haft_core::journal::{self, Followed, Lines, Outcome, Record};
 use haft_core::manifest::ToolPattern;

@@ -1,6 +1,7 @@
 //! `haft publish`: pushes a component or a package to a registry, once it was found to be right. What
 //! is not right is not published, and what is there already is not replaced unasked.
 
+use crate::cli::common::Common;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,9 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
+use super::Exit;
 use super::check::component::{self, Checked};
 use super::terminal::{Hinted, Terminal, rounded};
-use super::{Common, Exit};
 use crate::cli::installing::{access, told};
 use crate::program::{Dirs, FILE_NAME, InstallContext};
 use haft_author::archive::Package;

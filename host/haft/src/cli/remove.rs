@@ -1,11 +1,12 @@
 //! `haft remove`: takes an entry out of program.toml and its pin out of program.lock. Leaves what is
 //! installed where it is: other programs may use it.
 
+use crate::cli::common::Common;
 use clap::Args;
 use serde_json::json;
 
+use super::Exit;
 use super::terminal::Terminal;
-use super::{Common, Exit};
 use crate::cli::installing::{InstallWork, told_project};
 use haft_package::{Change, Project, ProjectError, edit};
 

@@ -1,13 +1,14 @@
 //! `haft replay`: a session as it was, or its calls made again and their answers compared. Refuses to repeat what may
 //! change something unless it is told to.
 
+use crate::cli::common::Common;
 use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::terminal::{Screen, Show, Terminal, rendered};
-use super::{Common, Exit, transcript};
+use super::{Exit, transcript};
 use crate::cli::conversation::{SessionName, hinted};
 use crate::program::Program;
 use haft_agent::provider::Wanted;

@@ -1,13 +1,14 @@
 //! `haft run`: a model, the program's tools and one task. Standard output is the answer alone.
 
+use crate::cli::common::Common;
 use std::io::Read;
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 
+use super::Exit;
 use super::terminal::{Hinted, Screen, Show, Terminal};
-use super::{Common, Exit};
 use crate::cli::conversation::{Conversation, SessionName};
 use crate::program::{ModelChoice, Program};
 use haft_agent::{AgentSettings, End, Outcome, with_skills};

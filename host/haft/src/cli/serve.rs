@@ -17,9 +17,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
+use super::common::{Common, offer_pane};
 use super::terminal::Terminal;
+use crate::cli::Exit;
 use crate::cli::elicitation;
-use crate::cli::{Common, Exit, offer_pane};
 use crate::program::{Dirs, Live, News, ToolChoice};
 use haft_core::manifest::{self, KeyringEntry, Manifest, SecretSource, ToolPattern, Variable};
 use haft_core::secret::Secrets;

@@ -1,5 +1,6 @@
 //! `haft sessions`: what can be gone on with. Changes nothing but what it is told to remove.
 
+use crate::cli::common::Common;
 use std::str::FromStr;
 
 use clap::Args;
@@ -7,8 +8,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use super::Exit;
 use super::terminal::Terminal;
-use super::{Common, Exit};
 use crate::cli::conversation::{SessionName, hinted};
 use crate::program::Dirs;
 use haft_agent::provider::Message;

@@ -3,8 +3,9 @@
 use clap::Args;
 use serde_json::json;
 
+use super::Exit;
+use super::common::Common;
 use super::terminal::{Column, Terminal};
-use super::{Common, Exit};
 use crate::program::Ask;
 use haft_core::call::ToolDef;
 use haft_core::tool::{Entry, Toolbox, bytes, tokens};

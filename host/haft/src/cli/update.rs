@@ -4,10 +4,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::Exit;
 use super::add::expect_name;
+use super::common::Common;
 use super::consent::Before;
 use super::terminal::Terminal;
-use super::{Common, Exit};
 use crate::cli::install_args::Rights;
 use crate::cli::installing::{Arrival, Expected, InstallWork, told_project, trust};
 use haft_package::disclosure::Change;

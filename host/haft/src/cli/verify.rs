@@ -1,11 +1,12 @@
 //! `haft verify`: compares what is installed, byte by byte, with what was agreed to. Fetches nothing and
 //! mends nothing.
 
+use crate::cli::common::Common;
 use clap::Args;
 use serde::Serialize;
 
+use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
-use super::{Common, Exit};
 use crate::cli::installing::InstallWork;
 use haft_package::{Kind, PackageSource, Pin};
 

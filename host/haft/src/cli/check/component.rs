@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::super::Exit;
 use super::super::build::shown;
+use super::super::common::Common;
 use super::super::terminal::Terminal;
-use super::super::{Common, Exit};
 use crate::program::{FILE_NAME, InstallContext};
 use haft_author::check::{Findings, Subject, examine, gist, tokens};
 use haft_author::pack::size;
