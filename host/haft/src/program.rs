@@ -134,45 +134,22 @@ pub struct Program {
 pub const FILE_NAME: &str = "program.toml";
 
 impl Program {
-    /// Assembles a program. Fails where program.toml is wrong; a plugin that cannot be loaded is
-    /// one of [`Self::problems`].
+    /// Assembles a program in three steps: what is written ([`Loaded`]), what it may do ([`Rights`]), what it
+    /// runs ([`Assembly`]). Fails where program.toml is wrong; a plugin that cannot be loaded is one of
+    /// [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
-        let places = Dirs::of_this_machine()?;
-        let (manifest, lock) = read(options.program.as_deref()).await?;
-        let redactor = options.redactor.clone();
-        let secrets = Secrets::new(&manifest, &places.home, &redactor);
-        secrets.learn();
-        let (mut problems, store) = (Vec::new(), Store::new(&places.store));
-        let pinned = Pinned { lock: &lock, store: &store };
-        let installed = packages::installed(&manifest, &pinned, &mut problems);
-        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
-        grants::unknown_plugins(&manifest, &options.allow, &names)?;
-        let grant = grants::sandbox(&manifest, &places, &options.allow, &mut problems)?;
-        let declared = grants::plugins(&manifest, &places, &options.allow, &grant, &mut problems)?;
-        let confiner = options.confiner.clone().unwrap_or_default();
-        let rights = (&grant, options.allow.as_slice());
-        let of_packages = packages::granted(&manifest, &places, rights, &installed, &mut problems)?;
-        let all = std::iter::once(&grant).chain(&declared).chain(of_packages.iter().flatten());
-        let engine = engine(options, &places, &confiner, all)?;
-        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
-            problems.extend(children(&confiner, &grant, options.many_calls));
-        }
-        let mut assembly = Assembly::new(&manifest, &installed, problems, options.known_only);
-        let backend = assembly.backend(options, &places, &confiner, &grant).await?;
-        let mut wanted = assembly.wanted(&places, &grant, declared, &pinned);
-        wanted.extend(assembly.of_packages(&installed, &places, of_packages)?);
-        let (now, later) = plugins::apart(wanted, options.only.as_deref());
-        assembly.plugins(&engine, now, secrets).await?;
-        assembly.commands(&confiner, &grant)?;
-        assembly.package_commands(&installed, &confiner, &grant)?;
-        let mut declared = servers::declared(&manifest, &grant);
-        declared.extend(servers::of_packages(&installed, &grant)?);
-        let servers = assembly.servers(declared, options, &places, &confiner).await?;
-        assembly.rest(options.only.as_deref(), later, &engine, secrets).await?;
+        let loaded = Loaded::read(options).await?;
+        let mut problems = Vec::new();
+        let installed = packages::installed(&loaded.manifest, &loaded.pinned(), &mut problems);
+        let rights = Rights::resolve(options, &loaded, &installed, problems)?;
+        let (grant, confiner) = (rights.grant.clone(), rights.confiner.clone());
+        let mut assembly = Assembly::new(&loaded.manifest, &installed, options.known_only);
+        let Started { backend, servers } = assembly.fill(options, &loaded, &installed, rights).await?;
         let skills = packages::skills(&installed);
         let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
-        let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         drop(installed);
+        let Loaded { places, manifest, redactor, .. } = loaded;
+        let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
         Ok(Self {
             manifest,
@@ -244,6 +221,81 @@ impl Program {
     }
 }
 
+/// What is written about a program: its files, as they are on this machine. Grants nothing.
+struct Loaded {
+    places: Dirs,
+    manifest: Manifest,
+    lock: Lock,
+    store: Store,
+    redactor: Redactor,
+}
+
+impl Loaded {
+    /// Reads program.toml and its lock file, and has the redactor learn the secrets that they name.
+    async fn read(options: &Options) -> anyhow::Result<Self> {
+        let places = Dirs::of_this_machine()?;
+        let (manifest, lock) = read(options.program.as_deref()).await?;
+        let (store, redactor) = (Store::new(&places.store), options.redactor.clone());
+        let loaded = Self { places, manifest, lock, store, redactor };
+        loaded.secrets().learn();
+        Ok(loaded)
+    }
+
+    fn pinned(&self) -> Pinned<'_> {
+        Pinned { lock: &self.lock, store: &self.store }
+    }
+
+    fn secrets(&self) -> Secrets<'_> {
+        Secrets::new(&self.manifest, &self.places.home, &self.redactor)
+    }
+}
+
+/// What the parts of a program may do, and what holds them to it. Runs nothing of the program.
+struct Rights {
+    /// Of `bash`, commands and MCP servers.
+    grant: Grant,
+    /// Of each entry of `[[plugins]]`, in order.
+    plugins: Vec<Grant>,
+    /// Of each component of each installed package, in order.
+    packages: Vec<Vec<Grant>>,
+    confiner: Confiner,
+    engine: Engine,
+    /// What was found wrong until here.
+    problems: Vec<Problem>,
+}
+
+impl Rights {
+    /// The rights that program.toml and the command line give. Fails where either grants what cannot be
+    /// granted; adds to `problems` what only concerns a part.
+    fn resolve(
+        options: &Options,
+        loaded: &Loaded,
+        installed: &[Installed<'_>],
+        mut problems: Vec<Problem>,
+    ) -> anyhow::Result<Self> {
+        let Loaded { manifest, places, .. } = loaded;
+        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
+        grants::unknown_plugins(manifest, &options.allow, &names)?;
+        let grant = grants::sandbox(manifest, places, &options.allow, &mut problems)?;
+        let plugins = grants::plugins(manifest, places, &options.allow, &grant, &mut problems)?;
+        let confiner = options.confiner.clone().unwrap_or_default();
+        let of_program = (&grant, options.allow.as_slice());
+        let packages = packages::granted(manifest, places, of_program, installed, &mut problems)?;
+        let all = std::iter::once(&grant).chain(&plugins).chain(packages.iter().flatten());
+        let engine = engine(options, places, &confiner, all)?;
+        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
+            problems.extend(children(&confiner, &grant, options.many_calls));
+        }
+        Ok(Self { grant, plugins, packages, confiner, engine, problems })
+    }
+}
+
+/// What runs besides the tools, and has to be closed.
+struct Started {
+    backend: Option<Arc<dyn Backend>>,
+    servers: Servers,
+}
+
 /// Makes ready for children where there will be many; or why there cannot be any.
 fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Problem> {
     let refusal = confiner.refusal(grant);
@@ -313,27 +365,46 @@ struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    fn new(
-        manifest: &'a Manifest,
-        installed: &[Installed<'_>],
-        problems: Vec<Problem>,
-        known_only: bool,
-    ) -> Self {
-        let (toolbox, uncallable) = (Toolbox::default(), Vec::new());
+    fn new(manifest: &'a Manifest, installed: &[Installed<'_>], known_only: bool) -> Self {
         let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
         let program = named.unwrap_or(Path::new(FILE_NAME));
         let files = vec![program.to_owned(), lock_path(program)];
         Self {
             manifest,
-            toolbox,
-            problems,
-            uncallable,
+            toolbox: Toolbox::default(),
+            problems: Vec::new(),
+            uncallable: Vec::new(),
             known_only,
             is_complete: true,
             is_target: false,
             files,
             unseen: packages::unused(manifest, installed),
         }
+    }
+
+    /// Adds every source of tools, in the order in which models see them.
+    async fn fill(
+        &mut self,
+        options: &Options,
+        loaded: &'a Loaded,
+        installed: &'a [Installed<'a>],
+        rights: Rights,
+    ) -> anyhow::Result<Started> {
+        let Rights { grant, plugins, packages, confiner, engine, problems } = rights;
+        let (places, secrets, only) = (&loaded.places, loaded.secrets(), options.only.as_deref());
+        self.problems.extend(problems);
+        let backend = self.backend(options, places, &confiner, &grant).await?;
+        let mut wanted = self.wanted(places, &grant, plugins, &loaded.pinned());
+        wanted.extend(self.of_packages(installed, places, packages)?);
+        let (now, later) = plugins::apart(wanted, only);
+        self.plugins(&engine, now, secrets).await?;
+        self.commands(&confiner, &grant)?;
+        self.package_commands(installed, &confiner, &grant)?;
+        let mut declared = servers::declared(&loaded.manifest, &grant);
+        declared.extend(servers::of_packages(installed, &grant)?);
+        let servers = self.servers(declared, options, places, &confiner).await?;
+        self.rest(only, later, &engine, secrets).await?;
+        Ok(Started { backend, servers })
     }
 
     /// What is left to do where all but `later` is in the toolbox.
