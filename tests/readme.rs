@@ -1,6 +1,6 @@
-//! Every command line of README.md, run by a shell as it stands there; what README shows of an answer is
-//! compared with it. A line that no test runs fails here, and so does a row of a line that README has not
-//! got any more. Addresses alone are others: those of this test's own servers.
+//! Every command line of README.md and of the pages in docs, run by a shell as it stands there; what they show of an
+//! answer is compared with it. A line that no test runs fails here, and so does a row of a line that no page has any
+//! more. Addresses alone are others: those of this test's own servers.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, by a shell")]
 
@@ -37,12 +37,22 @@ const BY_CI: &[(&str, &str)] = &[
 /// What a line begins with that is a command's and not an answer's.
 const COMMANDS: &[&str] = &["haft", "cargo", "HAFT_TOKEN=…"];
 
-/// README.md's blocks of what is typed at a terminal, in order.
+/// README.md, and after it the pages in docs by name.
+fn pages() -> Vec<PathBuf> {
+    let docs = fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs: BTreeSet<_> = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    std::iter::once(repository().join("README.md")).chain(docs).collect()
+}
+
+/// The blocks of all pages of what is typed at a terminal, in order.
 fn blocks() -> Vec<String> {
-    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let is_typed = |block: &&str| ["console\n", "text\n", "sh\n"].iter().any(|kind| block.starts_with(kind));
-    let fenced = readme.split("\n```").skip(1).step_by(2);
-    fenced.filter(is_typed).map(|block| block.split_once('\n').unwrap().1.to_owned()).collect()
+    let typed = |page: &PathBuf| -> Vec<String> {
+        let text = fs::read_to_string(page).unwrap();
+        let fenced = text.split("\n```").skip(1).step_by(2).filter(is_typed);
+        fenced.map(|block| block.split_once('\n').unwrap().1.to_owned()).collect()
+    };
+    pages().iter().flat_map(typed).collect()
 }
 
 /// The command of a line, without what is said of it.
@@ -52,19 +62,22 @@ fn command(line: &str) -> Option<&str> {
     COMMANDS.contains(&first).then(|| line.split("  #").next().unwrap().trim_end())
 }
 
-/// What README shows below a command, to the end of its block.
+/// What the pages show below a command, to the next command or the end of the block: the longest such text, since a
+/// command that is shown with its answer on one page may stand alone on another.
 fn shown_below(wanted: &str) -> Vec<String> {
-    let blocks = blocks();
-    let block = blocks.iter().find(|block| block.lines().any(|line| command(line) == Some(wanted))).unwrap();
-    block.lines().skip_while(|line| command(line) != Some(wanted)).skip(1).map(str::to_owned).collect()
+    let below = |block: &String| -> Vec<String> {
+        let rest = block.lines().skip_while(|line| command(line) != Some(wanted)).skip(1);
+        rest.take_while(|line| command(line).is_none()).map(str::to_owned).collect()
+    };
+    blocks().iter().map(below).max_by_key(Vec::len).unwrap()
 }
 
-/// A person who follows README, with a home and a folder of their own.
+/// A person who follows the pages, with a home and a folder of their own.
 struct Reader {
     home: Home,
     /// First on PATH.
     programs: PathBuf,
-    /// What stands in README, and what it is here.
+    /// What stands on a page, and what it is here.
     others: Vec<(String, String)>,
 }
 
@@ -77,7 +90,7 @@ impl Reader {
         Self { home, programs, others: Vec::new() }
     }
 
-    /// With a program that README takes for granted.
+    /// With a program that a page takes for granted.
     fn with(self, name: &str, text: &str) -> Self {
         let path = self.programs.join(name);
         fs::write(&path, text).unwrap();
@@ -85,7 +98,7 @@ impl Reader {
         self
     }
 
-    /// With something else for a part of README's lines.
+    /// With something else for a part of a page's lines.
     fn where_is(mut self, there: &str, here: impl Into<String>) -> Self {
         self.others.push((there.to_owned(), here.into()));
         self
@@ -122,7 +135,7 @@ impl Reader {
     }
 }
 
-/// Each line is run, and each line that is run is one of README's.
+/// Each line is run, and each line that is run stands on a page.
 #[test]
 fn every_command_line_of_the_readme_is_run() {
     let blocks = blocks();
@@ -130,10 +143,25 @@ fn every_command_line_of_the_readme_is_run() {
     let own = [using::LINES, agents::LINES, targets::LINES, servers::LINES, plugins::LINES].concat();
     let run: BTreeSet<_> = BY_CI.iter().map(|(line, _)| *line).chain(own).collect();
     let [missing, gone] = [&written - &run, &run - &written];
-    assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\nnot in README: {gone:#?}");
+    assert!(missing.is_empty() && gone.is_empty(), "run by nobody: {missing:#?}\non no page: {gone:#?}");
     let script = fs::read_to_string(repository().join(".ci/run")).unwrap();
     let examples = fs::read_to_string(repository().join(".ci/examples")).unwrap();
     for (line, runner) in BY_CI {
         assert!([&script, &examples].iter().any(|text| text.contains(runner)), "`{line}` has no `{runner}`");
     }
+}
+
+/// Each relative link of README and docs leads to a file, so that a page can be moved without losing its readers.
+#[test]
+fn links_of_the_pages_lead_to_files() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let relative = targets.filter(|target| !target.is_empty() && !target.contains("://"));
+        let folder = page.parent().unwrap();
+        let lost = relative.filter(|target| !folder.join(target).exists());
+        wrong.extend(lost.map(|target| format!("{}: {target}", page.display())));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

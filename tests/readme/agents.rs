@@ -1,4 +1,4 @@
-//! "One task" and sessions, with a model that does what README shows.
+//! "One task" and sessions, with a model that does what docs/agents.md shows.
 
 use std::fs;
 

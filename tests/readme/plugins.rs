@@ -1,4 +1,4 @@
-//! "Installing plugins" and "Writing a plugin".
+//! docs/packages.md and docs/authoring.md.
 
 use std::fs;
 

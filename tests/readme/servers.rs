@@ -1,4 +1,4 @@
-//! "MCP", both ways.
+//! docs/mcp.md: MCP both ways.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

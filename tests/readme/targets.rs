@@ -1,4 +1,4 @@
-//! "Where commands run", by way of an engine and an ssh that only pretend: `.ci/backends` has the real ones.
+//! docs/targets.md, by way of an engine and an ssh that only pretend: `.ci/backends` has the real ones.
 
 use std::os::unix::fs::symlink;
 

@@ -1,8 +1,8 @@
-//! The first screen and "Using it".
+//! README's first steps, and what docs/sandbox.md shows of `haft doctor`.
 
 use serde_json::json;
 
-use super::Reader;
+use super::{Reader, shown_below};
 use crate::cli::Answer;
 use crate::common::repository;
 use crate::sessions::{Model, Says};
@@ -31,6 +31,7 @@ fn a_file_outside_the_grant_is_refused_with_the_way_out() {
     let answer = Answer::from(output);
     assert_eq!((answer.code, answer.stdout.as_str()), (1, ""));
     assert!(answer.stderr.contains("hint: no line is proposed to allow it: `/etc`"), "{}", answer.stderr);
+    assert_eq!(answer.stderr.lines().collect::<Vec<_>>(), shown_below(LINES[0]));
 }
 
 /// In a folder that git knows, as a reader's is.
@@ -69,7 +70,7 @@ fn what_stands_under_using_it_works() {
     model.assert_content();
 }
 
-/// README shows what a machine says that offers everything; one with less says what it has not got.
+/// docs/sandbox.md shows what a machine says that offers everything; one with less says what it has not got.
 #[test]
 fn the_doctor_says_what_the_readme_shows() {
     let blocks = super::blocks();
@@ -78,7 +79,9 @@ fn the_doctor_says_what_the_readme_shows() {
     reader.home.write("program.toml", "[program]\nname = \"a\"\nversion = \"0.1.0\"\n");
     let said = reader.types("haft doctor", "").stdout;
     if !said.contains("✓ verdict       full") {
-        eprintln!("SKIPPED: this machine does not offer all layers of the sandbox, README's does\n{said}");
+        eprintln!(
+            "SKIPPED: this machine does not offer all layers of the sandbox, that of docs does\n{said}"
+        );
         return;
     }
     let words = |text: &str| -> Vec<String> {
