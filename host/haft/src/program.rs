@@ -134,8 +134,8 @@ pub struct Program {
 pub const FILE_NAME: &str = "program.toml";
 
 impl Program {
-    /// Assembles a program in three steps: what is written ([`Loaded`]), what it may do ([`Rights`]), what it
-    /// runs ([`Assembly`]). Fails where program.toml is wrong; a plugin that cannot be loaded is one of
+    /// Assembles a program in three steps: what is written (`Loaded`), what it may do (`Rights`), what it
+    /// runs (`Assembly`). Fails where program.toml is wrong; a plugin that cannot be loaded is one of
     /// [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
         let loaded = Loaded::read(options).await?;

@@ -11,7 +11,7 @@
 //!
 //! # Host and helper
 //! The host has many threads and much memory, so nothing is done in a copy of it: it starts
-//! itself anew ([`entry`]). A helper serves one command. It may be made ready before there is
+//! itself anew ([`crate::entry`]). A helper serves one command. It may be made ready before there is
 //! one ([`Confiner::prepare`]), so that confinement costs the call next to nothing.
 
 mod aliases;
@@ -105,12 +105,12 @@ pub enum ConfineError {
 
 impl Confiner {
     /// Confines with every layer that this kernel offers, by way of this program, whose `main` must
-    /// ask [`entry`] first.
+    /// ask [`crate::entry`] first.
     pub fn new() -> Self {
         Self::of(Programs::of_this_process(), Layers::offered(), false)
     }
 
-    /// The same by way of another program that asks [`entry`] first.
+    /// The same by way of another program that asks [`crate::entry`] first.
     pub fn with_helper(helper: impl Into<PathBuf>) -> Self {
         Self::of(Programs::only(helper.into()), Layers::offered(), false)
     }
