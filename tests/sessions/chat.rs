@@ -178,7 +178,10 @@ fn a_line_is_edited_completed_and_found_again() {
     terminal.sees("bash", 1);
     terminal.enter("/nonsense");
     terminal.sees("unknown command `/nonsense`", 1);
+    // One prompt for each line so far, and the one that waits.
+    terminal.prompts(6);
     terminal.key("C-c");
+    terminal.prompts(7);
     terminal.key("C-d");
     terminal.sees("ended with 0", 1);
     let history = fs::read_to_string(place.state().join("haft/history")).unwrap();

@@ -58,6 +58,12 @@ impl Terminal {
         assert!(self.tmux(&["send-keys", key]).status().unwrap().success());
     }
 
+    /// Waits for the prompt to be there for the `times`th time. Between two prompts the terminal is not in raw mode: a
+    /// control key pressed there is the kernel's, and the editor never sees it.
+    pub(super) fn prompts(&self, times: usize) {
+        self.sees("\n> ", times);
+    }
+
     /// Waits until `text` is to be seen `times` times.
     pub(super) fn sees(&self, text: &str, times: usize) -> String {
         let begun = Instant::now();
