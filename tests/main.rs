@@ -21,6 +21,7 @@ mod cache;
 mod cli;
 mod command;
 mod common;
+mod completions;
 mod components;
 mod confine;
 mod disk;

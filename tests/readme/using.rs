@@ -21,6 +21,12 @@ pub(super) const LINES: &[&str] = &[
     "haft log --failed --since 2h",
 ];
 
+/// Where a person keeps what a shell and `man` read.
+pub(super) const KEPT: &[&str] = &[
+    "haft completions bash > ~/.local/share/bash-completion/completions/haft",
+    "haft man ~/.local/share/man/man1",
+];
+
 #[test]
 fn a_file_outside_the_grant_is_refused_with_the_way_out() {
     let reader = Reader::new();
@@ -68,6 +74,17 @@ fn what_stands_under_using_it_works() {
         assert!([0, 5, 6].contains(code), "{line}\n{stdout}{stderr}");
     }
     model.assert_content();
+}
+
+#[test]
+fn completions_and_manual_pages_lie_where_they_are_looked_for() {
+    let reader = Reader::new();
+    reader.runs("mkdir -p ~/.local/share/bash-completion/completions");
+    for line in KEPT {
+        reader.runs(line);
+    }
+    reader.runs("grep -q _haft ~/.local/share/bash-completion/completions/haft");
+    reader.runs("test -s ~/.local/share/man/man1/haft-call.1");
 }
 
 /// docs/sandbox.md shows what a machine says that offers everything; one with less says what it has not got.

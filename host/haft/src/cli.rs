@@ -7,6 +7,7 @@ mod call;
 mod chat;
 mod check;
 mod common;
+mod completions;
 mod consent;
 mod conversation;
 mod dev;
@@ -23,6 +24,7 @@ mod install_args;
 mod installing;
 mod list;
 mod log;
+mod man;
 mod new;
 mod pack;
 mod publish;
@@ -117,6 +119,10 @@ enum Verb {
     Publish(publish::Publish),
     /// Print the JSON Schema of program.toml, for editors
     Schema(schema::Schema),
+    /// Print what a shell needs to complete haft's command lines
+    Completions(completions::Completions),
+    /// Write the manual pages of haft and its verbs
+    Man(man::Man),
 }
 
 impl Cli {
@@ -175,6 +181,8 @@ impl Cli {
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),
+            Verb::Completions(verb) => verb.execute(terminal),
+            Verb::Man(verb) => verb.execute(terminal),
         };
         done.unwrap_or_else(|error| {
             if error.is::<Interrupted>() {

@@ -1,0 +1,27 @@
+//! `haft man`: manual pages of haft and of each of its verbs, made from what `--help` prints.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, CommandFactory as _};
+
+use super::terminal::Terminal;
+use super::{Cli, Exit};
+
+#[derive(Debug, Args)]
+pub(super) struct Man {
+    /// Where to write the pages, one for haft and one for each verb; the folder is made if missing
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+}
+
+impl Man {
+    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let folder = self.folder.display();
+        std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make `{folder}`"))?;
+        clap_mangen::generate_to(Cli::command(), &self.folder)
+            .with_context(|| format!("cannot write manual pages into `{folder}`"))?;
+        terminal.say(format!("manual pages written into `{folder}`; `man {folder}/haft.1` shows the first"));
+        Ok(Exit::Success)
+    }
+}
