@@ -55,10 +55,11 @@ impl Answer {
         timeouts: Timeouts,
         in_pieces: bool,
     ) -> Result<Self, Failure> {
-        let first = if in_pieces { timeouts.first_byte } else { timeouts.total };
-        let begins = Instant::now() + first;
-        let silent = |_| Failure::Silent { began: false, waited: first };
-        let response = timeout_at(begins, client.execute(request)).await.map_err(silent)?;
+        let begins = Instant::now() + timeouts.first_byte;
+        let silent = |_| Failure::Silent { began: false, waited: timeouts.first_byte };
+        let head = client.execute(request);
+        // Whole answers come when they are complete: the client's own limit, `timeouts.total`, is theirs.
+        let response = if in_pieces { timeout_at(begins, head).await.map_err(silent)? } else { head.await };
         let response = response.map_err(|error| unanswered(&error, timeouts))?;
         Ok(Self { response, timeouts, begins, began: false })
     }
