@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Assembly;
-use haft_core::grant::Grant;
-use haft_core::limit::Limits;
-use haft_core::tool::{Approval, DuplicateTool, Tool};
+use haft_core::tool::Approval;
 use haft_sandbox::native::command::CommandTool;
 
 /// The answer to a command that was denied.
@@ -20,25 +17,8 @@ const CALL_DENIED: &str = "Tool call denied by user.";
 /// The same of a page.
 const FETCH_DENIED: &str = "Fetch request denied by user.";
 
-impl Assembly<'_> {
-    /// Puts a tool in, and what has to be asked before it runs.
-    pub(super) fn insert(
-        &mut self,
-        tool: Arc<dyn Tool>,
-        grant: Grant,
-        limits: Limits,
-        origin: String,
-        approval: Option<Approval>,
-    ) -> Result<(), DuplicateTool> {
-        match approval {
-            Some(approval) => self.toolbox.insert_asking(tool, grant, limits, origin, approval),
-            None => self.toolbox.insert(tool, grant, limits, origin),
-        }
-    }
-}
-
 /// `shell_confirm`.
-pub(super) fn of_bash() -> Approval {
+pub(super) fn for_bash() -> Approval {
     Approval {
         verb: "Run",
         what: Box::new(|arguments| text(arguments, "command")),
@@ -48,7 +28,7 @@ pub(super) fn of_bash() -> Approval {
 }
 
 /// `confirm` of a command.
-pub(super) fn of_command(command: Arc<CommandTool>) -> Approval {
+pub(super) fn for_command(command: Arc<CommandTool>) -> Approval {
     let setting = format!("`confirm = true` of `{}` in `[[tools]]`", command.name());
     Approval {
         verb: "Run",
@@ -59,7 +39,7 @@ pub(super) fn of_command(command: Arc<CommandTool>) -> Approval {
 }
 
 /// `confirm` of a plugin: what would be called, and with what.
-pub(super) fn of_plugin(plugin: &str, tool: &str) -> Approval {
+pub(super) fn for_plugin(plugin: &str, tool: &str) -> Approval {
     let name = tool.to_owned();
     Approval {
         verb: "Call",
@@ -70,7 +50,7 @@ pub(super) fn of_plugin(plugin: &str, tool: &str) -> Approval {
 }
 
 /// `fetch_confirm`.
-pub(super) fn of_fetch() -> Approval {
+pub(super) fn for_fetch() -> Approval {
     Approval {
         verb: "Fetch",
         what: Box::new(|arguments| text(arguments, "url")),

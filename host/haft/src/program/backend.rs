@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use super::{Assembly, Dirs, Options};
+use super::assembly::Assembly;
+use super::options::Options;
+use super::target::Target;
+use super::{Dirs, children};
 use haft_core::grant::Grant;
 use haft_core::manifest::{BackendTable, ContainerEngine, Manifest};
 use haft_core::report::{Problem, Report};
@@ -11,35 +14,18 @@ use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::is_of_target;
 use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
 
-/// The target that somebody names on the command line, in the place of `[backend]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
-    /// A running container.
-    pub container: Option<String>,
-    /// A host, as ssh is told it.
-    pub ssh: Option<String>,
-    /// Whether in a pane of tmux.
-    pub tmux: Option<bool>,
-    /// The session of tmux.
-    pub session: Option<String>,
-    /// Whether commands run on this machine whatever `[backend]` says.
-    pub here: bool,
-}
-
-impl Assembly<'_> {
-    /// Makes the backend and puts in the native tools for it, or those of this machine.
-    pub(super) async fn backend(
-        &mut self,
-        options: &Options,
-        places: &Dirs,
-        confiner: &Confiner,
-        grant: &Grant,
-    ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
-        let backend = connected(self.manifest, options, places, confiner, grant).await?;
-        self.is_target = choice(self.manifest, &options.target, places).is_some();
-        self.native(confiner, grant, (backend.clone(), options.only.is_some()))?;
-        Ok(backend)
-    }
+/// Makes the backend and puts in the native tools for it, or those of this machine.
+pub(super) async fn connect(
+    assembly: &mut Assembly<'_>,
+    options: &Options,
+    places: &Dirs,
+    confiner: &Confiner,
+    grant: &Grant,
+) -> anyhow::Result<Option<Arc<dyn Backend>>> {
+    let backend = connected(assembly.manifest, options, places, confiner, grant).await?;
+    assembly.is_target = choice(assembly.manifest, &options.target, places).is_some();
+    children::add_native(assembly, confiner, grant, (backend.clone(), options.only.is_some()))?;
+    Ok(backend)
 }
 
 /// The backend of a program; `None` where commands run on this machine as `bash` does it.
@@ -59,14 +45,14 @@ async fn connected(
         return Ok(None);
     }
     places.own()?;
-    let ground = HostContext {
+    let host = HostContext {
         confiner: confiner.clone(),
         messengers: confiner.without_layers(),
         haft: std::env::current_exe()?,
         state: places.state.clone(),
         grant: grant.clone(),
     };
-    match haft_sandbox::connect(&choice, &ground).await {
+    match haft_sandbox::connect(&choice, &host).await {
         Ok(backend) => Ok(Some(backend)),
         Err(error) => Err(report(&error).into()),
     }

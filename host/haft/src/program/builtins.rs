@@ -1,8 +1,8 @@
 //! The plugins that haft carries in itself: which of them there are, and what each may do. Grants
 //! what `[sandbox]` and `[builtins]` say and not a thing more.
 
-use super::Assembly;
-use super::plugins::Wanted;
+use super::assembly::Assembly;
+use super::pending_plugin::PendingPlugin;
 use haft_core::grant::{Grant, HostPattern};
 use haft_core::limit::Limits;
 use haft_core::manifest::Builtins;
@@ -43,18 +43,16 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// The variable that tells `search` where to ask.
 const SEARCH_URL: &str = "SEARCH_URL";
 
-impl Assembly<'_> {
-    /// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
-    pub(super) fn builtins(&mut self, sandbox: &Grant) -> Vec<Wanted<'static>> {
-        let own = &self.manifest.builtins;
-        // A target has tools of its own for its files.
-        let switches = Builtins { files: own.files && !self.is_target, ..own.clone() };
-        BUILTINS.iter().filter_map(|builtin| wanted(builtin, &switches, sandbox)).collect()
-    }
+/// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
+pub(super) fn enabled(assembly: &mut Assembly<'_>, sandbox: &Grant) -> Vec<PendingPlugin<'static>> {
+    let own = &assembly.manifest.builtins;
+    // A target has tools of its own for its files.
+    let switches = Builtins { files: own.files && !assembly.is_target, ..own.clone() };
+    BUILTINS.iter().filter_map(|builtin| pending(builtin, &switches, sandbox)).collect()
 }
 
 /// A built-in plugin with what it may do, if it is switched on.
-fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wanted<'static>> {
+fn pending(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<PendingPlugin<'static>> {
     let (grant, place) = match builtin.name {
         "files" => (switches.files.then(|| sandbox.clone()), GrantPlace::Sandbox),
         "fetch" => (switches.fetch.then(|| fetch(switches, sandbox)), GrantPlace::FetchAllow),
@@ -62,7 +60,7 @@ fn wanted(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<Wan
         "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox),
         _ => (Some(Grant::none()), GrantPlace::Sandbox),
     };
-    Some(Wanted {
+    Some(PendingPlugin {
         name: builtin.name.to_owned(),
         source: builtin.source(),
         grant: grant?,

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{Assembly, approvals};
+use super::approvals;
+use super::assembly::Assembly;
 use haft_core::grant::Grant;
 use haft_core::manifest::{CommandTool as Declared, Located, Manifest};
 use haft_core::report::Problem;
@@ -13,75 +14,76 @@ use haft_sandbox::native::command::{self, CommandSpec, CommandTool};
 use haft_sandbox::native::deny::{self, Denied};
 use haft_sandbox::native::{Family, NATIVE, Native, Settings};
 
-impl Assembly<'_> {
-    /// The native tools of one family: those of this machine, or those of the target where there is
-    /// one, whether it could be asked for or not.
-    pub(super) fn native(
-        &mut self,
-        confiner: &Confiner,
-        grant: &Grant,
-        (backend, one_call): (Option<Arc<dyn Backend>>, bool),
-    ) -> anyhow::Result<()> {
-        let builtins = &self.manifest.builtins;
-        let denied = builtins.shell_deny.clone().map(Denied::new);
-        let denied = denied.unwrap_or_else(|| Denied::new(deny::DEFAULT.iter().copied()));
-        let bash_timeout = builtins.shell_timeout;
-        let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend, one_call };
-        let is_target = self.is_target;
-        let is_on = |native: &&Native| match native.family {
-            Family::Workspace => builtins.shell && !is_target,
-            Family::Shell => builtins.shell,
-            Family::Files => builtins.files,
-            Family::Screen => builtins.tmux,
-        };
-        for native in NATIVE.iter().filter(is_on) {
-            let Some(tool) = (native.build)(&settings) else { continue };
-            let limits = (native.limits)(&settings);
-            let is_shell = matches!(native.family, Family::Workspace | Family::Shell);
-            let approval = (is_shell && builtins.shell_confirm).then(approvals::of_bash);
-            self.insert(tool, grant.clone(), limits, "built in".into(), approval)?;
-        }
-        Ok(())
+/// The native tools of one family: those of this machine, or those of the target where there is
+/// one, whether it could be asked for or not.
+pub(super) fn add_native(
+    assembly: &mut Assembly<'_>,
+    confiner: &Confiner,
+    grant: &Grant,
+    (backend, one_call): (Option<Arc<dyn Backend>>, bool),
+) -> anyhow::Result<()> {
+    let builtins = &assembly.manifest.builtins;
+    let denied = builtins.shell_deny.clone().map(Denied::new);
+    let denied = denied.unwrap_or_else(|| Denied::new(deny::DEFAULT.iter().copied()));
+    let bash_timeout = builtins.shell_timeout;
+    let settings = Settings { confiner: confiner.clone(), bash_timeout, denied, backend, one_call };
+    let is_target = assembly.is_target;
+    let is_on = |native: &&Native| match native.family {
+        Family::Workspace => builtins.shell && !is_target,
+        Family::Shell => builtins.shell,
+        Family::Files => builtins.files,
+        Family::Screen => builtins.tmux,
+    };
+    for native in NATIVE.iter().filter(is_on) {
+        let Some(tool) = (native.build)(&settings) else { continue };
+        let limits = (native.limits)(&settings);
+        let is_shell = matches!(native.family, Family::Workspace | Family::Shell);
+        let approval = (is_shell && builtins.shell_confirm).then(approvals::for_bash);
+        assembly.insert(tool, grant.clone(), limits, "built in".into(), approval)?;
     }
+    Ok(())
+}
 
-    pub(super) fn commands(&mut self, confiner: &Confiner, grant: &Grant) -> anyhow::Result<()> {
-        let Some(program) = &self.manifest.program else { return Ok(()) };
-        for tool in &self.manifest.tools {
-            self.command(program.name.as_str(), tool, confiner, grant)?;
-        }
-        Ok(())
+/// The commands that program.toml declares.
+pub(super) fn add_commands(
+    assembly: &mut Assembly<'_>,
+    confiner: &Confiner,
+    grant: &Grant,
+) -> anyhow::Result<()> {
+    let Some(program) = &assembly.manifest.program else { return Ok(()) };
+    for tool in &assembly.manifest.tools {
+        add_command(assembly, program.name.as_str(), tool, confiner, grant)?;
     }
+    Ok(())
+}
 
-    fn command(
-        &mut self,
-        program: &str,
-        tool: &Declared,
-        confiner: &Confiner,
-        grant: &Grant,
-    ) -> anyhow::Result<()> {
-        let spec = command_spec(self.manifest, program, tool);
-        let (exposed, alias) = (
-            command::exposed_name(&spec.program, &spec.tool),
-            format!("program:{}:{}", spec.program, spec.tool),
-        );
-        let origin = format!("`[[tools]]` at {}", self.manifest.source.place(tool.name.span));
-        let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
-        match CommandTool::new(confiner.clone(), spec) {
-            Ok(command) => {
-                let limits = command.limits();
-                let command = Arc::new(command);
-                let approval = tool.confirm.then(|| approvals::of_command(command.clone()));
-                self.insert(command, grant, limits, origin, approval)?;
-                self.toolbox.alias(alias, &exposed);
-            }
-            Err(error) => {
-                let problem =
-                    Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
-                self.problems.push(problem.at(tool.command.span, "this command"));
-            }
+fn add_command(
+    assembly: &mut Assembly<'_>,
+    program: &str,
+    tool: &Declared,
+    confiner: &Confiner,
+    grant: &Grant,
+) -> anyhow::Result<()> {
+    let spec = command_spec(assembly.manifest, program, tool);
+    let (exposed, alias) =
+        (command::exposed_name(&spec.program, &spec.tool), format!("program:{}:{}", spec.program, spec.tool));
+    let origin = format!("`[[tools]]` at {}", assembly.manifest.source.place(tool.name.span));
+    let grant = tool.env.iter().fold(grant.clone(), Grant::with_env);
+    match CommandTool::new(confiner.clone(), spec) {
+        Ok(command) => {
+            let limits = command.limits();
+            let command = Arc::new(command);
+            let approval = tool.confirm.then(|| approvals::for_command(command.clone()));
+            assembly.insert(command, grant, limits, origin, approval)?;
+            assembly.toolbox.alias(alias, &exposed);
         }
-        Ok(())
+        Err(error) => {
+            let problem =
+                Problem::new(format!("command tool `{}` cannot be used: {error}", tool.name.as_str()));
+            assembly.problems.push(problem.at(tool.command.span, "this command"));
+        }
     }
+    Ok(())
 }
 
 /// What a command tool of program.toml runs.

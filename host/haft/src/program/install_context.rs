@@ -3,7 +3,8 @@
 
 use std::sync::OnceLock;
 
-use super::{Dirs, Options, engine, grants};
+use super::options::Options;
+use super::{Dirs, grants, rights};
 use haft_core::grant::Grant;
 use haft_core::manifest::Manifest;
 use haft_package::Store;
@@ -48,7 +49,7 @@ impl InstallContext {
             return Ok(engine);
         }
         let grants = std::iter::once(&self.sandbox).chain(&self.declared);
-        let made = engine(&self.options, &self.places, &self.confiner, grants)?;
+        let made = rights::engine(&self.options, &self.places, &self.confiner, grants)?;
         Ok(self.engine.get_or_init(|| made))
     }
 }

@@ -4,13 +4,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::assembly::Assembly;
+use super::children::command_spec;
+use super::grants::Allow;
 use super::patterns::Unseen;
-use super::plugins::{Agreed, Wanted, agreed};
-use super::{Allow, Assembly, Dirs, grants, patterns};
+use super::pending_plugin::{PendingPlugin, offers};
+use super::pins::{Agreed, Pinned, agreed, not_installed};
+use super::{Dirs, approvals, grants, patterns};
 use haft_core::grant::{Grant, Right, Root};
-use haft_core::manifest::{Located, Manifest, Package as Declared};
-use haft_core::report::{Problem, Span};
-use haft_package::{Bundle, Kind, Lock, PackageSource, Pin, Skill, Store, StoreError};
+use haft_core::manifest::{Manifest, Package as Declared};
+use haft_core::report::Problem;
+use haft_package::{Bundle, Kind, Skill, StoreError};
 use haft_plugin_host::{GrantPlace, Source};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::lookup::find_on_path;
@@ -38,39 +42,6 @@ impl Installed<'_> {
     }
 }
 
-/// What pins say of entries, and where what they pin is kept.
-pub(super) struct Pinned<'a> {
-    pub(super) lock: &'a Lock,
-    pub(super) store: &'a Store,
-}
-
-impl Pinned<'_> {
-    /// The pin of an entry that comes from `source`; a problem where it pins another one.
-    pub(super) fn of(
-        &self,
-        kind: Kind,
-        name: &str,
-        source: &Located<PackageSource>,
-    ) -> Result<Option<&Pin>, Problem> {
-        match self.lock.find(kind, name) {
-            Some(pin) if pin.source != source.value => {
-                let problem =
-                    Problem::new(format!("`{name}` is pinned from another source: `{}`", pin.source));
-                let problem = problem.at(source.span, "not what program.lock says");
-                Err(problem.hint(format!("`haft update {name}` installs what is written here")))
-            }
-            pin => Ok(pin),
-        }
-    }
-}
-
-/// What is said of an entry that is not installed.
-pub(super) fn not_installed(name: &str, span: Span) -> Problem {
-    Problem::new(format!("`{name}` is not installed on this machine"))
-        .at(span, "nothing was fetched from here")
-        .hint("`haft add` installs what program.toml and program.lock name")
-}
-
 /// The packages that are enabled and installed. What keeps one from being used is a problem, and the
 /// others are used.
 pub(super) fn installed<'m>(
@@ -96,7 +67,7 @@ pub(super) fn installed<'m>(
 
 fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<(Bundle, Option<Agreed>), Problem> {
     let (name, source) = (declared.name.as_str(), &declared.source);
-    let pin = pinned.of(Kind::Package, name, source)?.ok_or_else(|| not_installed(name, source.span))?;
+    let pin = pinned.find(Kind::Package, name, source)?.ok_or_else(|| not_installed(name, source.span))?;
     let damaged = |why: String| {
         let problem = Problem::new(format!("package `{name}` is not what was installed: {why}"));
         problem
@@ -180,127 +151,105 @@ pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Skill> {
     installed.iter().filter_map(|package| package.bundle.skill.clone()).collect()
 }
 
-impl<'m> Assembly<'m> {
-    /// Patterns of `[[packages]] tools` that no tool has.
-    pub(super) fn package_patterns(&mut self) {
-        let names: Vec<&str> = self.toolbox.names().collect();
-        let mut problems = Vec::new();
-        for package in self.manifest.packages.iter().filter(|package| package.enabled) {
-            let patterns = package.tools.iter().flatten().filter(|pattern| self.unseen.of(pattern).is_none());
-            let owner = format!("package `{}`", package.name.as_str());
-            problems.extend(patterns::problems(&owner, ("tools", package.name.span), &names, patterns));
-        }
-        self.problems.extend(problems);
+/// Patterns of `[[packages]] tools` that no tool has.
+pub(super) fn check_patterns(assembly: &mut Assembly<'_>) {
+    let names: Vec<&str> = assembly.toolbox.names().collect();
+    let mut problems = Vec::new();
+    for package in assembly.manifest.packages.iter().filter(|package| package.enabled) {
+        let patterns = package.tools.iter().flatten().filter(|pattern| assembly.unseen.of(pattern).is_none());
+        let owner = format!("package `{}`", package.name.as_str());
+        problems.extend(patterns::problems(&owner, ("tools", package.name.span), &names, patterns));
     }
-
-    /// The plugins of packages, with what each may do: `granted`, in the same order.
-    pub(super) fn of_packages(
-        &mut self,
-        installed: &'m [Installed<'m>],
-        places: &Dirs,
-        granted: Vec<Vec<Grant>>,
-    ) -> anyhow::Result<Vec<Wanted<'m>>> {
-        let mut wanted = Vec::new();
-        for (Installed { declared, bundle, agreed }, grants) in installed.iter().zip(granted) {
-            for ((plugin, file, digest), grant) in bundle.components().zip(grants) {
-                wanted.push(Wanted {
-                    name: plugin.name.as_str().to_owned(),
-                    source: Source::Pinned(file, digest.hex().to_owned()),
-                    grant,
-                    place: GrantPlace::Package(declared.name.as_str().to_owned()),
-                    limits: plugin.limits,
-                    declared: Some(plugin),
-                    package: Some(declared),
-                    agreed: agreed.clone(),
-                });
-            }
-            self.unasked(grants::unasked(self.manifest, places, declared, bundle)?, declared);
-        }
-        Ok(wanted)
-    }
-
-    fn unasked(&mut self, rights: Vec<Right>, declared: &Declared) {
-        let name = declared.name.as_str();
-        self.problems.extend(rights.into_iter().map(|right| {
-            let text =
-                format!("`{right}` in `[packages.grant]` has no effect: nothing in `{name}` asks for it");
-            Problem::new(text).at(declared.name.span, "this package").hint("remove it")
-        }));
-    }
-
-    /// The commands of packages. They run with the rights of the program's own, see the variables that the
-    /// package was granted, and read what lies beside them.
-    pub(super) fn package_commands(
-        &mut self,
-        installed: &[Installed<'_>],
-        confiner: &Confiner,
-        grant: &Grant,
-    ) -> anyhow::Result<()> {
-        for Installed { declared, bundle, .. } in installed {
-            let folder = Root::resolve(Path::new("/"), &bundle.folder)?;
-            let own = if grant.readable().covers(&folder) {
-                grant.clone()
-            } else {
-                grant.clone().with_read(folder)
-            };
-            let tools: Vec<_> = bundle
-                .manifest
-                .tools
-                .iter()
-                .filter(|tool| {
-                    offers(declared, &command::exposed_name(declared.name.as_str(), tool.name.as_str()))
-                })
-                .collect();
-            for tool in tools {
-                let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
-                let grant = env.fold(own.clone(), Grant::with_env);
-                self.package_command(declared, bundle, tool, confiner, grant);
-            }
-        }
-        Ok(())
-    }
-
-    fn package_command(
-        &mut self,
-        declared: &Declared,
-        bundle: &Bundle,
-        tool: &haft_core::manifest::CommandTool,
-        confiner: &Confiner,
-        grant: Grant,
-    ) {
-        let spec = super::children::command_spec(&bundle.manifest, declared.name.as_str(), tool);
-        let exposed = command::exposed_name(&spec.program, &spec.tool);
-        let alias = format!("program:{}:{}", spec.program, spec.tool);
-        let origin = self.origin_of(declared);
-        let inserted = match CommandTool::new(confiner.clone(), spec) {
-            Ok(command) => {
-                let limits = command.limits();
-                let command = Arc::new(command);
-                let approval = tool.confirm.then(|| super::approvals::of_command(command.clone()));
-                let inserted = self.insert(command, grant, limits, origin, approval);
-                inserted.map_err(|error| error.to_string())
-            }
-            Err(error) => Err(format!("command tool `{}` cannot be used: {error}", tool.name.as_str())),
-        };
-        match inserted {
-            Ok(()) => self.toolbox.alias(alias, &exposed),
-            Err(error) => self.left_out(declared, error),
-        }
-    }
-
-    /// Where tools of a package come from, for people.
-    pub(super) fn origin_of(&self, declared: &Declared) -> String {
-        let name = &declared.name;
-        format!("package `{}` at {}", name.as_str(), self.manifest.source.place(name.span))
-    }
-
-    /// Notes that a part of a package is not used.
-    pub(super) fn left_out(&mut self, declared: &Declared, why: String) {
-        self.problems.push(Problem::new(why).at(declared.name.span, "this package"));
-    }
+    assembly.problems.extend(problems);
 }
 
-/// Whether the program wants the tool with this exposed name of a package.
-pub(super) fn offers(declared: &Declared, exposed: &str) -> bool {
-    declared.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
+/// The plugins of packages, with what each may do: `granted`, in the same order.
+pub(super) fn plugins<'m>(
+    assembly: &mut Assembly<'m>,
+    installed: &'m [Installed<'m>],
+    places: &Dirs,
+    granted: Vec<Vec<Grant>>,
+) -> anyhow::Result<Vec<PendingPlugin<'m>>> {
+    let mut pending = Vec::new();
+    for (Installed { declared, bundle, agreed }, grants) in installed.iter().zip(granted) {
+        for ((plugin, file, digest), grant) in bundle.components().zip(grants) {
+            pending.push(PendingPlugin {
+                name: plugin.name.as_str().to_owned(),
+                source: Source::Pinned(file, digest.hex().to_owned()),
+                grant,
+                place: GrantPlace::Package(declared.name.as_str().to_owned()),
+                limits: plugin.limits,
+                declared: Some(plugin),
+                package: Some(declared),
+                agreed: agreed.clone(),
+            });
+        }
+        note_unasked(assembly, grants::unasked(assembly.manifest, places, declared, bundle)?, declared);
+    }
+    Ok(pending)
+}
+
+fn note_unasked(assembly: &mut Assembly<'_>, rights: Vec<Right>, declared: &Declared) {
+    let name = declared.name.as_str();
+    assembly.problems.extend(rights.into_iter().map(|right| {
+        let text = format!("`{right}` in `[packages.grant]` has no effect: nothing in `{name}` asks for it");
+        Problem::new(text).at(declared.name.span, "this package").hint("remove it")
+    }));
+}
+
+/// The commands of packages. They run with the rights of the program's own, see the variables that the
+/// package was granted, and read what lies beside them.
+pub(super) fn add_commands(
+    assembly: &mut Assembly<'_>,
+    installed: &[Installed<'_>],
+    confiner: &Confiner,
+    grant: &Grant,
+) -> anyhow::Result<()> {
+    for Installed { declared, bundle, .. } in installed {
+        let folder = Root::resolve(Path::new("/"), &bundle.folder)?;
+        let own =
+            if grant.readable().covers(&folder) { grant.clone() } else { grant.clone().with_read(folder) };
+        let tools: Vec<_> = bundle
+            .manifest
+            .tools
+            .iter()
+            .filter(|tool| {
+                offers(declared, &command::exposed_name(declared.name.as_str(), tool.name.as_str()))
+            })
+            .collect();
+        for tool in tools {
+            let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
+            let grant = env.fold(own.clone(), Grant::with_env);
+            add_command(assembly, declared, bundle, tool, confiner, grant);
+        }
+    }
+    Ok(())
+}
+
+fn add_command(
+    assembly: &mut Assembly<'_>,
+    declared: &Declared,
+    bundle: &Bundle,
+    tool: &haft_core::manifest::CommandTool,
+    confiner: &Confiner,
+    grant: Grant,
+) {
+    let spec = command_spec(&bundle.manifest, declared.name.as_str(), tool);
+    let exposed = command::exposed_name(&spec.program, &spec.tool);
+    let alias = format!("program:{}:{}", spec.program, spec.tool);
+    let origin = assembly.origin_of(declared);
+    let inserted = match CommandTool::new(confiner.clone(), spec) {
+        Ok(command) => {
+            let limits = command.limits();
+            let command = Arc::new(command);
+            let approval = tool.confirm.then(|| approvals::for_command(command.clone()));
+            let inserted = assembly.insert(command, grant, limits, origin, approval);
+            inserted.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(format!("command tool `{}` cannot be used: {error}", tool.name.as_str())),
+    };
+    match inserted {
+        Ok(()) => assembly.toolbox.alias(alias, &exposed),
+        Err(error) => assembly.left_out(declared, error),
+    }
 }

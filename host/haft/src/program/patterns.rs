@@ -3,11 +3,9 @@
 
 use std::fmt;
 
-use super::Program;
 use haft_core::manifest::{Manifest, ToolPattern};
-use haft_core::report::{Problem, Report, Span, nearest};
-use haft_core::tool::{Toolbox, exposed_name};
-use haft_sandbox::native::NATIVE;
+use haft_core::report::{Problem, Span, nearest};
+use haft_core::tool::exposed_name;
 
 /// The tools of the plugins that haft carries in itself. Which of them are on is the program's choice, and a
 /// list may name those for here and for a target.
@@ -45,9 +43,10 @@ impl Unseen {
     pub(super) fn switched_off(manifest: &Manifest) -> Self {
         let off = |kind: &str, name: &str| format!("{kind} `{name}` is disabled");
         let plugins = manifest.plugins.iter().filter(|plugin| !plugin.enabled);
-        let plugins = plugins.map(|own| (of_plugin(own.name.as_str()), off("plugin", own.name.as_str())));
+        let plugins = plugins.map(|own| (plugin_prefix(own.name.as_str()), off("plugin", own.name.as_str())));
         let servers = manifest.mcp_servers.iter().filter(|server| !server.enabled);
-        let servers = servers.map(|own| (of_server(own.name.as_str()), off("MCP server", own.name.as_str())));
+        let servers =
+            servers.map(|own| (server_prefix(own.name.as_str()), off("MCP server", own.name.as_str())));
         let packages = manifest.packages.iter().filter(|package| !package.enabled);
         // What they hold may be called anything.
         let packages = packages.map(|own| (String::new(), off("package", own.name.as_str())));
@@ -64,17 +63,17 @@ impl Unseen {
 }
 
 /// What the names of a plugin's tools begin with.
-pub(super) fn of_plugin(name: &str) -> String {
+pub(super) fn plugin_prefix(name: &str) -> String {
     exposed_name(&[name, ""])
 }
 
 /// The same of an MCP server.
-pub(super) fn of_server(name: &str) -> String {
+pub(super) fn server_prefix(name: &str) -> String {
     exposed_name(&["mcp", name, ""])
 }
 
 /// Those of `patterns` that none of `names` has.
-fn idle<'p>(
+pub(super) fn idle<'p>(
     names: &[&str],
     patterns: impl IntoIterator<Item = &'p ToolPattern>,
 ) -> impl Iterator<Item = &'p ToolPattern> {
@@ -82,7 +81,7 @@ fn idle<'p>(
 }
 
 /// The name, or the group of names, that `pattern` is most likely a slip of.
-fn near(pattern: &str, names: &[&str]) -> Option<String> {
+pub(super) fn near(pattern: &str, names: &[&str]) -> Option<String> {
     if !pattern.contains('*') {
         return nearest(pattern, names.iter().copied()).map(str::to_owned);
     }
@@ -110,74 +109,8 @@ pub(super) fn problems<'p>(
     idle(names, patterns).map(problem).collect()
 }
 
-impl Program {
-    /// Those of `patterns` that name no tool of `toolbox`, which is this program's or a part of it.
-    pub fn idle<'p>(
-        &self,
-        toolbox: &Toolbox,
-        patterns: impl IntoIterator<Item = &'p ToolPattern>,
-    ) -> Vec<Idle> {
-        let mut names: Vec<&str> = toolbox.names().collect();
-        names.sort_unstable();
-        let of_haft = || NATIVE.iter().map(|native| native.name).chain(OF_BUILTINS.iter().copied());
-        let is_off = |name: &str| of_haft().any(|own| own == name) && self.toolbox.find(name).is_none();
-        let why = |pattern: &ToolPattern| match self.unseen.of(pattern) {
-            _ if is_off(pattern.as_str()) => Why::Unseen("haft has this tool, and it is not on here".into()),
-            Some(why) => Why::Unseen(why.to_owned()),
-            None => Why::Nothing(near(pattern.as_str(), &names)),
-        };
-        idle(&names, patterns)
-            .map(|pattern| Idle { pattern: pattern.to_string(), why: why(pattern) })
-            .collect()
-    }
-
-    /// What is wrong with `patterns`, which somebody wrote at `place` to choose of `toolbox`; and what cannot be
-    /// told. Where everything is known that there is, or is going to be, choosing nothing is wrong too.
-    pub fn misnamed(
-        &self,
-        place: &str,
-        toolbox: &Toolbox,
-        patterns: &[ToolPattern],
-        is_last: bool,
-    ) -> (Vec<Problem>, Vec<String>) {
-        let idle = self.idle(toolbox, patterns);
-        let (slips, unknown): (Vec<_>, Vec<_>) =
-            idle.iter().partition(|idle| matches!(idle.why, Why::Nothing(_)));
-        let mut wrong: Vec<Problem> = slips.into_iter().map(|idle| idle.problem(place)).collect();
-        let mut unknown: Vec<String> = unknown.into_iter().map(|idle| format!("{place}: {idle}")).collect();
-        let is_known = self.is_complete && self.servers.unknown().is_empty();
-        let is_empty = !patterns.is_empty() && idle.len() == patterns.len();
-        if wrong.is_empty() && is_empty && (is_last || is_known) {
-            let nothing = Problem::new(format!("{place} leaves no tool"));
-            wrong.push(unknown.drain(..).fold(nothing, Problem::hint));
-        }
-        (wrong, unknown)
-    }
-
-    /// The same of `[agent] tools`, with the place.
-    pub fn misnamed_agent_tools(&self, is_last: bool) -> (Vec<Problem>, Vec<String>) {
-        let Some(allowed) = &self.manifest.agent.tools else { return Default::default() };
-        let (wrong, unknown) = self.misnamed("`[agent] tools`", &self.toolbox, &allowed.value, is_last);
-        (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
-    }
-
-    /// The tools that an agent is offered: those that `patterns` name, in the place of `[agent] tools`, where
-    /// there are any. What cannot be told is said to `warn`; what names nothing is refused.
-    pub fn chosen_tools(&self, patterns: &[ToolPattern], warn: impl Fn(&str)) -> Result<Toolbox, Report> {
-        let (wrong, unknown) = if patterns.is_empty() {
-            self.misnamed_agent_tools(true)
-        } else {
-            self.misnamed("`--tools`", &self.toolbox, patterns, true)
-        };
-        for line in &unknown {
-            warn(line);
-        }
-        if wrong.is_empty() { Ok(self.agent_tools(patterns)) } else { Err(self.manifest.report(wrong)) }
-    }
-}
-
 impl Idle {
-    fn problem(&self, place: &str) -> Problem {
+    pub(super) fn problem(&self, place: &str) -> Problem {
         let problem = Problem::new(format!("{place}: {self}"));
         match &self.why {
             Why::Nothing(Some(near)) => problem.hint(format!("did you mean `{near}`?")),
@@ -217,7 +150,7 @@ mod tests {
     #[test]
     fn c08_what_may_be_there_is_no_slip() {
         let mut unseen = Unseen::default();
-        unseen.note(of_server("git"), "not asked yet");
+        unseen.note(server_prefix("git"), "not asked yet");
         for (pattern, may_be) in [
             ("mcp__git__*", true),
             ("mcp__git__log", true),

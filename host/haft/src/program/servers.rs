@@ -7,76 +7,26 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::packages::{Installed, offers};
-use super::{Ask, Assembly, Dirs, Options, patterns};
+use super::assembly::Assembly;
+use super::options::{Ask, Options};
+use super::packages::Installed;
+use super::pending_plugin::offers;
+use super::server_set::{Servers, Tracked, is_unknown};
+use super::{Dirs, patterns};
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecret, Transport};
 use haft_core::report::{Problem, Span};
 use haft_core::secret::{Redactor, Secrets};
 use haft_mcp::client::{
-    self, Config, Host, Listed, MAX_AGE, Reach, Rejected, RemoteTool, Server, ServerError, ServerTool, Values,
+    self, Config, Host, Listed, Reach, Rejected, RemoteTool, Server, ServerError, ServerTool, Values,
 };
 use haft_sandbox::confine::Confiner;
 
 /// How long servers that were never asked what they have are waited for, all together. One that
 /// takes longer goes on starting, and is there the next time.
 const WAIT: Duration = Duration::from_secs(30);
-
-/// The servers of a program. Cheap to clone; the last one dropped kills what still runs.
-#[derive(Clone, Debug, Default)]
-pub struct Servers(Vec<Own>);
-
-#[derive(Clone, Debug)]
-struct Own {
-    server: Arc<Server>,
-    /// How often its list had become another one when the program was loaded.
-    changes: watch::Receiver<u64>,
-}
-
-impl Servers {
-    /// All of them, started or not, in the order of the file.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Server>> {
-        self.0.iter().map(|own| &own.server)
-    }
-
-    /// Those of which it is not known, or not known any more, what they have.
-    pub(super) fn unknown(&self) -> Vec<Arc<Server>> {
-        let unknown = |server: &&Arc<Server>| server.config().problem().is_none() && is_unknown(server);
-        self.iter().filter(unknown).cloned().collect()
-    }
-
-    /// Ends when one of them has another list of tools than when the program was loaded.
-    pub(super) async fn changed(&self) {
-        let mut waiting = JoinSet::new();
-        for mut changes in self.0.iter().map(|own| own.changes.clone()) {
-            waiting.spawn(async move { changes.changed().await.is_ok() });
-        }
-        while let Some(changed) = waiting.join_next().await {
-            if changed.is_ok_and(|changed| changed) {
-                return;
-            }
-        }
-        std::future::pending::<()>().await;
-    }
-
-    /// The one that `config` and `host` would make anew.
-    fn same(&self, config: &Config, host: &Host) -> Option<Arc<Server>> {
-        self.iter().find(|server| server.is(config, host)).cloned()
-    }
-
-    /// Ends all that run, in order, at the same time and within a few seconds.
-    pub async fn close(&self) {
-        let mut closing = JoinSet::new();
-        for server in self.iter() {
-            let server = server.clone();
-            closing.spawn(async move { server.close().await });
-        }
-        drop(closing.join_all().await);
-    }
-}
 
 /// A server that somebody declared, and what it may do.
 pub(super) struct Declared<'a> {
@@ -123,94 +73,92 @@ pub(super) fn of_packages<'a>(
     Ok(all)
 }
 
-impl Assembly<'_> {
-    /// Puts the tools of `declared` into the toolbox.
-    pub(super) async fn servers(
-        &mut self,
-        declared: Vec<Declared<'_>>,
-        options: &Options,
-        places: &Dirs,
-        confiner: &Confiner,
-    ) -> anyhow::Result<Servers> {
-        let declared = self.unlike(declared);
-        let host = |declared: &Declared<'_>| Host {
-            confiner: confiner.clone(),
-            grant: declared.grant.clone(),
-            person: options.person.clone(),
-            memory: Some(places.cache.join("servers")),
-        };
-        let config = |declared: &Declared<'_>| declared.config(&places.home, &options.redactor);
-        self.problems.extend(declared.iter().flat_map(Declared::withheld));
-        let own = |declared: &Declared<'_>| {
-            let (config, host) = (config(declared), host(declared));
-            let running = options.servers.same(&config, &host);
-            let server = running.unwrap_or_else(|| Server::new(config, host));
-            Own { changes: server.changes(), server }
-        };
-        let mut servers = Servers(declared.iter().map(own).collect());
-        let lists = lists(&servers, options).await;
-        // Before what is known is read: a list that comes later than it was waited for is a change.
-        servers.0.iter_mut().for_each(|own| own.changes.mark_unchanged());
-        for ((declared, server), list) in declared.iter().zip(servers.iter()).zip(lists) {
-            let problems = self.problems.len();
-            let may_have_more = list.is_none() && server.config().problem().is_none();
-            if let Some(problem) = server.config().problem() {
-                self.problems.push(problem.at(declared.span, "this server"));
-            } else if let Some(Err(error)) = &list {
-                self.problems.push(declared.problem(error));
-            }
-            // What it had is better than nothing, where it cannot be asked now.
-            if let Some((listed, _)) = server.remembered() {
-                self.server(declared, server, &listed)?;
-            } else {
-                self.is_complete &= !may_have_more;
-                let why = format!("it is not known which tools MCP server `{}` has", declared.name());
-                self.unseen.note(patterns::of_server(declared.name()), why);
-            }
-            if options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
-                // Nothing is said of what is not used.
-                self.problems.truncate(problems);
-            }
+/// Puts the tools of `declared` into the toolbox.
+pub(super) async fn start(
+    assembly: &mut Assembly<'_>,
+    declared: Vec<Declared<'_>>,
+    options: &Options,
+    places: &Dirs,
+    confiner: &Confiner,
+) -> anyhow::Result<Servers> {
+    let declared = without_duplicates(assembly, declared);
+    let host = |declared: &Declared<'_>| Host {
+        confiner: confiner.clone(),
+        grant: declared.grant.clone(),
+        person: options.person.clone(),
+        memory: Some(places.cache.join("servers")),
+    };
+    let config = |declared: &Declared<'_>| declared.config(&places.home, &options.redactor);
+    assembly.problems.extend(declared.iter().flat_map(Declared::withheld));
+    let own = |declared: &Declared<'_>| {
+        let (config, host) = (config(declared), host(declared));
+        let running = options.servers.same(&config, &host);
+        let server = running.unwrap_or_else(|| Server::new(config, host));
+        Tracked { changes: server.changes(), server }
+    };
+    let mut servers = Servers(declared.iter().map(own).collect());
+    let lists = lists(&servers, options).await;
+    // Before what is known is read: a list that comes later than it was waited for is a change.
+    servers.0.iter_mut().for_each(|own| own.changes.mark_unchanged());
+    for ((declared, server), list) in declared.iter().zip(servers.iter()).zip(lists) {
+        let problems = assembly.problems.len();
+        let may_have_more = list.is_none() && server.config().problem().is_none();
+        if let Some(problem) = server.config().problem() {
+            assembly.problems.push(problem.at(declared.span, "this server"));
+        } else if let Some(Err(error)) = &list {
+            assembly.problems.push(declared.problem(error));
         }
-        Ok(servers)
+        // What it had is better than nothing, where it cannot be asked now.
+        if let Some((listed, _)) = server.remembered() {
+            add_tools(assembly, declared, server, &listed)?;
+        } else {
+            assembly.is_complete &= !may_have_more;
+            let why = format!("it is not known which tools MCP server `{}` has", declared.name());
+            assembly.unseen.note(patterns::server_prefix(declared.name()), why);
+        }
+        if options.only.as_ref().is_some_and(|tool| !client::owns(declared.name(), tool)) {
+            // Nothing is said of what is not used.
+            assembly.problems.truncate(problems);
+        }
     }
+    Ok(servers)
+}
 
-    /// Those whose names are their own; of two the first, and the other is a problem.
-    fn unlike<'d>(&mut self, declared: Vec<Declared<'d>>) -> Vec<Declared<'d>> {
-        let mut kept: Vec<Declared<'d>> = Vec::new();
-        for server in declared {
-            if kept.iter().any(|other| other.name() == server.name()) {
-                let text = format!("MCP server `{}` is left out: another one is called so", server.name());
-                self.problems.push(Problem::new(text).at(server.span, "this server"));
-            } else {
-                kept.push(server);
-            }
+/// Those whose names are their own; of two the first, and the other is a problem.
+fn without_duplicates<'d>(assembly: &mut Assembly<'_>, declared: Vec<Declared<'d>>) -> Vec<Declared<'d>> {
+    let mut kept: Vec<Declared<'d>> = Vec::new();
+    for server in declared {
+        if kept.iter().any(|other| other.name() == server.name()) {
+            let text = format!("MCP server `{}` is left out: another one is called so", server.name());
+            assembly.problems.push(Problem::new(text).at(server.span, "this server"));
+        } else {
+            kept.push(server);
         }
-        kept
     }
+    kept
+}
 
-    fn server(
-        &mut self,
-        declared: &Declared<'_>,
-        server: &Arc<Server>,
-        listed: &Listed,
-    ) -> anyhow::Result<()> {
-        let place = self.manifest.source.place(declared.span);
-        let origin = match declared.package {
-            None => format!("MCP server `{}` at {place}", declared.name()),
-            Some(package) => {
-                format!("MCP server `{}` of package `{}` at {place}", declared.name(), package.name.as_str())
-            }
-        };
-        for tool in listed.tools.iter().filter(|tool| declared.offers(&tool.name)) {
-            let tool = ServerTool::new(server, tool);
-            let limits = client::limits(server.config());
-            self.toolbox.insert(Arc::new(tool), declared.grant.clone(), limits, origin.clone())?;
+fn add_tools(
+    assembly: &mut Assembly<'_>,
+    declared: &Declared<'_>,
+    server: &Arc<Server>,
+    listed: &Listed,
+) -> anyhow::Result<()> {
+    let place = assembly.manifest.source.place(declared.span);
+    let origin = match declared.package {
+        None => format!("MCP server `{}` at {place}", declared.name()),
+        Some(package) => {
+            format!("MCP server `{}` of package `{}` at {place}", declared.name(), package.name.as_str())
         }
-        self.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
-        self.problems.extend(declared.idle_patterns(listed));
-        Ok(())
+    };
+    for tool in listed.tools.iter().filter(|tool| declared.offers(&tool.name)) {
+        let tool = ServerTool::new(server, tool);
+        let limits = client::limits(server.config());
+        assembly.toolbox.insert(Arc::new(tool), declared.grant.clone(), limits, origin.clone())?;
     }
+    assembly.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
+    assembly.problems.extend(declared.idle_patterns(listed));
+    Ok(())
 }
 
 impl Declared<'_> {
@@ -327,11 +275,6 @@ async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<Li
         }
     }
     lists
-}
-
-/// Whether it is not known, or not known any more, what `server` has.
-fn is_unknown(server: &Server) -> bool {
-    server.remembered().is_none_or(|(_, age)| age > MAX_AGE)
 }
 
 /// Whether `server` has to be asked what it has. Where only one tool is called, its server is, if it

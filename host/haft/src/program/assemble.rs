@@ -1,0 +1,68 @@
+//! Every source of tools, in the order in which models see them. The one file that knows them all.
+
+use std::sync::Arc;
+
+use super::assembly::Assembly;
+use super::loaded::Loaded;
+use super::options::Options;
+use super::packages::{self, Installed};
+use super::pending_plugin::{self, PendingPlugin};
+use super::rights::Rights;
+use super::server_set::Servers;
+use super::{backend, children, plugins, required_tools, servers};
+use haft_core::secret::Secrets;
+use haft_plugin_host::Engine;
+use haft_sandbox::Backend;
+
+/// What runs besides the tools, and has to be closed.
+pub(super) struct Started {
+    pub(super) backend: Option<Arc<dyn Backend>>,
+    pub(super) servers: Servers,
+}
+
+/// Adds every source of tools, in the order in which models see them.
+pub(super) async fn fill<'a>(
+    assembly: &mut Assembly<'a>,
+    options: &Options,
+    loaded: &'a Loaded,
+    installed: &'a [Installed<'a>],
+    rights: Rights,
+) -> anyhow::Result<Started> {
+    let Rights { grant, plugins, packages, confiner, engine, problems } = rights;
+    let (places, secrets, only) = (&loaded.places, loaded.secrets(), options.only.as_deref());
+    assembly.problems.extend(problems);
+    let backend = backend::connect(assembly, options, places, &confiner, &grant).await?;
+    let mut pending = plugins::declared_plugins(assembly, places, &grant, plugins, &loaded.pinned());
+    pending.extend(packages::plugins(assembly, installed, places, packages)?);
+    let (now, later) = pending_plugin::split(pending, only);
+    plugins::load(assembly, &engine, now, secrets).await?;
+    children::add_commands(assembly, &confiner, &grant)?;
+    packages::add_commands(assembly, installed, &confiner, &grant)?;
+    let mut declared = servers::declared(&loaded.manifest, &grant);
+    declared.extend(servers::of_packages(installed, &grant)?);
+    let servers = servers::start(assembly, declared, options, places, &confiner).await?;
+    rest(assembly, only, later, &engine, secrets).await?;
+    Ok(Started { backend, servers })
+}
+
+/// Loads `later` where the tool `only` has not been found yet; otherwise checks names that need all tools.
+async fn rest<'a>(
+    assembly: &mut Assembly<'a>,
+    only: Option<&str>,
+    later: Vec<PendingPlugin<'a>>,
+    engine: &Engine,
+    secrets: Secrets<'_>,
+) -> anyhow::Result<()> {
+    match only {
+        // Found; or nobody has it, and whoever asked for it is told the nearest name.
+        Some(only) if assembly.toolbox.find(only).is_none() => {
+            plugins::load(assembly, engine, later, secrets).await?;
+        }
+        Some(_) => {}
+        None => {
+            required_tools::check(assembly);
+            packages::check_patterns(assembly);
+        }
+    }
+    Ok(())
+}

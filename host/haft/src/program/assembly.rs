@@ -1,0 +1,75 @@
+//! A toolbox being filled, and what is found out on the way. Knows no source of tools.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::loaded::FILE_NAME;
+use super::patterns::Unseen;
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+use haft_core::manifest::{Manifest, Package};
+use haft_core::report::Problem;
+use haft_core::tool::{Approval, DuplicateTool, Tool, Toolbox};
+use haft_package::lock_path;
+
+/// A toolbox being filled, in the order in which models see the tools.
+pub(super) struct Assembly<'a> {
+    pub(super) manifest: &'a Manifest,
+    pub(super) toolbox: Toolbox,
+    pub(super) problems: Vec<Problem>,
+    pub(super) uncallable: Vec<String>,
+    pub(super) known_only: bool,
+    pub(super) is_complete: bool,
+    /// Whether commands run on a target, whose files are not this machine's.
+    pub(super) is_target: bool,
+    /// The files that the program is made of.
+    pub(super) files: Vec<PathBuf>,
+    /// Tools that there may be, and that are not in the toolbox.
+    pub(super) unseen: Unseen,
+}
+
+impl<'a> Assembly<'a> {
+    /// An empty one. `unseen` are the tools that there may be and that nothing here loads.
+    pub(super) fn new(manifest: &'a Manifest, unseen: Unseen, known_only: bool) -> Self {
+        let named = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
+        let program = named.unwrap_or(Path::new(FILE_NAME));
+        let files = vec![program.to_owned(), lock_path(program)];
+        Self {
+            manifest,
+            toolbox: Toolbox::default(),
+            problems: Vec::new(),
+            uncallable: Vec::new(),
+            known_only,
+            is_complete: true,
+            is_target: false,
+            files,
+            unseen,
+        }
+    }
+
+    /// Puts a tool in, and what has to be asked before it runs.
+    pub(super) fn insert(
+        &mut self,
+        tool: Arc<dyn Tool>,
+        grant: Grant,
+        limits: Limits,
+        origin: String,
+        approval: Option<Approval>,
+    ) -> Result<(), DuplicateTool> {
+        match approval {
+            Some(approval) => self.toolbox.insert_asking(tool, grant, limits, origin, approval),
+            None => self.toolbox.insert(tool, grant, limits, origin),
+        }
+    }
+
+    /// Where tools of a package come from, for people.
+    pub(super) fn origin_of(&self, package: &Package) -> String {
+        let name = &package.name;
+        format!("package `{}` at {}", name.as_str(), self.manifest.source.place(name.span))
+    }
+
+    /// Notes that a part of a package is not used.
+    pub(super) fn left_out(&mut self, package: &Package, why: String) {
+        self.problems.push(Problem::new(why).at(package.name.span, "this package"));
+    }
+}

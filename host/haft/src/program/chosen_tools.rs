@@ -1,0 +1,75 @@
+//! Tools that somebody chose by name: `--tools`, `[agent] tools`. What names no tool is refused, what cannot be
+//! known yet is reported.
+
+use super::Program;
+use super::patterns::{Idle, OF_BUILTINS, Why, idle, near};
+use haft_core::manifest::ToolPattern;
+use haft_core::report::{Problem, Report};
+use haft_core::tool::Toolbox;
+use haft_sandbox::native::NATIVE;
+
+impl Program {
+    /// Those of `patterns` that name no tool of `toolbox`, which is this program's or a part of it.
+    pub fn idle<'p>(
+        &self,
+        toolbox: &Toolbox,
+        patterns: impl IntoIterator<Item = &'p ToolPattern>,
+    ) -> Vec<Idle> {
+        let mut names: Vec<&str> = toolbox.names().collect();
+        names.sort_unstable();
+        let of_haft = || NATIVE.iter().map(|native| native.name).chain(OF_BUILTINS.iter().copied());
+        let is_off = |name: &str| of_haft().any(|own| own == name) && self.toolbox.find(name).is_none();
+        let why = |pattern: &ToolPattern| match self.unseen.of(pattern) {
+            _ if is_off(pattern.as_str()) => Why::Unseen("haft has this tool, and it is not on here".into()),
+            Some(why) => Why::Unseen(why.to_owned()),
+            None => Why::Nothing(near(pattern.as_str(), &names)),
+        };
+        idle(&names, patterns)
+            .map(|pattern| Idle { pattern: pattern.to_string(), why: why(pattern) })
+            .collect()
+    }
+
+    /// What is wrong with `patterns`, which somebody wrote at `place` to choose of `toolbox`; and what cannot be
+    /// told. Where everything is known that there is, or is going to be, choosing nothing is wrong too.
+    pub fn misnamed(
+        &self,
+        place: &str,
+        toolbox: &Toolbox,
+        patterns: &[ToolPattern],
+        is_last: bool,
+    ) -> (Vec<Problem>, Vec<String>) {
+        let idle = self.idle(toolbox, patterns);
+        let (slips, unknown): (Vec<_>, Vec<_>) =
+            idle.iter().partition(|idle| matches!(idle.why, Why::Nothing(_)));
+        let mut wrong: Vec<Problem> = slips.into_iter().map(|idle| idle.problem(place)).collect();
+        let mut unknown: Vec<String> = unknown.into_iter().map(|idle| format!("{place}: {idle}")).collect();
+        let is_known = self.is_complete && self.servers.unknown().is_empty();
+        let is_empty = !patterns.is_empty() && idle.len() == patterns.len();
+        if wrong.is_empty() && is_empty && (is_last || is_known) {
+            let nothing = Problem::new(format!("{place} leaves no tool"));
+            wrong.push(unknown.drain(..).fold(nothing, Problem::hint));
+        }
+        (wrong, unknown)
+    }
+
+    /// The same of `[agent] tools`, with the place.
+    pub fn misnamed_agent_tools(&self, is_last: bool) -> (Vec<Problem>, Vec<String>) {
+        let Some(allowed) = &self.manifest.agent.tools else { return Default::default() };
+        let (wrong, unknown) = self.misnamed("`[agent] tools`", &self.toolbox, &allowed.value, is_last);
+        (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
+    }
+
+    /// The tools that an agent is offered: those that `patterns` name, in the place of `[agent] tools`, where
+    /// there are any. What cannot be told is said to `warn`; what names nothing is refused.
+    pub fn chosen_tools(&self, patterns: &[ToolPattern], warn: impl Fn(&str)) -> Result<Toolbox, Report> {
+        let (wrong, unknown) = if patterns.is_empty() {
+            self.misnamed_agent_tools(true)
+        } else {
+            self.misnamed("`--tools`", &self.toolbox, patterns, true)
+        };
+        for line in &unknown {
+            warn(line);
+        }
+        if wrong.is_empty() { Ok(self.agent_tools(patterns)) } else { Err(self.manifest.report(wrong)) }
+    }
+}

@@ -1,0 +1,59 @@
+//! What is written about a program: program.toml, its lock file, and the secrets that they name.
+
+use std::path::Path;
+
+use super::Dirs;
+use super::options::Options;
+use super::pins::Pinned;
+use haft_core::manifest::Manifest;
+use haft_core::report::{Problem, Report};
+use haft_core::secret::{Redactor, Secrets};
+use haft_package::{Lock, Project, Store, lock_path};
+
+/// The name of a program file.
+pub const FILE_NAME: &str = "program.toml";
+
+/// What is written about a program: its files, as they are on this machine. Grants nothing.
+pub(super) struct Loaded {
+    pub(super) places: Dirs,
+    pub(super) manifest: Manifest,
+    pub(super) lock: Lock,
+    pub(super) store: Store,
+    pub(super) redactor: Redactor,
+}
+
+impl Loaded {
+    /// Reads program.toml and its lock file, and has the redactor learn the secrets that they name.
+    pub(super) async fn read(options: &Options) -> anyhow::Result<Self> {
+        let places = Dirs::of_this_machine()?;
+        let (manifest, lock) = read(options.program.as_deref()).await?;
+        let (store, redactor) = (Store::new(&places.store), options.redactor.clone());
+        let loaded = Self { places, manifest, lock, store, redactor };
+        loaded.secrets().learn();
+        Ok(loaded)
+    }
+
+    pub(super) fn pinned(&self) -> Pinned<'_> {
+        Pinned { lock: &self.lock, store: &self.store }
+    }
+
+    pub(super) fn secrets(&self) -> Secrets<'_> {
+        Secrets::new(&self.manifest, &self.places.home, &self.redactor)
+    }
+}
+
+/// The program.toml that was named, or the one that is here, or none, and what is pinned beside it: both as they are
+/// between changes by other hafts.
+async fn read(named: Option<&Path>) -> anyhow::Result<(Manifest, Lock)> {
+    let here = Path::new(FILE_NAME);
+    let Some(path) = named.or_else(|| here.exists().then_some(here)) else {
+        return Ok((Manifest::default(), Lock::default()));
+    };
+    let _unchanged = Project::unchanged(path).await;
+    let manifest = Manifest::load(path)?;
+    let lock = Lock::load(&lock_path(path)).map_err(|error| {
+        let problem = Problem::new(error.to_string());
+        Report::from(error.hint().into_iter().fold(problem, Problem::hint))
+    })?;
+    Ok((manifest, lock.unwrap_or_default()))
+}

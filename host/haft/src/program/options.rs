@@ -1,0 +1,56 @@
+//! What somebody who runs a program can say about it, besides its program.toml.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::grants::Allow;
+use super::server_set::Servers;
+use super::target::Target;
+use haft_core::event::Events;
+use haft_core::secret::Redactor;
+use haft_mcp::client::Person;
+use haft_sandbox::confine::Confiner;
+
+/// What somebody who runs a program can say about it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The program.toml; `None` for the one in the current directory, if there is one.
+    pub program: Option<PathBuf>,
+    /// Rights for this run, on top of what the program.toml grants.
+    pub allow: Vec<Allow>,
+    /// Whether many calls will be made: worth preparing for.
+    pub many_calls: bool,
+    /// What holds children to their grant; `None` for every layer that the kernel offers.
+    pub confiner: Option<Confiner>,
+    /// What is left out of everything; it learns the secrets of the program.
+    pub redactor: Redactor,
+    /// Whether calls are not to be noted in the journal.
+    pub no_journal: bool,
+    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are
+    /// not looked at, unless nobody has it; nothing is said of them then.
+    pub only: Option<String>,
+    /// Where to tell what takes a while before there is a session.
+    pub events: Events,
+    /// Which MCP servers to ask what they have.
+    pub ask: Ask,
+    /// Who answers what MCP servers want to know; `None` where nobody is there.
+    pub person: Option<Arc<dyn Person>>,
+    /// Where commands run, in the place of `[backend]`.
+    pub target: Target,
+    /// Whether to pass over what would have to be looked at first: plugins that were never seen.
+    pub known_only: bool,
+    /// MCP servers that may run already: those that are declared as before go on.
+    pub servers: Servers,
+}
+
+/// Which MCP servers are started for no other reason than to learn which tools they have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ask {
+    /// Those of which it is not known, or not known any more.
+    #[default]
+    WhereUnknown,
+    /// All.
+    Always,
+    /// None.
+    Never,
+}

@@ -1,0 +1,103 @@
+//! A plugin on its way into the toolbox: what is known of it before its component is loaded.
+
+use super::patterns;
+use super::pins::Agreed;
+use haft_core::call::ToolDef;
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+use haft_core::manifest::{Component, Package, Plugin as Declared, PluginSecret};
+use haft_core::report::Span;
+use haft_core::tool::exposed_name;
+use haft_package::disclosure::Disclosure;
+use haft_plugin_host::{GrantPlace, Source};
+
+/// One plugin on its way into the toolbox.
+pub(super) struct PendingPlugin<'a> {
+    pub(super) name: String,
+    pub(super) source: Source,
+    pub(super) grant: Grant,
+    /// Where a person would grant more.
+    pub(super) place: GrantPlace,
+    pub(super) limits: Limits,
+    /// What program.toml says of it; nothing for a built-in.
+    pub(super) declared: Option<&'a Declared>,
+    /// The package it came in. What is declared is the package's then, and the program has its say here.
+    pub(super) package: Option<&'a Package>,
+    /// The definitions that somebody agreed to, where it is installed.
+    pub(super) agreed: Option<Agreed>,
+}
+
+impl PendingPlugin<'_> {
+    /// The headers that the program gives it: those of a package by the names that it asks for.
+    pub(super) fn secrets(&self) -> Vec<&PluginSecret> {
+        let Some(declared) = self.declared else { return Vec::new() };
+        let Some(package) = self.package else { return declared.secrets.iter().collect() };
+        let is_asked =
+            |secret: &&PluginSecret| declared.secrets.iter().any(|asked| asked.name == secret.name);
+        package.secrets.iter().filter(is_asked).collect()
+    }
+
+    /// Whether the tool that is `own` to the plugin is offered under its exposed name.
+    pub(super) fn offers(&self, own: &str, exposed: &str) -> bool {
+        is_offered(self.declared, own) && self.package.is_none_or(|package| offers(package, exposed))
+    }
+
+    /// Whether the tool is what somebody agreed to. A component runs to say what it has, and may say another
+    /// thing another day.
+    pub(super) fn is_agreed_to(&self, own: &ToolDef) -> bool {
+        let Some(agreed) = &self.agreed else { return true };
+        // What the program itself says of a tool is its own.
+        let def = described(self.declared.filter(|_| self.package.is_some()), own);
+        let name = exposed_name(&[&self.name, &own.name]);
+        agreed.get(&name) == Some(&Disclosure::of_definition(ToolDef { name: name.clone(), ..def }))
+    }
+
+    /// What the names of its tools begin with.
+    pub(super) fn prefix(&self) -> String {
+        self.declared.map_or_else(String::new, |_| patterns::plugin_prefix(&self.name))
+    }
+
+    /// Whether it is a file of its author's, which nothing but they can put right.
+    pub(super) fn is_own_file(&self) -> bool {
+        self.declared.is_some_and(|plugin| matches!(plugin.component.value, Component::File(_)))
+    }
+
+    /// Where it stands in the program's file.
+    pub(super) fn span(&self) -> Option<Span> {
+        let own = self.declared.map(|plugin| plugin.component.span);
+        self.package.map(|package| package.name.span).or(own)
+    }
+}
+
+/// Those that may have a tool called `only`, and the others. Without `only` all of them may.
+pub(super) fn split<'a>(
+    pending: Vec<PendingPlugin<'a>>,
+    only: Option<&str>,
+) -> (Vec<PendingPlugin<'a>>, Vec<PendingPlugin<'a>>) {
+    let Some(only) = only else { return (pending, Vec::new()) };
+    // An exposed name begins with the plugin's, even where it had to be shortened.
+    let plugin = only.split_once("__").map(|(plugin, _)| plugin);
+    let may_have = |pending: &PendingPlugin<'_>| match (plugin, pending.declared) {
+        (Some(plugin), Some(_)) => pending.name.eq_ignore_ascii_case(plugin),
+        (None, None) => true,
+        _ => false,
+    };
+    pending.into_iter().partition(may_have)
+}
+
+fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
+    let patterns = declared.and_then(|plugin| plugin.tools.as_ref());
+    patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
+}
+
+/// Whether the program wants the tool with this exposed name of a package.
+pub(super) fn offers(package: &Package, exposed: &str) -> bool {
+    package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
+}
+
+/// The tool with the description that program.toml gives it, if it gives one.
+pub(crate) fn described(declared: Option<&Declared>, own: &ToolDef) -> ToolDef {
+    let descriptions = declared.map_or(&[][..], |plugin| &plugin.descriptions);
+    let description = descriptions.iter().find(|(name, _)| name.as_str() == own.name);
+    ToolDef { description: description.map_or(&own.description, |(_, text)| text).clone(), ..own.clone() }
+}

@@ -1,0 +1,82 @@
+//! What the parts of a program may do. Runs nothing of the program.
+
+use std::path::Path;
+
+use super::Dirs;
+use super::grants;
+use super::loaded::Loaded;
+use super::options::Options;
+use super::packages::{self, Installed};
+use haft_core::grant::{Grant, Root};
+use haft_core::report::Problem;
+use haft_plugin_host::{Engine, EngineOptions};
+use haft_sandbox::confine::{Confiner, Layers};
+
+/// What the parts of a program may do, and what holds them to it. Runs nothing of the program.
+pub(super) struct Rights {
+    /// Of `bash`, commands and MCP servers.
+    pub(super) grant: Grant,
+    /// Of each entry of `[[plugins]]`, in order.
+    pub(super) plugins: Vec<Grant>,
+    /// Of each component of each installed package, in order.
+    pub(super) packages: Vec<Vec<Grant>>,
+    pub(super) confiner: Confiner,
+    pub(super) engine: Engine,
+    /// What was found wrong until here.
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Rights {
+    /// The rights that program.toml and the command line give. Fails where either grants what cannot be
+    /// granted; adds to `problems` what only concerns a part.
+    pub(super) fn resolve(
+        options: &Options,
+        loaded: &Loaded,
+        installed: &[Installed<'_>],
+        mut problems: Vec<Problem>,
+    ) -> anyhow::Result<Self> {
+        let Loaded { manifest, places, .. } = loaded;
+        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
+        grants::unknown_plugins(manifest, &options.allow, &names)?;
+        let grant = grants::sandbox(manifest, places, &options.allow, &mut problems)?;
+        let plugins = grants::plugins(manifest, places, &options.allow, &grant, &mut problems)?;
+        let confiner = options.confiner.clone().unwrap_or_default();
+        let of_program = (&grant, options.allow.as_slice());
+        let packages = packages::granted(manifest, places, of_program, installed, &mut problems)?;
+        let all = std::iter::once(&grant).chain(&plugins).chain(packages.iter().flatten());
+        let engine = engine(options, places, &confiner, all)?;
+        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
+            problems.extend(children(&confiner, &grant, options.many_calls));
+        }
+        Ok(Self { grant, plugins, packages, confiner, engine, problems })
+    }
+}
+
+/// Makes ready for children where there will be many; or why there cannot be any.
+fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Problem> {
+    let refusal = confiner.refusal(grant);
+    if refusal.is_none() && many_calls {
+        confiner.keep_ready(grant);
+    }
+    refusal.map(|error| Problem::new(format!("`bash` and commands are {error}")))
+}
+
+/// The engine of plugins with the grants `grants`.
+pub(super) fn engine<'g>(
+    options: &Options,
+    places: &Dirs,
+    confiner: &Confiner,
+    grants: impl Iterator<Item = &'g Grant>,
+) -> anyhow::Result<Engine> {
+    let cache = Root::resolve(Path::new("/"), &places.cache)?;
+    // Where nothing is covered for children, a directory that they may write is not haft's alone.
+    let is_open = confiner.layers() == Layers::NONE;
+    let exposed = grants.filter(|grant| is_open || !grant.hides(&cache));
+    Engine::new(&EngineOptions {
+        cache: Some(places.cache.join("components")),
+        writable: exposed.map(|grant| grant.writable().clone()).collect(),
+        pooling: options.many_calls,
+        ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },
+        events: options.events.clone(),
+    })
+}

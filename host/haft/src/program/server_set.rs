@@ -1,0 +1,66 @@
+//! The MCP servers of a program: which there are, whether their lists have changed, and how they end.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use haft_mcp::client::{Config, Host, MAX_AGE, Server};
+
+/// The servers of a program. Cheap to clone; the last one dropped kills what still runs.
+#[derive(Clone, Debug, Default)]
+pub struct Servers(pub(super) Vec<Tracked>);
+
+#[derive(Clone, Debug)]
+pub(super) struct Tracked {
+    pub(super) server: Arc<Server>,
+    /// How often its list had become another one when the program was loaded.
+    pub(super) changes: watch::Receiver<u64>,
+}
+
+impl Servers {
+    /// All of them, started or not, in the order of the file.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Server>> {
+        self.0.iter().map(|own| &own.server)
+    }
+
+    /// Those of which it is not known, or not known any more, what they have.
+    pub(super) fn unknown(&self) -> Vec<Arc<Server>> {
+        let unknown = |server: &&Arc<Server>| server.config().problem().is_none() && is_unknown(server);
+        self.iter().filter(unknown).cloned().collect()
+    }
+
+    /// Ends when one of them has another list of tools than when the program was loaded.
+    pub(super) async fn changed(&self) {
+        let mut waiting = JoinSet::new();
+        for mut changes in self.0.iter().map(|own| own.changes.clone()) {
+            waiting.spawn(async move { changes.changed().await.is_ok() });
+        }
+        while let Some(changed) = waiting.join_next().await {
+            if changed.is_ok_and(|changed| changed) {
+                return;
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// The one that `config` and `host` would make anew.
+    pub(super) fn same(&self, config: &Config, host: &Host) -> Option<Arc<Server>> {
+        self.iter().find(|server| server.is(config, host)).cloned()
+    }
+
+    /// Ends all that run, in order, at the same time and within a few seconds.
+    pub async fn close(&self) {
+        let mut closing = JoinSet::new();
+        for server in self.iter() {
+            let server = server.clone();
+            closing.spawn(async move { server.close().await });
+        }
+        drop(closing.join_all().await);
+    }
+}
+
+/// Whether it is not known, or not known any more, what `server` has.
+pub(super) fn is_unknown(server: &Server) -> bool {
+    server.remembered().is_none_or(|(_, age)| age > MAX_AGE)
+}
