@@ -6,6 +6,7 @@ mod anthropic;
 mod ask;
 mod body;
 mod calls;
+mod cost;
 mod dialect;
 mod error;
 mod frames;
@@ -26,9 +27,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::ask::{Ask, Exchange, Message};
+pub use self::cost::Cost;
 pub use self::error::{Failure, ProviderError, SettingsError};
 pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
-pub use self::prices::{Cost, Prices};
+pub use self::prices::Prices;
 use self::remote::Remote;
 pub use self::settings::{ProviderSettings, Timeouts};
 pub use self::turn::{Reply, Stop, Turn, Usage, Wanted};
@@ -141,8 +143,13 @@ pub const PROVIDERS: &[ProviderKind] = &[
 
 /// The kind of provider that is called `name`.
 pub fn kind(name: &str) -> Result<&'static ProviderKind, SettingsError> {
-    let unknown = || SettingsError::UnknownKind { kind: name.to_owned() };
+    let unknown = || SettingsError::UnknownKind { kind: name.to_owned(), known: names() };
     PROVIDERS.iter().find(|kind| kind.name == name).ok_or_else(unknown)
+}
+
+/// The names of all kinds, for a message.
+fn names() -> String {
+    PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Makes the provider that `settings` describe. Sends nothing.

@@ -1,9 +1,7 @@
-//! Builds a project: its language makes a component, haft finishes it and puts it in its place. What
-//! stood there stays until the new one is whole; a build that fails changes nothing.
+//! One build of a project: the tools that a language runs for it, and what is made of their output.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
@@ -11,34 +9,11 @@ use super::bindings::{self, Generator};
 use super::component::{self, Kind};
 use super::pack;
 use super::project::Project;
-use super::toolchain::{BuildLog, Need, Runner, Tool};
+use super::toolchain::{Need, Runner, Tool};
 use super::wit::Wit;
 use haft_core::event::Event;
 use haft_core::report::{Problem, Report};
-use haft_sandbox::confine::Confiner;
 use haft_sandbox::lookup::{find_on_path, is_executable};
-
-/// Where projects are built.
-#[derive(Clone, Debug)]
-pub struct Workshop {
-    /// What watches over tools, [`Confiner::open`]: they are the author's own, and not confined.
-    pub confiner: Confiner,
-    /// Where they speak.
-    pub talk: BuildLog,
-}
-
-/// What came of a build.
-#[derive(Debug)]
-pub struct Built {
-    /// The component.
-    pub component: PathBuf,
-    /// Its size.
-    pub bytes: u64,
-    /// What made it, such as `zig 0.17.1`.
-    pub tools: Vec<String>,
-    /// How long that took.
-    pub time: Duration,
-}
 
 /// One build under way: what a language works with.
 #[derive(Debug)]
@@ -49,28 +24,17 @@ pub struct Build<'a> {
     tools: Mutex<Vec<String>>,
 }
 
-impl Workshop {
-    /// Builds `project`.
-    pub async fn build(&self, project: &Project) -> anyhow::Result<Built> {
-        let started = Instant::now();
-        let runner = Runner::new(self.confiner.clone(), &project.folder, self.talk.clone())
-            .with_context(|| format!("cannot work in `{}`", project.folder.display()))?;
-        // Before any tool complains of it in its own words.
-        let wit = project.wit()?;
-        let build = Build { project, runner, tools: Mutex::default() };
-        let made = match project.command() {
-            Some(words) => build.command(words).await?,
-            None => project.language()?.build(&build).await?,
-        };
-        let finished = build.finish(made, wit.as_ref())?;
-        pack::write(&project.component, &finished)?;
-        let tools = build.tools.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (component, bytes) = (project.component.clone(), finished.len() as u64);
-        Ok(Built { component, bytes, tools, time: started.elapsed() })
+impl<'a> Build<'a> {
+    /// A build whose tools run in the project's folder.
+    pub(super) fn new(project: &'a Project, runner: Runner) -> Self {
+        Self { project, runner, tools: Mutex::default() }
     }
-}
 
-impl Build<'_> {
+    /// The tools that had a part in it.
+    pub(super) fn into_tools(self) -> Vec<String> {
+        self.tools.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells the person what is about to be done.
     pub fn say(&self, message: impl Into<String>) {
         self.runner.talk().events.emit(|| Event::Info { call: String::new(), message: message.into() });
@@ -127,7 +91,8 @@ impl Build<'_> {
         bindings::make(generator, &self.wit_path()?, self.project.world())
     }
 
-    async fn command(&self, words: &[String]) -> anyhow::Result<Vec<u8>> {
+    /// The component that the command of program.toml made.
+    pub(super) async fn command(&self, words: &[String]) -> anyhow::Result<Vec<u8>> {
         let (program, arguments) = words.split_first().context("`[build] command` is empty")?;
         let own = self.path(program);
         let found = if program.contains('/') {
@@ -144,7 +109,7 @@ impl Build<'_> {
     }
 
     /// From what a toolchain made to what is shipped.
-    fn finish(&self, made: Vec<u8>, wit: Option<&Wit>) -> anyhow::Result<Vec<u8>> {
+    pub(super) fn finish(&self, made: Vec<u8>, wit: Option<&Wit>) -> anyhow::Result<Vec<u8>> {
         let component = match (Kind::of(&made), wit) {
             (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
                 component::from_plain_module(made, wit)?

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use super::Build;
-use super::template::File;
-use haft_core::report::nearest;
+use super::build::Build;
+use super::file::File;
+use super::project::Project;
+use haft_core::report::{Problem, Report, nearest};
 
 /// The languages, in the order in which they are offered.
 pub static LANGUAGES: &[&dyn Language] =
@@ -81,6 +82,18 @@ pub fn of_folder(folder: &Path) -> Option<&'static dyn Language> {
     let is_marked =
         |language: &&&dyn Language| language.marks().iter().any(|mark| folder.join(mark).is_file());
     LANGUAGES.iter().find(is_marked).copied()
+}
+
+/// The language of `project`: the one that its program.toml names, or the one whose files are there.
+pub fn of_project(project: &Project) -> Result<&'static dyn Language, Report> {
+    let found = match project.build.language.as_ref() {
+        Some(named) => find(named.value),
+        None => of_folder(&project.folder),
+    };
+    found.ok_or_else(|| {
+        let problem = Problem::new(format!("unknown language of the project `{}`", project.folder.display()));
+        problem.hint("name it: `[build] language = \"rust\"`, or a `command` that builds it").into()
+    })
 }
 
 /// ``expected `rust`, …``, with the one that was probably meant.

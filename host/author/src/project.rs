@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use super::declaration;
-use super::language::{self, Language};
 use super::wit::Wit;
 use haft_core::manifest::{self, Component, Manifest, Plugin};
 use haft_core::report::{Problem, Report};
@@ -23,7 +22,7 @@ pub struct Project {
     pub component: PathBuf,
     /// The name of the plugin that the component is.
     pub plugin: String,
-    build: manifest::Build,
+    pub(super) build: manifest::Build,
 }
 
 impl Project {
@@ -47,20 +46,6 @@ impl Project {
         };
         let (component, plugin) = (folder.join(path), plugin.name.as_str().to_owned());
         Ok(Self { folder, manifest, component, plugin, build })
-    }
-
-    /// The language that program.toml names, or the one whose files are here.
-    pub fn language(&self) -> Result<&'static dyn Language, Report> {
-        let named = self.build.language.as_ref();
-        let found = match named {
-            Some(named) => language::find(named.value),
-            None => language::of_folder(&self.folder),
-        };
-        found.ok_or_else(|| {
-            let problem =
-                Problem::new(format!("unknown language of the project `{}`", self.folder.display()));
-            problem.hint("name it: `[build] language = \"rust\"`, or a `command` that builds it").into()
-        })
     }
 
     /// The command that program.toml names in the place of a language's tools.

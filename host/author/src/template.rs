@@ -10,18 +10,10 @@ use anyhow::Context;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::file::File;
 use super::language::{Language, Style};
 use haft_core::manifest::Name;
 use haft_core::report::{Problem, Report};
-
-/// A file of a template.
-#[derive(Clone, Copy, Debug)]
-pub struct File {
-    /// Where it belongs, relative to the project's folder.
-    pub path: &'static str,
-    /// What is in it.
-    pub text: &'static str,
-}
 
 /// The functions that the example has in every language.
 pub const WORLD: File = File { path: "wit/world.wit", text: include_str!("templates/wit/world.wit") };

@@ -4,6 +4,7 @@
 //! directory opened from a grant.
 
 mod address;
+mod authority;
 mod blocked;
 mod destination;
 mod host;

@@ -25,6 +25,7 @@ mod installing;
 mod list;
 mod log;
 mod man;
+mod model_args;
 mod new;
 mod pack;
 mod publish;

@@ -4,8 +4,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::PROVIDERS;
-
 /// Characters of a foreign text that a message shows: enough for any vendor's explanation,
 /// too few for an error page to fill a screen.
 const EXCERPT_CHARS: usize = 600;
@@ -159,10 +157,12 @@ impl fmt::Display for ProviderError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// There is no such kind.
-    #[error("unknown provider `{kind}`; expected one of: {}", kinds())]
+    #[error("unknown provider `{kind}`; expected one of: {known}")]
     UnknownKind {
         /// What was asked for.
         kind: String,
+        /// The names that there are, for the message.
+        known: String,
     },
     /// The base URL cannot be used. A secret in it is not shown.
     #[error("`base_url` {0}")]
@@ -187,11 +187,6 @@ pub enum SettingsError {
     /// Certificates or the client could not be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
-}
-
-/// The known kinds for a message.
-fn kinds() -> String {
-    PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
 }
 
 /// The words that go with the statuses a provider is likely to answer.

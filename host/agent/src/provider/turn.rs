@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::prices::Cost;
+use super::cost::Cost;
 use haft_core::call::ToolCall;
 
 /// One turn of a model.

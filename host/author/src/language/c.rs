@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::{Language, Style, venv};
 use crate::bindings::{self, Generator};
-use crate::template::File;
+use crate::file::File;
 use crate::{Build, Need, Tool};
 use haft_core::report::{Problem, Report};
 use haft_sandbox::lookup::find_on_path;

@@ -12,7 +12,7 @@ use wit_parser::WorldKey;
 
 use super::{Language, Style, venv};
 use crate::bindings::{self, Generator};
-use crate::template::File;
+use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::report::{Problem, Report};

@@ -11,7 +11,7 @@ use wit_parser::{Function, FunctionKind, WorldItem, WorldKey};
 use super::extend::{self, Extended};
 use super::{Language, Style};
 use crate::bindings::write_changed;
-use crate::template::File;
+use crate::file::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::report::{Problem, Report};

@@ -7,8 +7,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Grant;
+use super::authority::host_name;
 use super::destination::Destination;
-use super::host::host_name;
 
 /// A host, whatever it is spoken to by: a name, or an address (IPv6 in brackets).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::host::{host_name, split_port};
+use super::authority::{host_name, split_port};
 
 /// How a destination is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

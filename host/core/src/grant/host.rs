@@ -2,9 +2,10 @@
 //! Says only whether a destination matches; resolving names is not done here.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use super::authority::{host_name, split_port};
 use super::destination::{Destination, Scheme};
 
 /// A pattern of network destinations.
@@ -153,7 +154,7 @@ impl FromStr for HostPattern {
         if rest.contains(['/', '?', '#', '@']) {
             return Err(HostPatternError::NotAHost);
         }
-        let (host, port) = split_port(rest)?;
+        let (host, port) = split_port(rest).map_err(|_| HostPatternError::Port)?;
         let (subdomains, host) = match host.strip_prefix("*.") {
             Some(suffix) => (true, suffix),
             None => (false, host),
@@ -163,34 +164,6 @@ impl FromStr for HostPattern {
         Ok(Self(Form::Named(Named { scheme, subdomains, host, port })))
     }
 }
-
-/// Splits `host:port`, leaving the colons of a bracketed IPv6 address alone.
-pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), HostPatternError> {
-    let host_end = text.rfind(']').map_or(0, |end| end + 1);
-    match text.get(host_end..).and_then(|rest| rest.rfind(':')) {
-        Some(colon) => {
-            let (host, port) = text.split_at(host_end + colon);
-            let port = port.trim_start_matches(':').parse().map_err(|_| HostPatternError::Port)?;
-            if port == 0 { Err(HostPatternError::Port) } else { Ok((host, Some(port))) }
-        }
-        None => Ok((text, None)),
-    }
-}
-
-/// A host as it is compared: a name in lower case, an IPv6 address in its shortest form.
-pub(super) fn host_name(host: &str) -> Option<String> {
-    if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return address.parse().ok().map(|address: Ipv6Addr| format!("[{address}]"));
-    }
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    };
-    (host.len() <= MAX_HOST && host.split('.').all(is_label)).then(|| host.to_ascii_lowercase())
-}
-
-/// RFC 1035, section 2.3.4.
-const MAX_HOST: usize = 253;
 
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -15,7 +15,9 @@ use super::watch::{Ended, Watch};
 use super::{Context, Notes, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;
+use crate::journal::{Granted, Record};
 use crate::limit::Limits;
+use crate::secret::Redactor;
 
 /// One tool in the box, with what it may do and use.
 pub struct Entry {
@@ -51,6 +53,18 @@ impl Entry {
     /// What the tool may use.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// The journal's line of a call of this tool, with what is known before it runs.
+    pub(super) fn describe(&self, record: Record, redactor: &Redactor) -> Record {
+        Record {
+            // The tool that was meant, however it was written.
+            tool: self.def().name.clone(),
+            grant: Some(Granted::from(self.grant()).cleaned(|text| redactor.redact_owned(text))),
+            origin: Some(redactor.redact(self.origin()).into_owned()),
+            digest: self.digest().map(str::to_owned),
+            ..record
+        }
     }
 
     /// Whether a person is asked before every call.

@@ -124,7 +124,7 @@ impl Toolbox {
     /// may run, runs it, and tells how it ended.
     pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
         let (call, found) = self.resolve(call);
-        let watch = Watch::begin(&call, found.as_ref().ok().copied(), session);
+        let watch = begin(&call, found.as_ref().ok().copied(), session);
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {
                 Ok(()) => entry.run(&call, &watch, session).await,
@@ -138,8 +138,16 @@ impl Toolbox {
     /// Answers a call with `refusal` instead of running it: whoever watches learns of it as of any
     /// other.
     pub fn refuse(&self, call: &ToolCall, refusal: ToolResult, session: &Session) -> ToolResult {
-        Watch::begin(call, self.find(&call.tool), session).end(Ended::Refused(refusal))
+        begin(call, self.find(&call.tool), session).end(Ended::Refused(refusal))
     }
+}
+
+/// Begins the record of a call of `entry`, which may not exist.
+fn begin<'a>(call: &ToolCall, entry: Option<&Entry>, session: &'a Session) -> Watch<'a> {
+    Watch::begin(call, session, |record, redactor| match entry {
+        Some(entry) => entry.describe(record, redactor),
+        None => record,
+    })
 }
 
 impl std::fmt::Debug for Toolbox {

@@ -3,12 +3,11 @@
 
 use std::time::Instant;
 
-use super::entry::Entry;
 use super::session::Session;
 use super::{Keep, Notes, ToolError, clip};
 use crate::call::{ToolCall, ToolResult};
 use crate::event::{Event, Events};
-use crate::journal::{Granted, Journal, Outcome, Record};
+use crate::journal::{Journal, Outcome, Record};
 use crate::secret::{RedactingEvents, Redactor};
 
 /// Characters of an error: as many as an answer of an MCP server has unless program.toml says otherwise.
@@ -48,12 +47,17 @@ struct Noting<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Tells and notes that `call` begins, of a tool that may not exist.
-    pub(super) fn begin(call: &ToolCall, entry: Option<&Entry>, session: &'a Session) -> Self {
+    /// Tells and notes that `call` begins. `describe` adds to the journal's line what is known of the tool, if there
+    /// is one; it is only called where a journal is kept.
+    pub(super) fn begin(
+        call: &ToolCall,
+        session: &'a Session,
+        describe: impl FnOnce(Record, &Redactor) -> Record,
+    ) -> Self {
         let Session { events, redactor, journal, .. } = session;
         let (begun, call) = (Instant::now(), redactor.call(call));
         let notes = if journal.is_kept() { Notes::kept() } else { Notes::default() };
-        let record = journal.is_kept().then(|| record(&call, entry, journal, redactor));
+        let record = journal.is_kept().then(|| describe(Record::begun(journal.program(), &call), redactor));
         if let Some(record) = &record {
             journal.note(record);
         }
@@ -130,20 +134,6 @@ fn outcome_of(error: &ToolError) -> Outcome {
 /// An error that is no longer than a model can be shown. It may repeat what a caller or a tool wrote.
 fn bounded(error: &str) -> String {
     clip(error, MAX_ERROR, Keep::Ends)
-}
-
-/// What is known before the tool runs.
-fn record(call: &ToolCall, entry: Option<&Entry>, journal: &Journal, redactor: &Redactor) -> Record {
-    let record = Record::begun(journal.program(), call);
-    let Some(entry) = entry else { return record };
-    Record {
-        // The tool that was meant, however it was written.
-        tool: entry.def().name.clone(),
-        grant: Some(Granted::from(entry.grant()).cleaned(|text| redactor.redact_owned(text))),
-        origin: Some(redactor.redact(entry.origin()).into_owned()),
-        digest: entry.digest().map(str::to_owned),
-        ..record
-    }
 }
 
 impl Noting<'_> {

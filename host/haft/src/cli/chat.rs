@@ -9,7 +9,7 @@ use clap::Args;
 use self::command::{Command, Next};
 use self::editor::{Editor, Entered};
 use super::Exit;
-use super::run::ModelArgs;
+use super::model_args::ModelArgs;
 use super::terminal::{DIM, HEAD, Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
 use haft_agent::{End, Outcome};

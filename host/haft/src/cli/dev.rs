@@ -14,7 +14,7 @@ use super::{Exit, build, call};
 use crate::cli::disclosed::Sheet;
 use crate::program::{FILE_NAME, Options, Program};
 use haft_author::watch::Watch;
-use haft_author::{BuildLog, Interrupted, Language, Project, Workshop};
+use haft_author::{BuildLog, Interrupted, Language, Project, Workshop, language};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_package::disclosure::Disclosure;
 use haft_sandbox::confine::Confiner;
@@ -89,7 +89,7 @@ impl Dev {
 
 /// Watches all of a project but what building it writes.
 fn watch(project: &Project) -> Watch {
-    let outputs = project.language().map(Language::outputs).unwrap_or_default();
+    let outputs = language::of_project(project).map(Language::outputs).unwrap_or_default();
     let mut ignored: Vec<PathBuf> = outputs.iter().map(|path| project.folder.join(path)).collect();
     ignored.push(project.component.clone());
     Watch::new(&project.folder, ignored)

@@ -1,6 +1,7 @@
 //! `haft log`: what was called, by whose leave, and what came of it. Reads the journal and changes
 //! nothing in it.
 
+mod outcome;
 mod show;
 mod since;
 
@@ -11,13 +12,14 @@ use std::time::Duration;
 
 use clap::Args;
 
+use self::outcome::is_unfinished;
 use self::show::{detail, row};
 use self::since::Since;
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
 use crate::program::Dirs;
-use haft_core::journal::{self, Followed, Lines, Outcome, Record};
+use haft_core::journal::{self, Followed, Lines, Record};
 use haft_core::manifest::ToolPattern;
 
 /// Calls that are shown where nothing is said: a screen or two.
@@ -179,22 +181,6 @@ fn is_of(record: &Record, program: &Path) -> bool {
     let file = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     let is_named = record.program.name.as_deref().is_some_and(|name| program.as_os_str() == name);
     is_named || record.program.path.as_deref().is_some_and(|path| Path::new(path) == file)
-}
-
-/// Whether haft ended before the call did.
-fn is_unfinished(record: &Record) -> bool {
-    let process = i32::try_from(record.pid).ok().and_then(rustix::process::Pid::from_raw);
-    let runs = || process.is_some_and(|process| rustix::process::test_kill_process(process).is_ok());
-    record.outcome == Outcome::Started && !runs()
-}
-
-/// How a call ended, in a word.
-fn outcome(record: &Record) -> &'static str {
-    match record.outcome {
-        Outcome::Started if is_unfinished(record) => "unfinished",
-        Outcome::Started => "running",
-        outcome => outcome.name(),
-    }
 }
 
 /// Shows one call in full.

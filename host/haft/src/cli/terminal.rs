@@ -13,7 +13,7 @@ mod style;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
@@ -22,7 +22,7 @@ use tracing_subscriber::EnvFilter;
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
 pub(super) use self::screen::{Screen, Show};
-use self::stream::{Kind, Output};
+use self::stream::{Kind, Output, REDACTOR};
 #[cfg(test)]
 pub(super) use self::style::written;
 pub(super) use self::style::{Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
@@ -52,9 +52,6 @@ impl Hinted {
         Self { message: message.into(), hint: hint.into() }
     }
 }
-
-/// What this process leaves out of all it prints: one for both streams and the log, as they are.
-static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
 
 impl Terminal {
     pub(super) fn new(json: bool) -> Self {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::error::Failure;
-use super::Timeouts;
+use super::super::settings::Timeouts;
 use haft_core::net::chain;
 use haft_core::net::retry_after;
 

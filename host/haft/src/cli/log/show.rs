@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use jiff::tz::TimeZone;
 
-use super::outcome;
+use super::outcome::outcome;
 use crate::cli::terminal::{Column, DIM, FAILED, Style};
 use haft_core::journal::{Granted, Outcome, Record};
 

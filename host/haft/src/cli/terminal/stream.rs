@@ -3,12 +3,16 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::LazyLock;
 
 use anstream::{AutoStream, ColorChoice};
 
-use super::REDACTOR;
 use super::layout::{Lines, json, shown};
 use super::style::written;
+use haft_core::secret::Redactor;
+
+/// What this process leaves out of all it prints: one for both streams and the log.
+pub(super) static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
 
 /// The columns of the terminal, where somebody says so.
 const COLUMNS: &str = "COLUMNS";
