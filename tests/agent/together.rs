@@ -117,7 +117,7 @@ async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
     let log = sessions.begin(Begun::new(None, None, None), "do it", &redactor).unwrap();
     let saved = sessions.find(log.id()).unwrap();
     {
-        let mut history = History::kept(log, "do it");
+        let mut history = History::logged(log, "do it");
         let stop = tokio_util::sync::CancellationToken::new();
         let trigger = stop.clone();
         let events = Events::to(move |event| {

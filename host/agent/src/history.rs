@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::session::{
-    Ended, Entry, Known, Restored, SessionError, SessionLog, Turned, Unanswered, record, say,
+    Ended, Entry, Known, Restored, SessionError, SessionLog, Turned, Unanswered, push_prompt, record,
 };
-use crate::provider::{Exchange, Message, Reply, Wanted};
+use crate::provider::{Exchange, Message, Reply, RequestedCall};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::tool::{Ledger, Session};
 
@@ -31,9 +31,9 @@ pub(super) struct OpenTurn {
 
 impl History {
     /// A conversation that begins now with what a person `said`, and is kept in `log`, which has that already.
-    pub fn kept(log: SessionLog, said: &str) -> Self {
+    pub fn logged(log: SessionLog, said: &str) -> Self {
         let mut messages = Vec::new();
-        say(&mut messages, said);
+        push_prompt(&mut messages, said);
         Self { messages, log: Some(log), ..Self::default() }
     }
 
@@ -73,10 +73,10 @@ impl History {
     }
 
     /// Adds what a person said.
-    pub fn say(&mut self, text: &str) -> Result<(), SessionError> {
+    pub fn push_prompt(&mut self, text: &str) -> Result<(), SessionError> {
         self.close();
         self.note(|| Entry::Said { text: text.to_owned() })?;
-        say(&mut self.messages, text);
+        push_prompt(&mut self.messages, text);
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl History {
 
 impl OpenTurn {
     /// The calls, in order.
-    pub(super) fn wanted(&self) -> &[Wanted] {
+    pub(super) fn requested(&self) -> &[RequestedCall] {
         &self.reply.calls
     }
 
@@ -147,8 +147,9 @@ impl OpenTurn {
 
     /// Notes that the tool of a call runs from now on.
     fn enter(&self, call: &ToolCall) -> io::Result<()> {
-        let is_it = |index: &usize| self.wanted().get(*index).is_some_and(|wanted| wanted.call.id == call.id);
-        let waiting = (0..self.wanted().len()).filter(|index| self.is_waiting(*index));
+        let is_it =
+            |index: &usize| self.requested().get(*index).is_some_and(|wanted| wanted.call.id == call.id);
+        let waiting = (0..self.calls().len()).filter(|index| self.is_waiting(*index));
         let Some(index) = waiting.into_iter().find(is_it) else { return Ok(()) };
         if let Some(log) = &self.log {
             log.note(Entry::Running { call: call.id.clone() }).map_err(io::Error::other)?;
@@ -175,7 +176,7 @@ impl OpenTurn {
         time: Duration,
         unknown: bool,
     ) -> Result<(), SessionError> {
-        let (Some(log), Some(wanted)) = (&self.log, self.wanted().get(index)) else { return Ok(()) };
+        let (Some(log), Some(wanted)) = (&self.log, self.requested().get(index)) else { return Ok(()) };
         let (call, result) = (wanted.call.id.clone(), result.clone());
         let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         log.note(Entry::Answered { call, result, duration_ms, unknown })
@@ -206,12 +207,12 @@ mod tests {
     #[test]
     fn pl20_what_is_said_again_joins_what_was_said_before() {
         let mut history = History::default();
-        history.say("one").unwrap();
-        history.say("two").unwrap();
+        history.push_prompt("one").unwrap();
+        history.push_prompt("two").unwrap();
         assert_eq!(history.messages(), [Message::User("one\n\ntwo".into())]);
         history.open(said("yes")).unwrap();
         history.close();
-        history.say("three").unwrap();
+        history.push_prompt("three").unwrap();
         assert_eq!(history.messages().len(), 3);
     }
 

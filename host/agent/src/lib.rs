@@ -109,7 +109,7 @@ impl Agent {
         prompt: &str,
         session: &Session,
     ) -> Result<Outcome, AgentError> {
-        history.say(prompt)?;
+        history.push_prompt(prompt)?;
         self.go_on(history, session).await
     }
 
@@ -169,7 +169,7 @@ impl Agent {
         if let Some(left_out) = window.fit(history.messages()) {
             telling.events().emit(|| Event::Trimmed { left_out });
         }
-        let messages = window.shown(history.messages());
+        let messages = window.visible(history.messages());
         let tools = self.toolbox.defs();
         let (model, system) = (self.model(), self.settings.system.as_str());
         let ask = Ask { model, system, messages: &messages, tools: &tools };

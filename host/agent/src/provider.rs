@@ -33,7 +33,7 @@ pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
 pub use self::prices::Prices;
 use self::remote::Remote;
 pub use self::settings::{ProviderSettings, Timeouts};
-pub use self::turn::{Reply, Stop, Turn, Usage, Wanted};
+pub use self::turn::{Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::event::Events;
 pub use haft_core::net::Retry;
 

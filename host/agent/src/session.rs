@@ -19,5 +19,5 @@ pub use self::error::SessionError;
 pub use self::line::{Begun, Ended, Entry, Line, Turned};
 pub use self::log::SessionLog;
 pub use self::restore::{Known, Restored, UNKNOWN, Unanswered};
-pub(super) use self::restore::{record, say};
+pub(super) use self::restore::{push_prompt, record};
 pub use self::store::{Saved, Sessions};

@@ -12,7 +12,7 @@ use super::history::OpenTurn;
 use super::session::SessionError;
 use crate::loop_guard::LoopGuard;
 use crate::parallel::together;
-use crate::provider::Wanted;
+use crate::provider::RequestedCall;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::tool::{Session, Toolbox};
 
@@ -47,8 +47,8 @@ impl<'a> TurnCalls<'a> {
     pub(super) async fn run(&mut self, turn: &Arc<OpenTurn>) -> Result<(), SessionError> {
         let session = turn.session(self.session);
         let mut next = 0;
-        while next < turn.wanted().len() {
-            let count = self.parallel_prefix(turn.wanted().get(next..).unwrap_or_default());
+        while next < turn.requested().len() {
+            let count = self.parallel_prefix(turn.requested().get(next..).unwrap_or_default());
             let waiting: Vec<usize> = (next..next + count).filter(|index| turn.is_waiting(*index)).collect();
             let places = Semaphore::new(MAX_AT_ONCE);
             let this = &*self;
@@ -65,9 +65,9 @@ impl<'a> TurnCalls<'a> {
     }
 
     /// How many of the first calls may run at the same time: those that only read, each but once; one at least.
-    fn parallel_prefix(&self, calls: &[Wanted]) -> usize {
+    fn parallel_prefix(&self, calls: &[RequestedCall]) -> usize {
         let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
-        let is_new = |index: usize, wanted: &Wanted| {
+        let is_new = |index: usize, wanted: &RequestedCall| {
             !calls.iter().take(index).any(|before| is_alike(&before.call, &wanted.call))
         };
         let reads = calls
@@ -88,7 +88,7 @@ impl<'a> TurnCalls<'a> {
         // Nobody closes it.
         let _place = places.acquire().await;
         let begun = Instant::now();
-        let Some(wanted) = turn.wanted().get(index) else { return Ok(Made::nothing()) };
+        let Some(wanted) = turn.requested().get(index) else { return Ok(Made::nothing()) };
         let call = self.meant(&wanted.call);
         let refusal = self.refuse(index, wanted, &call);
         let is_run = refusal.is_none();
@@ -108,7 +108,7 @@ impl<'a> TurnCalls<'a> {
     }
 
     /// The answer to a call that is not to be run.
-    fn refuse(&self, index: usize, wanted: &Wanted, call: &ToolCall) -> Option<ToolResult> {
+    fn refuse(&self, index: usize, wanted: &RequestedCall, call: &ToolCall) -> Option<ToolResult> {
         if self.session.cancel.is_cancelled() {
             return Some(ToolResult::error("the call was not run: cancelled by the user"));
         }

@@ -47,7 +47,7 @@ impl Window {
     }
 
     /// What the model is shown of `messages`: what came after the cut, and before it what a person had asked for last.
-    pub(super) fn shown<'m>(&self, messages: &'m [Message]) -> Cow<'m, [Message]> {
+    pub(super) fn visible<'m>(&self, messages: &'m [Message]) -> Cow<'m, [Message]> {
         if self.from == 0 {
             return Cow::Borrowed(messages);
         }
@@ -75,11 +75,11 @@ fn asked(message: &Message) -> Option<&String> {
 fn cost(message: &Message) -> usize {
     match message {
         Message::User(text) => text.len(),
-        Message::Turn(exchange) => said(exchange) + answered(exchange),
+        Message::Turn(exchange) => reply_length(exchange) + answered(exchange),
     }
 }
 
-fn said(exchange: &Exchange) -> usize {
+fn reply_length(exchange: &Exchange) -> usize {
     let reply = exchange.reply();
     let own = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
     let calls =
@@ -97,12 +97,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::provider::{Reply, Wanted};
+    use crate::provider::{Reply, RequestedCall};
     use haft_core::call::{ToolCall, ToolResult};
 
     fn turn(bytes: usize) -> Message {
         let call = ToolCall { id: "a".into(), tool: "t".into(), arguments: json!({}) };
-        let reply = Reply { calls: vec![Wanted { call, problem: None }], ..Reply::default() };
+        let reply = Reply { calls: vec![RequestedCall { call, problem: None }], ..Reply::default() };
         Message::Turn(Exchange::new(reply, [ToolResult::success("x".repeat(bytes))]))
     }
 
@@ -118,7 +118,7 @@ mod tests {
         for _ in 0..40 {
             messages.push(turn(500));
             cuts.extend(window.fit(&messages));
-            let shown = window.shown(&messages);
+            let shown = window.visible(&messages);
             assert!(matches!(&shown[0], Message::User(text) if text.ends_with("the task")));
             assert!(shown.iter().map(cost).sum::<usize>() < 4000 + 200);
             assert_eq!(shown.last(), messages.last());
@@ -131,7 +131,7 @@ mod tests {
         let messages = vec![says("old"), turn(9000), says("new"), turn(10)];
         let mut window = Window::new(Some(1000));
         assert_eq!(window.fit(&messages), Some(2));
-        let shown = window.shown(&messages);
+        let shown = window.visible(&messages);
         assert_eq!(shown.len(), 2);
         assert!(
             matches!(&shown[0], Message::User(text) if text.contains("first 2 messages") && text.ends_with("new"))
@@ -143,7 +143,7 @@ mod tests {
         let messages = vec![says("x"), turn(10)];
         let mut window = Window::new(None);
         assert_eq!(window.fit(&messages), None);
-        assert!(matches!(window.shown(&messages), Cow::Borrowed(_)));
+        assert!(matches!(window.visible(&messages), Cow::Borrowed(_)));
     }
 
     proptest! {
@@ -156,7 +156,7 @@ mod tests {
                 let next = if size % 5 == 0 && matches!(messages.last(), Some(Message::Turn(_))) { says("go on") } else { turn(size) };
                 messages.push(next);
                 window.fit(&messages);
-                let shown = window.shown(&messages);
+                let shown = window.visible(&messages);
                 prop_assert!(matches!(shown[0], Message::User(_)));
                 prop_assert!(!shown.windows(2).any(|pair| matches!(pair, [Message::User(_), Message::User(_)])));
             }

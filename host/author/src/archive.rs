@@ -53,7 +53,7 @@ pub struct Package {
 
 impl Package {
     /// What belongs to the package that `manifest`, in `folder`, describes.
-    pub fn of(folder: &Path, manifest: &Manifest) -> anyhow::Result<Self> {
+    pub fn collect(folder: &Path, manifest: &Manifest) -> anyhow::Result<Self> {
         let Some(program) = &manifest.program else {
             let problem = Problem::new("a package needs `[program]` with its name and version");
             return Err(manifest.report(vec![problem]).into());

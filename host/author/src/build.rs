@@ -36,8 +36,8 @@ impl<'a> Build<'a> {
     }
 
     /// Tells the person what is about to be done.
-    pub fn say(&self, message: impl Into<String>) {
-        self.runner.talk().events.emit(|| Event::Info { call: String::new(), message: message.into() });
+    pub fn announce(&self, message: impl Into<String>) {
+        self.runner.log().events.emit(|| Event::Info { call: String::new(), message: message.into() });
     }
 
     /// Notes a tool that had a part in it, for the line at the end.
@@ -110,7 +110,7 @@ impl<'a> Build<'a> {
 
     /// From what a toolchain made to what is shipped.
     pub(super) fn finish(&self, made: Vec<u8>, wit: Option<&Wit>) -> anyhow::Result<Vec<u8>> {
-        let component = match (Kind::of(&made), wit) {
+        let component = match (Kind::detect(&made), wit) {
             (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
                 component::from_plain_module(made, wit)?
             }

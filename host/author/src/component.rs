@@ -22,7 +22,7 @@ pub enum Kind {
 
 impl Kind {
     /// By the first bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn detect(bytes: &[u8]) -> Self {
         match bytes.first_chunk::<8>() {
             Some(b"\0asm\x0d\0\x01\0") => Self::Component,
             Some(b"\0asm\x01\0\0\0") => Self::Module,

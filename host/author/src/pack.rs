@@ -45,7 +45,7 @@ pub fn finish(component: &[u8], docs: Option<&[u8]>, program: Option<&str>) -> a
 
 /// Whether the bytes are a component that is right in itself.
 pub fn validate(bytes: &[u8]) -> Result<(), Report> {
-    let why = match Kind::of(bytes) {
+    let why = match Kind::detect(bytes) {
         Kind::Component => match Validator::new_with_features(WasmFeatures::all()).validate_all(bytes) {
             Ok(_) => return Ok(()),
             Err(error) => error.to_string(),

@@ -93,7 +93,7 @@ impl Tool {
     }
 
     /// What a person would type: the program's name and its arguments, as far as they matter.
-    fn shown(&self) -> String {
+    fn command_line(&self) -> String {
         let name = self.program.file_name().unwrap_or(self.program.as_os_str());
         let words = std::iter::once(name).chain(self.arguments.iter().map(OsString::as_os_str));
         let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
@@ -123,19 +123,19 @@ impl Runner {
         Ok(Self { confiner, grant, talk })
     }
 
-    pub(super) fn talk(&self) -> &BuildLog {
+    pub(super) fn log(&self) -> &BuildLog {
         &self.talk
     }
 
     /// Runs a tool and tells all that it writes.
     pub(super) async fn run(&self, tool: &Tool) -> anyhow::Result<()> {
-        let finished = self.finish(tool, Output::Merged, &self.told()).await?;
+        let finished = self.finish(tool, Output::Merged, &self.merged_events()).await?;
         succeeded(tool, &finished)
     }
 
     /// The same where what it writes to standard output is for haft.
     pub(super) async fn read(&self, tool: &Tool) -> anyhow::Result<String> {
-        let mut finished = self.finish(tool, Output::Separate, &self.told()).await?;
+        let mut finished = self.finish(tool, Output::Separate, &self.merged_events()).await?;
         succeeded(tool, &finished)?;
         Ok(finished.stdout.render(KEPT))
     }
@@ -148,7 +148,7 @@ impl Runner {
     }
 
     /// What a tool writes, wherever it does, as one stream.
-    fn told(&self) -> Events {
+    fn merged_events(&self) -> Events {
         let events = self.talk.events.clone();
         Events::to(move |event| match event {
             Event::Stdout { call, chunk } if call == MERGED => {
@@ -189,5 +189,5 @@ fn succeeded(tool: &Tool, finished: &Finished) -> anyhow::Result<()> {
         End::TimedOut => format!("stopped after {} minutes", BOUND.as_secs() / 60),
         End::Cancelled => return Err(Interrupted.into()),
     };
-    Err(Report::from(Problem::new(format!("`{}` failed: {why}", tool.shown()))).into())
+    Err(Report::from(Problem::new(format!("`{}` failed: {why}", tool.command_line()))).into())
 }

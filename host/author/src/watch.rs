@@ -71,7 +71,7 @@ impl Watch {
         let (folders, known) = (BTreeSet::new(), BTreeMap::new());
         let (folder, own) = (folder.to_owned(), own_output());
         let mut watch = Self { folder, ignored, own, watcher, folders, woken, known };
-        watch.look();
+        watch.scan();
         watch
     }
 
@@ -80,7 +80,7 @@ impl Watch {
     pub async fn changed(&mut self) -> Vec<PathBuf> {
         loop {
             self.wake().await;
-            let changed = self.look();
+            let changed = self.scan();
             if !changed.is_empty() {
                 return changed;
             }
@@ -102,7 +102,7 @@ impl Watch {
     }
 
     /// Looks at every file, watches folders that are new, and gives what has changed since.
-    pub fn look(&mut self) -> Vec<PathBuf> {
+    pub fn scan(&mut self) -> Vec<PathBuf> {
         let mut found = Found { known: &self.known, folders: BTreeSet::new(), files: BTreeMap::new() };
         found.walk(self, &self.folder);
         let Found { folders, files, .. } = found;

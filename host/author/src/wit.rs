@@ -21,7 +21,7 @@ impl Wit {
     pub fn read(path: &Path, world: Option<&str>) -> Result<Self, Report> {
         let mut resolve = Resolve { all_features: true, ..Resolve::default() };
         let (package, _) = resolve.push_path(path).map_err(|error| {
-            let why = told(&error, &resolve.render_error(&error));
+            let why = parser_message(&error, &resolve.render_error(&error));
             Problem::new(format!("invalid WIT in `{}`: {why}", path.display()))
         })?;
         let world = resolve.select_world(&[package], world).map_err(|error| {
@@ -48,7 +48,7 @@ impl Wit {
 }
 
 /// What the parser says, with the line, but not how it came to read the file.
-fn told(error: &anyhow::Error, rendered: &str) -> String {
+fn parser_message(error: &anyhow::Error, rendered: &str) -> String {
     let within = |text: &str, cause: &dyn std::error::Error| {
         text.strip_prefix(&format!("{cause}: ")).unwrap_or(text).to_owned()
     };

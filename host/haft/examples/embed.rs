@@ -83,7 +83,7 @@ pub async fn embed(
     // `History::default()` would do for a conversation that nobody wants to go on with.
     let begun = Begun::new(Some("embed"), None, None);
     let log = Sessions::new(folder).begin(begun, task, &session.redactor)?;
-    let mut history = History::kept(log, task);
+    let mut history = History::logged(log, task);
     let agent = Agent::new(provider, toolbox, AgentSettings::default());
     Ok(agent.go_on(&mut history, &session).await?)
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use haft_core::call::{ToolDef, ToolResult};
 
-use super::turn::{Reply, Wanted};
+use super::turn::{Reply, RequestedCall};
 
 /// A request for the next turn of a conversation.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl Exchange {
     }
 
     /// Each call with its answer, in the order of the calls.
-    pub fn answered(&self) -> impl Iterator<Item = (&Wanted, &ToolResult)> {
+    pub fn answered(&self) -> impl Iterator<Item = (&RequestedCall, &ToolResult)> {
         self.reply.calls.iter().zip(&self.answers)
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     /// PL20: whatever was answered, each call ends up with exactly one answer.
     #[test]
     fn pl20_an_exchange_answers_every_call() {
-        let wanted = |id: &str| Wanted {
+        let wanted = |id: &str| RequestedCall {
             call: ToolCall { id: id.into(), tool: "t".into(), arguments: serde_json::json!({}) },
             problem: None,
         };

@@ -4,25 +4,25 @@
 use serde_json::{Value, json};
 
 use super::error::excerpt;
-use super::{Reply, Wanted};
+use super::{Reply, RequestedCall};
 use haft_core::call::{Attachment, ToolCall};
 
 /// What OpenAI takes for a function's name, at most, and all others do.
 const NAME_CHARS: usize = 64;
 
 /// A call as it was asked for: of `tool`, with arguments as they were sent.
-pub(super) fn wanted(id: String, tool: &str, sent: &Value) -> Wanted {
+pub(super) fn requested_call(id: String, tool: &str, sent: &Value) -> RequestedCall {
     let (arguments, problem) = match arguments(sent) {
         Ok(arguments) => (arguments, None),
         Err(problem) => (sent.clone(), Some(format!("invalid arguments: {problem}"))),
     };
     let problem = if tool.is_empty() { Some("the call names no tool".into()) } else { problem };
-    Wanted { call: ToolCall { id, tool: tool.to_owned(), arguments }, problem }
+    RequestedCall { call: ToolCall { id, tool: tool.to_owned(), arguments }, problem }
 }
 
 /// Marks the last of `calls` as one that was cut off: a server that mends what it cut makes complete
 /// JSON of half a call.
-pub(super) fn cut_off(calls: &mut [Wanted]) {
+pub(super) fn cut_off(calls: &mut [RequestedCall]) {
     if let Some(last) = calls.last_mut() {
         last.problem = Some("the call was not run: the output limit cut it off; make it shorter".into());
     }
@@ -54,13 +54,13 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
 
 /// The arguments as they go back: what could not be read goes back as none, since servers parse them
 /// again, and the model reads of it in the answer.
-pub(super) fn echo_arguments(wanted: &Wanted) -> Value {
+pub(super) fn echo_arguments(wanted: &RequestedCall) -> Value {
     if wanted.call.arguments.is_object() { wanted.call.arguments.clone() } else { json!({}) }
 }
 
 /// The call's own id, or one made for it where it has none or shares it with another of the turn.
 /// `earlier` is how many calls the conversation holds already.
-pub(super) fn unique_id(own: Option<&str>, before: &[Wanted], earlier: usize) -> String {
+pub(super) fn unique_id(own: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
     let taken = |id: &str| before.iter().any(|wanted| wanted.call.id == id);
     if let Some(own) = own.filter(|id| !id.is_empty() && !taken(id)) {
         return own.to_owned();

@@ -13,7 +13,7 @@ use super::dialect::{Dialect, Fold, Framing, Terms};
 use super::error::{Failure, excerpt};
 use super::openai::content;
 use super::schema::{self, Subset};
-use super::{Ask, Exchange, Message, Reply, Stop, Turn, Usage, Wanted};
+use super::{Ask, Exchange, Message, Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::call::ToolDef;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
@@ -94,7 +94,7 @@ impl Dialect for Ollama {
 
 fn tool(def: &ToolDef) -> Value {
     // What cannot be said at all is left to the server.
-    let parameters = SCHEMA.say(&def.parameters).map(Value::from);
+    let parameters = SCHEMA.translate(&def.parameters).map(Value::from);
     let parameters = parameters.unwrap_or_else(|schema::Unsayable| schema::plain_object(&def.parameters));
     json!({
         "type": "function",
@@ -155,7 +155,7 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
         let function = entry.get("function").and_then(Value::as_object).cloned().unwrap_or_default();
         let id = unique_id(entry.get("id").and_then(Value::as_str), &reply.calls, earlier);
         let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
-        let wanted = calls::wanted(id, name, function.get("arguments").unwrap_or(&Value::Null));
+        let wanted = calls::requested_call(id, name, function.get("arguments").unwrap_or(&Value::Null));
         let mut echo = entry.clone();
         echo.insert("function".into(), echo_function(&function, &wanted).into());
         echoes.push(echo);
@@ -176,7 +176,7 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
 }
 
 /// A function with a name and arguments that the server takes back.
-fn echo_function(function: &Map<String, Value>, wanted: &Wanted) -> Map<String, Value> {
+fn echo_function(function: &Map<String, Value>, wanted: &RequestedCall) -> Map<String, Value> {
     let mut echo = function.clone();
     echo.insert("name".into(), echo_name(&wanted.call.tool).into());
     echo.insert("arguments".into(), echo_arguments(wanted));

@@ -104,7 +104,7 @@ impl<'a> Reading<'a> {
         let mut told = Vec::new();
         let folded = body::parse(frame).and_then(|value| self.fold.take(value, &mut told));
         for piece in told {
-            self.tell(piece);
+            self.emit(piece);
         }
         folded.map_err(|failure| {
             // Complaints quote the beginning of something: what they leave of a key would no longer
@@ -116,7 +116,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    fn tell(&self, piece: Piece) {
+    fn emit(&self, piece: Piece) {
         match piece {
             Piece::Text(text) | Piece::Thought(text) if text.is_empty() => {}
             Piece::Text(text) => self.events.emit(|| Event::Said(text)),

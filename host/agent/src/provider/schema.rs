@@ -87,7 +87,7 @@ fn resolve<'s>(schema: &'s Value, whole: &'s Value) -> Option<&'s Value> {
 
 impl Subset {
     /// `schema` in the words of this subset.
-    pub(super) fn say(&self, schema: &Value) -> Result<Map<String, Value>, Unsayable> {
+    pub(super) fn translate(&self, schema: &Value) -> Result<Map<String, Value>, Unsayable> {
         let root = plain_object(schema);
         Saying { subset: self, whole: schema, nodes: 0 }.node(&root, 0)
     }

@@ -27,7 +27,7 @@ pub struct Reply {
     /// The text; empty when there are only calls.
     pub text: String,
     /// The calls, in the order in which they are to run.
-    pub calls: Vec<Wanted>,
+    pub calls: Vec<RequestedCall>,
     /// The vendor's own message, to be sent back with the next request: it may hold parts that
     /// only the vendor understands (reasoning, signatures) and wants to see again.
     #[serde(default)]
@@ -50,7 +50,7 @@ impl Reply {
 
 /// A call that a model asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct RequestedCall {
     /// The call. Its id is unique in the turn. Where the arguments could not be read they are
     /// a JSON string of what was sent.
     pub call: ToolCall,

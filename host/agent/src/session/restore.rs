@@ -56,7 +56,7 @@ pub enum Known {
 
 impl Restored {
     /// What the lines of `text` come to.
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut restored = Self::default();
         for line in text.lines().filter(|line| !line.is_empty()) {
             match serde_json::from_str::<Line>(line) {
@@ -92,7 +92,7 @@ impl Restored {
             Entry::Said { text } => {
                 self.close();
                 self.ended = None;
-                say(&mut self.messages, &text);
+                push_prompt(&mut self.messages, &text);
             }
             Entry::Turn(turned) => {
                 self.close();
@@ -122,7 +122,7 @@ impl Restored {
     /// Takes note of the first call of that id which is not answered yet.
     fn note(&mut self, id: &str, known: Known) {
         let Some(Unanswered { reply, calls }) = &mut self.open else { return };
-        let is_it = |(wanted, known): &(&crate::provider::Wanted, &mut Known)| {
+        let is_it = |(wanted, known): &(&crate::provider::RequestedCall, &mut Known)| {
             wanted.call.id == id && !matches!(known, Known::Answered(_))
         };
         if let Some((_, found)) = reply.calls.iter().zip(calls).find(is_it) {
@@ -159,7 +159,7 @@ impl Known {
 
 /// Adds what a person said. Said again before the model came to answer, it joins what was said before: the prompt
 /// templates of many models insist on taking turns.
-pub(crate) fn say(messages: &mut Vec<Message>, text: &str) {
+pub(crate) fn push_prompt(messages: &mut Vec<Message>, text: &str) {
     if let Some(Message::User(last)) = messages.last_mut() {
         last.push_str("\n\n");
         last.push_str(text);
@@ -180,12 +180,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::provider::{Stop, Wanted};
+    use crate::provider::{RequestedCall, Stop};
     use haft_core::call::ToolCall;
 
     fn turn(ids: &[&str]) -> Entry {
         let call = |id: &&str| ToolCall { id: (*id).into(), tool: "t".into(), arguments: json!({}) };
-        let wanted = |id| Wanted { call: call(id), problem: None };
+        let wanted = |id| RequestedCall { call: call(id), problem: None };
         let reply = Reply { text: "so".into(), calls: ids.iter().map(wanted).collect(), ..Reply::default() };
         Entry::Turn(Box::new(Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }))
     }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn pl20_a_session_can_break_off_after_every_line() {
         for count in 0..=whole().len() {
-            let restored = Restored::of(&text(whole().into_iter().take(count).collect()));
+            let restored = Restored::parse(&text(whole().into_iter().take(count).collect()));
             let open = restored.open.as_ref().map(|open| open.calls.clone());
             let known = |id: &str| Known::Answered(ToolResult::success(id));
             let expected = match count {
@@ -244,7 +244,7 @@ mod tests {
     fn whoever_goes_on_talking_leaves_no_call_without_its_answer() {
         let lines =
             vec![Entry::Said { text: "do".into() }, turn(&["a", "b"]), Entry::Running { call: "a".into() }];
-        let restored = Restored::of(&text([lines, vec![Entry::Said { text: "stop".into() }]].concat()));
+        let restored = Restored::parse(&text([lines, vec![Entry::Said { text: "stop".into() }]].concat()));
         let Message::Turn(exchange) = &restored.messages[1] else { panic!("{:?}", restored.messages) };
         let answers: Vec<_> = exchange.answered().map(|(_, result)| result.content.clone()).collect();
         assert_eq!(answers, [UNKNOWN, "the call was not run"]);
@@ -255,6 +255,6 @@ mod tests {
     fn lines_that_are_none_are_counted_and_passed_over() {
         let mut text = text(whole());
         text.insert_str(0, "not json\n\n{\"kind\":\"said\"}\n");
-        assert_eq!(Restored::of(&text).broken, 2);
+        assert_eq!(Restored::parse(&text).broken, 2);
     }
 }

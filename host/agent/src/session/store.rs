@@ -70,7 +70,7 @@ impl Sessions {
     /// Opens a session to go on with it.
     pub fn resume(&self, saved: &Saved, redactor: &Redactor) -> Result<(SessionLog, Restored), SessionError> {
         let (file, text) = File::open(&saved.path, &saved.id)?;
-        let restored = begun(&saved.path, Restored::of(&text))?;
+        let restored = begun(&saved.path, Restored::parse(&text))?;
         let log = SessionLog::new(&saved.id, file, redactor.clone());
         let (pid, haft) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
         log.note(Entry::Resumed { pid, haft })?;
@@ -140,7 +140,7 @@ impl Saved {
 
     /// What it has come to.
     pub fn restored(&self) -> Result<Restored, SessionError> {
-        begun(&self.path, Restored::of(&self.text()?))
+        begun(&self.path, Restored::parse(&self.text()?))
     }
 
     /// Its lines, and when each was written; those that cannot be read are left out.

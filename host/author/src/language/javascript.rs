@@ -84,7 +84,7 @@ impl Language for JavaScript {
         let package = Package::read(build)?;
         package.ensure_installed(build).await?;
         build.wit_path()?;
-        let entry = Entry::of(&build.project.wit()?.context("no WIT")?, &package.main)?;
+        let entry = Entry::generate(&build.project.wit()?.context("no WIT")?, &package.main)?;
         build.scratch()?;
         let scratch = build.path(SCRATCH);
         for (name, text) in entry.files() {
@@ -137,7 +137,7 @@ impl Package {
         }
         let is_kept = |(file, _, _): &&(&str, Need, &[&str])| file.is_empty() || build.path(file).is_file();
         let (_, need, arguments) = INSTALLERS.iter().find(is_kept).context("nothing installs packages")?;
-        build.say(format!("installing what `package.json` names into `{MODULES}`, once"));
+        build.announce(format!("installing what `package.json` names into `{MODULES}`, once"));
         let installed = match find_on_path(need.program) {
             Some(program) => build.run(&Tool::new(program).args(*arguments)).await,
             None => Err(Report::from(need.missing("looked for it on PATH")).into()),
@@ -180,8 +180,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(wit: &Wit, main: &str) -> anyhow::Result<Self> {
-        let exports = Exports::of(wit);
+    fn generate(wit: &Wit, main: &str) -> anyhow::Result<Self> {
+        let exports = Exports::from_wit(wit);
         let extended = extend::with(wit, WASI, IMPORTS);
         let has_prelude = extended.is_some();
         // Where the project brings a part of WASI that ours does not go with, there is none.
@@ -208,7 +208,7 @@ struct Exports {
 }
 
 impl Exports {
-    fn of(wit: &Wit) -> Self {
+    fn from_wit(wit: &Wit) -> Self {
         let (resolve, world) = wit.parts();
         let mut exports = Self::default();
         for (key, item) in resolve.worlds.get(world).into_iter().flat_map(|world| &world.exports) {
@@ -305,7 +305,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("world.wit");
         std::fs::write(&path, wit).unwrap();
-        Entry::of(&Wit::read(&path, None).unwrap(), "src/plugin.js").unwrap()
+        Entry::generate(&Wit::read(&path, None).unwrap(), "src/plugin.js").unwrap()
     }
 
     /// componentize-qjs makes a component of a module in which functions are missing; calls of them trap.

@@ -117,7 +117,7 @@ async fn add_target(build: &Build<'_>) -> anyhow::Result<String> {
         let problem = problem.hint(format!("with rustup: `rustup target add {TARGET}`"));
         return Err(Report::from(problem.hint(CARGO.ways.join("; "))).into());
     };
-    build.say(format!("adding the Rust target `{TARGET}` with rustup, once"));
+    build.announce(format!("adding the Rust target `{TARGET}` with rustup, once"));
     build.run(&Tool::new(rustup).args(["target", "add", TARGET])).await?;
     Ok(version)
 }

@@ -56,10 +56,10 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     }
     if program(build, "python").is_none() {
         let python = build.find(&PYTHON)?;
-        build.say(format!("making `{FOLDER}` with {}", python.display()));
+        build.announce(format!("making `{FOLDER}` with {}", python.display()));
         build.run(&Tool::new(python).args(["-m", "venv", FOLDER])).await?;
     }
-    build.say(format!("installing what `{REQUIREMENTS}` names into `{FOLDER}`, once"));
+    build.announce(format!("installing what `{REQUIREMENTS}` names into `{FOLDER}`, once"));
     let python = program(build, "python").context("`python3 -m venv` made no `bin/python`")?;
     let pip =
         ["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-r", REQUIREMENTS];

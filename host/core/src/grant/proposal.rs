@@ -103,7 +103,7 @@ impl fmt::Display for TooWide {
 impl Proposal {
     /// What to propose for `path`, which is absolute: itself where it is a directory, else the nearest
     /// directory above it that is there.
-    pub fn of(path: &Path) -> Self {
+    pub fn for_path(path: &Path) -> Self {
         let nearest = path.ancestors().find(|place| place.is_dir());
         let directory = nearest.unwrap_or(Path::new("/")).to_owned();
         let real = directory.canonicalize().unwrap_or_else(|_| directory.clone());
@@ -203,11 +203,14 @@ mod tests {
         std::fs::write(place.path().join("a/file"), "").unwrap();
         std::os::unix::fs::symlink("/etc", place.path().join("link")).unwrap();
         let grant = |name: &str| Proposal::Grant(place.path().join(name));
-        assert_eq!(Proposal::of(&place.path().join("a/file")), grant("a"));
-        assert_eq!(Proposal::of(&place.path().join("a/b")), grant("a/b"));
-        assert_eq!(Proposal::of(&place.path().join("a/new/deep/file")), grant("a"));
+        assert_eq!(Proposal::for_path(&place.path().join("a/file")), grant("a"));
+        assert_eq!(Proposal::for_path(&place.path().join("a/b")), grant("a/b"));
+        assert_eq!(Proposal::for_path(&place.path().join("a/new/deep/file")), grant("a"));
         let link = place.path().join("link");
-        assert_eq!(Proposal::of(&link.join("new")), Proposal::TooWide(link, TooWide::System));
-        assert_eq!(Proposal::of(Path::new("/tmpfoo")), Proposal::TooWide("/".into(), TooWide::Everything));
+        assert_eq!(Proposal::for_path(&link.join("new")), Proposal::TooWide(link, TooWide::System));
+        assert_eq!(
+            Proposal::for_path(Path::new("/tmpfoo")),
+            Proposal::TooWide("/".into(), TooWide::Everything)
+        );
     }
 }

@@ -58,7 +58,7 @@ impl<'a> Entry<'a> {
 
     /// A table of `shape`.
     pub(super) fn section(&self, shape: &'static Table) -> Option<Section<'a>> {
-        Section::of(self, shape, None)
+        Section::from_entry(self, shape, None)
     }
 
     pub(super) fn span(&self) -> Span {

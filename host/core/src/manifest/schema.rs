@@ -52,7 +52,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Time => quantity(units::TIMES),
         Kind::OneOf(names) => json!({ "enum": names() }),
         Kind::Pattern(pattern) => json!({ "type": "string", "pattern": pattern }),
-        Kind::Command => json!({ "anyOf": [self::kind(&Kind::Text), words()] }),
+        Kind::Command => json!({ "anyOf": [self::kind(&Kind::Text), word_list()] }),
         Kind::Scalar => json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, list(&Kind::Word)] }),
         Kind::Json => json!({ "type": "object" }),
         Kind::TextOrSecret => json!({ "anyOf": [{ "type": "string" }, table(&catalogue::SECRET, None)] }),
@@ -68,7 +68,7 @@ fn list(inner: &Kind) -> Value {
     json!({ "type": "array", "items": kind(inner) })
 }
 
-fn words() -> Value {
+fn word_list() -> Value {
     json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })
 }
 

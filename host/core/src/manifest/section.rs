@@ -45,7 +45,11 @@ impl<'a> Section<'a> {
     }
 
     /// The table that is the value of `entry`. It may not have the key `hidden`.
-    pub(super) fn of(entry: &Entry<'a>, shape: &'static Table, hidden: Option<&'static str>) -> Option<Self> {
+    pub(super) fn from_entry(
+        entry: &Entry<'a>,
+        shape: &'static Table,
+        hidden: Option<&'static str>,
+    ) -> Option<Self> {
         let Some(table) = entry.raw().as_table() else {
             return entry.wrong_type(&match shape.header {
                 "" => "a table".to_owned(),

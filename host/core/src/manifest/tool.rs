@@ -129,7 +129,7 @@ fn sections<'a>(root: &Section<'a>) -> Vec<Named<'a>> {
 
 fn named<'a>((name, entry): &(Located<String>, Entry<'a>)) -> Option<Named<'a>> {
     let parsed = name.parse::<ToolName>().map_err(|error| entry.reject_name(name, error.to_string())).ok();
-    let section = Section::of(entry, &TOOL, Some("name"))?;
+    let section = Section::from_entry(entry, &TOOL, Some("name"))?;
     let head = Located { value: parsed?, span: name.span };
     Some(Named { section, name: None, name_span: name.span, head: Some(head) })
 }

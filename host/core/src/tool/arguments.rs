@@ -60,7 +60,7 @@ impl Schema {
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
-        let mistakes = Mistakes::of(&self.written);
+        let mistakes = Mistakes::new(&self.written);
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
         let told: Vec<String> = all.map(|error| mistakes.describe(&error)).collect();
         Err(ArgumentsError(told.join("; ")))

@@ -28,7 +28,7 @@ pub(super) struct Mistakes<'s> {
 }
 
 impl<'s> Mistakes<'s> {
-    pub(super) fn of(schema: &'s Value) -> Self {
+    pub(super) fn new(schema: &'s Value) -> Self {
         Self { schema }
     }
 

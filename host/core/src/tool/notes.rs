@@ -28,7 +28,7 @@ const MAX_DECISION: usize = 300;
 
 impl Notes {
     /// Notes that are kept.
-    pub fn kept() -> Self {
+    pub fn recording() -> Self {
         Self(Some(Arc::default()))
     }
 
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn notes_are_bounded() {
-        let notes = Notes::kept();
+        let notes = Notes::recording();
         for _ in 0..100 {
             notes.decision(|| "ö".repeat(10_000));
         }
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_most_memory_counts_and_nobody_s_notes_cost_nothing() {
-        let notes = Notes::kept();
+        let notes = Notes::recording();
         notes.memory(3);
         notes.memory(2);
         assert_eq!(notes.noted().peak_memory, Some(3));

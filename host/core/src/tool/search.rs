@@ -118,7 +118,7 @@ impl Tool for FindTools {
         let query = call.arguments.get("query").and_then(Value::as_str).unwrap_or_default();
         let limit = call.arguments.get("limit").and_then(Value::as_u64);
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(USUAL).clamp(1, MOST);
-        let index = self.index.get_or_init(|| Index::of(self.tools.iter().map(|tool| tool.def())));
+        let index = self.index.get_or_init(|| Index::build(self.tools.iter().map(|tool| tool.def())));
         let found: Vec<&ToolDef> =
             index.find(query).into_iter().filter_map(|place| Some(self.tools.get(place)?.def())).collect();
         Ok(ToolResult::success(if found.is_empty() { self.none(query) } else { answer(&found, limit) }))

@@ -56,7 +56,7 @@ impl<'a> Watch<'a> {
     ) -> Self {
         let Session { events, redactor, journal, .. } = session;
         let (begun, call) = (Instant::now(), redactor.call(call));
-        let notes = if journal.is_kept() { Notes::kept() } else { Notes::default() };
+        let notes = if journal.is_kept() { Notes::recording() } else { Notes::default() };
         let record = journal.is_kept().then(|| describe(Record::begun(journal.program(), &call), redactor));
         if let Some(record) = &record {
             journal.note(record);

@@ -143,7 +143,7 @@ impl Add {
         if terminal.json {
             terminal.json(&json!({ "fetched": fetched }))?;
         } else if fetched.is_empty() && exit == Exit::Success {
-            terminal.say("everything is installed");
+            terminal.message("everything is installed");
         }
         Ok(exit)
     }
@@ -178,7 +178,7 @@ impl Add {
                 None => new,
             },
         )?;
-        terminal.say(format_args!("installed `{name}`"));
+        terminal.message(format_args!("installed `{name}`"));
         Ok(true)
     }
 }
@@ -211,7 +211,7 @@ async fn refetch(work: &InstallWork, pin: &Pin, terminal: Terminal) -> anyhow::R
         ));
     }
     arrival.keep()?;
-    terminal.say(format_args!("fetched `{name}`"));
+    terminal.message(format_args!("fetched `{name}`"));
     Ok(true)
 }
 
@@ -300,9 +300,9 @@ pub(super) fn pin(work: &InstallWork, pin: Pin) -> anyhow::Result<()> {
 fn said(work: &InstallWork, arrival: &Arrival, was_there: bool, terminal: Terminal) {
     let (name, path) = (arrival.offered.name.as_str(), work.project.path.display());
     if !was_there {
-        terminal.say(format_args!("there was no `{path}`; made one"));
+        terminal.message(format_args!("there was no `{path}`; made one"));
     }
-    terminal.say(format_args!("installed `{name}` in `{path}`"));
+    terminal.message(format_args!("installed `{name}` in `{path}`"));
     if let Some(tool) = arrival.tools().next() {
         terminal.hint(&format!("`haft call {tool} '{{…}}'` calls its first tool, `haft tools` lists all"));
     }

@@ -31,12 +31,12 @@ impl Build {
             }))?;
             return Ok(Exit::Success);
         }
-        say(terminal, &project, &built);
-        let component = shown(&built.component);
+        report_built(terminal, &project, &built);
+        let component = relative(&built.component);
         let is_here = std::env::current_dir().is_ok_and(|here| here == project.folder);
-        let go = if is_here { String::new() } else { format!("`cd {}`, ", shown(&project.folder)) };
+        let go = if is_here { String::new() } else { format!("`cd {}`, ", relative(&project.folder)) };
         let plugin = &project.plugin;
-        terminal.say(format_args!(
+        terminal.message(format_args!(
             "next: `haft check {component}`; {go}`haft tools`, `haft call {plugin}__TOOL`"
         ));
         Ok(Exit::Success)
@@ -44,16 +44,16 @@ impl Build {
 }
 
 /// One line about what was built.
-pub(super) fn say(terminal: Terminal, project: &Project, built: &Built) {
+pub(super) fn report_built(terminal: Terminal, project: &Project, built: &Built) {
     let (name, size) = (project.relative(&built.component).display(), pack::size(built.bytes));
     let time = built.time.as_secs_f64();
     let tools =
         if built.tools.is_empty() { String::new() } else { format!(" with {}", built.tools.join(", ")) };
-    terminal.say(format_args!("built `{name}`: {size}, in {time:.1} s{tools}"));
+    terminal.message(format_args!("built `{name}`: {size}, in {time:.1} s{tools}"));
 }
 
 /// A path as a person here would write it.
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn relative(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = path.strip_prefix(here).unwrap_or(path);
     path.strip_prefix(".").unwrap_or(path).display().to_string()

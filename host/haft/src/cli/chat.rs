@@ -45,7 +45,7 @@ impl Chat {
         welcome(&talk, terminal);
         let exit = converse(&mut talk, &mut editor, &screen, terminal).await;
         if let Some(id) = talk.id() {
-            terminal.say(format_args!("{DIM}`haft chat --resume {id}` goes on with this session{DIM:#}"));
+            terminal.message(format_args!("{DIM}`haft chat --resume {id}` goes on with this session{DIM:#}"));
         }
         talk.close().await;
         exit
@@ -115,14 +115,14 @@ async fn answer(
 
 async fn use_model(talk: &mut Conversation, model: &str, terminal: Terminal) {
     match talk.use_model(model).await {
-        Ok(()) => terminal.say(format_args!("{DIM}`{}` is asked from now on{DIM:#}", talk.model())),
+        Ok(()) => terminal.message(format_args!("{DIM}`{}` is asked from now on{DIM:#}", talk.model())),
         Err(error) => terminal.fail(&error),
     }
 }
 
 fn welcome(talk: &Conversation, terminal: Terminal) {
     let (model, tools) = (talk.model(), talk.toolbox.entries().len());
-    terminal.say(format_args!(
+    terminal.message(format_args!(
         "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D leaves{DIM:#}"
     ));
     if talk.is_unfinished() {
@@ -133,7 +133,7 @@ fn welcome(talk: &Conversation, terminal: Terminal) {
 /// Why there is no whole answer, and what it took.
 fn sum_up(outcome: &Outcome, terminal: Terminal) {
     if let Some(why) = outcome.shortfall() {
-        terminal.say(format_args!("[{why}]"));
+        terminal.message(format_args!("[{why}]"));
     }
     if matches!(outcome.end, End::Cancelled | End::TurnCap) {
         terminal.hint("`/continue` goes on with it");
@@ -141,5 +141,5 @@ fn sum_up(outcome: &Outcome, terminal: Terminal) {
     let (input, output) = (outcome.usage.input, outcome.usage.output);
     let cost = outcome.usage.cost.map(|cost| format!(", {cost}")).unwrap_or_default();
     let seconds = outcome.elapsed.as_secs_f64();
-    terminal.say(format_args!("{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{DIM:#}"));
+    terminal.message(format_args!("{DIM}{seconds:.1} s, {input} tokens read, {output} written{cost}{DIM:#}"));
 }

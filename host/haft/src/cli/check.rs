@@ -76,16 +76,17 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     }
     terminal.warn(&program.manifest.report(warnings));
     for line in &program.uncallable {
-        terminal.say(format!("not callable: {line}"));
+        terminal.message(format!("not callable: {line}"));
     }
     for line in &unknown {
-        terminal.say(format!("not checked: {line}"));
+        terminal.message(format!("not checked: {line}"));
     }
     for component in &components {
         component.tell(terminal)?;
     }
     if is_good && !components.is_empty() {
-        terminal.say("next: `haft call TOOL`, `haft pack` where there is more to ship than the component");
+        terminal
+            .message("next: `haft call TOOL`, `haft pack` where there is more to ship than the component");
     }
     Ok(if is_good { Exit::Success } else { Exit::Program })
 }

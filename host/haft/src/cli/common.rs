@@ -97,8 +97,12 @@ impl Common {
             terminal.warn(&report);
         }
         if let Some(backend) = &program.backend {
-            terminal.say(format_args!("commands run on {}: {}", backend.summary(), backend.confinement()));
-            backend.notices().iter().for_each(|notice| terminal.say(notice));
+            terminal.message(format_args!(
+                "commands run on {}: {}",
+                backend.summary(),
+                backend.confinement()
+            ));
+            backend.notices().iter().for_each(|notice| terminal.message(notice));
         }
         // One command is over before anybody looks at its pane.
         if options.many_calls && options.person.is_some() {
@@ -142,7 +146,7 @@ impl Common {
 /// Says so once where a pane may be had, to a person and to no program.
 pub(super) fn offer_pane(is_without: bool, terminal: Terminal) {
     if let Some(offer) = offered_pane(is_without).filter(|_| !terminal.json) {
-        terminal.say(offer);
+        terminal.message(offer);
     }
 }
 

@@ -102,14 +102,14 @@ impl Conversation {
 
     /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
     /// on the disk once this returns.
-    fn say(&mut self, prompt: &str) -> Result<(), SessionError> {
+    fn push_prompt(&mut self, prompt: &str) -> Result<(), SessionError> {
         match self.program.sessions().filter(|_| self.history.log().is_none()) {
             Some(sessions) => {
                 let log = sessions.begin(self.program.begun(), prompt, &self.program.redactor)?;
-                self.history = History::kept(log, prompt);
+                self.history = History::logged(log, prompt);
                 Ok(())
             }
-            None => self.history.say(prompt),
+            None => self.history.push_prompt(prompt),
         }
     }
 
@@ -131,7 +131,7 @@ impl Conversation {
             return;
         }
         let turns = restored.turns;
-        self.terminal.say(format_args!("going on with session {} ({turns} turns so far)", saved.id));
+        self.terminal.message(format_args!("going on with session {} ({turns} turns so far)", saved.id));
         if restored.begun.path != self.program.begun().path {
             let path = restored
                 .begun
@@ -186,7 +186,7 @@ impl Conversation {
             return Err(Hinted::new("nothing is left to do in this session", hint).into());
         }
         // Before the first model is asked, be it only for the route.
-        prompt.map_or(Ok(()), |prompt| self.say(prompt)).map_err(hinted)?;
+        prompt.map_or(Ok(()), |prompt| self.push_prompt(prompt)).map_err(hinted)?;
         let approvals = self.approvals.clone();
         let session = Session { approvals, ..self.program.session(self.screen.events()) };
         let cancel = session.cancel.clone();

@@ -105,8 +105,8 @@ impl Session<'_> {
             tokio::select! {
                 () = cancel.cancelled() => return Ok(()),
                 changed = watch.changed() => {
-                    let shown: Vec<_> = changed.iter().take(3).map(|path| build::shown(path)).collect();
-                    self.terminal.say(format_args!("{DIM}changed: {}{DIM:#}", shown.join(", ")));
+                    let shown: Vec<_> = changed.iter().take(3).map(|path| build::relative(path)).collect();
+                    self.terminal.message(format_args!("{DIM}changed: {}{DIM:#}", shown.join(", ")));
                     self.rebuild().await?;
                 }
                 line = lines.recv(), if listening => match line {
@@ -125,10 +125,10 @@ impl Session<'_> {
                 self.terminal.fail(&error);
                 let rest =
                     if self.good.is_some() { "; the last good build goes on answering calls" } else { "" };
-                self.terminal.say(format_args!("next: save a change, and it is built again{rest}"));
+                self.terminal.message(format_args!("next: save a change, and it is built again{rest}"));
             }
             Ok(good) => {
-                self.tell(&good);
+                self.show_tools(&good);
                 self.good = Some(good);
             }
         }
@@ -138,7 +138,7 @@ impl Session<'_> {
     async fn try_rebuild(&self) -> anyhow::Result<Good> {
         let project = Project::open(self.folder)?;
         let built = self.workshop.build(&project).await?;
-        build::say(self.terminal, &project, &built);
+        build::report_built(self.terminal, &project, &built);
         let options = self.common.options(self.terminal, false)?;
         let options = Options { program: Some(project.folder.join(FILE_NAME)), ..options };
         let program = Program::load(&options).await?;
@@ -155,7 +155,7 @@ impl Session<'_> {
     }
 
     /// Tells what a model will be told: all of it at first, then what changed.
-    fn tell(&mut self, good: &Good) {
+    fn show_tools(&mut self, good: &Good) {
         let now = Disclosure::of_tools(good.tools().cloned());
         let mut sheet = Sheet::new(self.terminal.talk_columns(), None);
         if self.shown.items.is_empty() {
@@ -164,12 +164,12 @@ impl Session<'_> {
             sheet.changes(&now.changes(&self.shown.noted(), &self.shown));
         }
         if !sheet.text.is_empty() {
-            self.terminal.say(sheet.text.trim_end());
+            self.terminal.message(sheet.text.trim_end());
         }
         self.shown = now;
         let example = good.tools().next().map(|def| format!("{} {}", good.short(&def.name), example(def)));
         let call = example.map(|call| format!("type a call, such as `{call}`; ")).unwrap_or_default();
-        self.terminal.say(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));
+        self.terminal.message(format_args!("next: {call}save a change to build again; Ctrl-C leaves"));
     }
 
     /// Makes the call that a line asks for.

@@ -66,17 +66,17 @@ impl Diagnosis {
         let places = Dirs::of_this_machine()?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let loaded = Program::load(&Options { confiner: Some(confiner.clone()), ..options }).await;
-        let machine = Machine::look();
+        let machine = Machine::gather();
         let program = loaded.as_ref().ok();
         let grant = program.map(|program| &program.grant);
         let sandbox = Sandbox::test(&confiner, grant, &places, machine.container).await;
         Ok(Self {
-            tools: tools::look(&confiner, &places, sandbox.is_refused()).await,
-            providers: Providers::look(program).await,
-            places: places::look(&places),
-            servers: servers::look(program),
+            tools: tools::find_tools(&confiner, &places, sandbox.is_refused()).await,
+            providers: Providers::gather(program).await,
+            places: places::inspect_dirs(&places),
+            servers: servers::list_servers(program),
             program: Found::new(&loaded),
-            plugins: Plugins::look(),
+            plugins: Plugins::gather(),
             machine,
             sandbox,
         })

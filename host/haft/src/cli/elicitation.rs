@@ -63,11 +63,13 @@ impl Dialog {
 
     fn hold(&mut self, question: &Question) -> io::Result<Reply> {
         let server = &question.server;
-        self.terminal
-            .say(format_args!("{HEAD}MCP server `{server}` asks:{HEAD:#} {}", on_a_line(&question.message)));
+        self.terminal.message(format_args!(
+            "{HEAD}MCP server `{server}` asks:{HEAD:#} {}",
+            on_a_line(&question.message)
+        ));
         match &question.asked {
             Asked::Page(url) => {
-                self.terminal.say(format_args!("  {}", on_a_line(url)));
+                self.terminal.message(format_args!("  {}", on_a_line(url)));
                 let asked = "Open it in a browser if you trust the server. Done? [y/N] ";
                 Ok(if self.agreed(asked)? { Reply::Accept(None) } else { Reply::Decline })
             }
@@ -92,7 +94,9 @@ impl Dialog {
             }
             let answers = Value::Object(answers);
             match check.as_ref().map(|schema| schema.check(&answers)) {
-                Some(Err(error)) => self.terminal.say(format_args!("  {}", on_a_line(&error.to_string()))),
+                Some(Err(error)) => {
+                    self.terminal.message(format_args!("  {}", on_a_line(&error.to_string())))
+                }
                 _ => return Ok(Reply::Accept(Some(answers))),
             }
         }
@@ -100,11 +104,11 @@ impl Dialog {
     }
 
     fn field(&mut self, field: &Field) -> io::Result<Option<Value>> {
-        self.terminal.say(format_args!("  {}", on_a_line(&field.describe())));
+        self.terminal.message(format_args!("  {}", on_a_line(&field.describe())));
         for _ in 0..MAX_ATTEMPTS {
             match field.read(self.line("  > ")?.trim()) {
                 Ok(value) => return Ok(value),
-                Err(why) => self.terminal.say(format_args!("  {}", on_a_line(&why))),
+                Err(why) => self.terminal.message(format_args!("  {}", on_a_line(&why))),
             }
         }
         Err(io::ErrorKind::InvalidInput.into())

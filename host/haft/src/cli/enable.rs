@@ -58,7 +58,7 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
     }
     for name in names {
         let already = if is_on(&work.project, name) == on { " already" } else { "" };
-        terminal.say(format_args!("`{name}` is {state}{already}"));
+        terminal.message(format_args!("`{name}` is {state}{already}"));
         if on {
             unknown(&work, name, terminal);
         }

@@ -40,16 +40,16 @@ impl Gc {
             }))?;
             return Ok(Exit::Success);
         }
-        self.tell(&swept, terminal)?;
+        self.report_swept(&swept, terminal)?;
         Ok(Exit::Success)
     }
 
-    fn tell(&self, swept: &Swept, terminal: Terminal) -> anyhow::Result<()> {
+    fn report_swept(&self, swept: &Swept, terminal: Terminal) -> anyhow::Result<()> {
         let lines = swept.removed.iter().map(|entry| format!("{}  {}\n", entry.digest, rounded(entry.size)));
         terminal.data(&lines.collect::<String>())?;
         let (word, count) = (if self.dry_run { "would remove" } else { "removed" }, swept.removed.len());
         let (used, young) = (swept.used, swept.young);
-        terminal.say(format_args!(
+        terminal.message(format_args!(
             "{word} {count} unused, {}; {used} in use, {young} too new to judge",
             rounded(size(swept))
         ));

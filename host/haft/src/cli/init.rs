@@ -44,7 +44,8 @@ impl Init {
             let text = serde_json::to_string_pretty(&haft_core::manifest::json_schema())? + "\n";
             std::fs::write(&schema, text).with_context(|| format!("cannot write `{}`", schema.display()))?;
         }
-        terminal.say(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));
+        terminal
+            .message(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));
         Ok(Exit::Success)
     }
 }

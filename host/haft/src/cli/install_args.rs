@@ -90,7 +90,7 @@ impl Rights {
         page: &Page<'_>,
         (question, rest): (&str, &str),
     ) -> anyhow::Result<bool> {
-        terminal.say(page.render(terminal.talk_columns(), (!self.full).then(|| rest.to_owned())));
+        terminal.message(page.render(terminal.talk_columns(), (!self.full).then(|| rest.to_owned())));
         if self.yes {
             return Ok(true);
         }
@@ -107,7 +107,7 @@ impl Rights {
         }
         let agreed = terminal.confirm(question).await?;
         if !agreed {
-            terminal.say("nothing was changed");
+            terminal.message("nothing was changed");
         }
         Ok(agreed)
     }

@@ -53,7 +53,7 @@ impl List {
         if terminal.json {
             terminal.json(&rows)?;
         } else if rows.is_empty() {
-            terminal.say("nothing is installed; `haft add SOURCE` installs a package or a component");
+            terminal.message("nothing is installed; `haft add SOURCE` installs a package or a component");
         } else {
             terminal.data(&rows.iter().map(Row::text).collect::<Vec<_>>().join("\n"))?;
         }

@@ -95,7 +95,7 @@ impl Log {
         if let Some(followed) = followed {
             self.follow(followed, shown, program, terminal).await?;
         } else if shown.is_empty() && !terminal.json {
-            terminal.say(format_args!("no such calls in the journal `{}`", directory.display()));
+            terminal.message(format_args!("no such calls in the journal `{}`", directory.display()));
         }
         Ok(Exit::Success)
     }
@@ -134,7 +134,7 @@ impl Log {
         }
         printer.flush()?;
         if left_out > 0 && self.lines.is_none() && !self.follow {
-            terminal.say(format_args!("{left_out} earlier calls; `-n all` shows them"));
+            terminal.message(format_args!("{left_out} earlier calls; `-n all` shows them"));
         }
         warn(&lines, terminal);
         Ok(shown)
@@ -211,7 +211,7 @@ fn one(id: &str, mut lines: Lines, terminal: Terminal) -> anyhow::Result<Exit> {
 /// Says that there is something in the journal that is none of its lines.
 fn warn(lines: &Lines, terminal: Terminal) {
     if lines.broken() > 0 {
-        terminal.say(format_args!("{} lines of the journal could not be read", lines.broken()));
+        terminal.message(format_args!("{} lines of the journal could not be read", lines.broken()));
     }
 }
 

@@ -21,7 +21,8 @@ impl Man {
         std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot make `{folder}`"))?;
         clap_mangen::generate_to(Cli::command(), &self.folder)
             .with_context(|| format!("cannot write manual pages into `{folder}`"))?;
-        terminal.say(format!("manual pages written into `{folder}`; `man {folder}/haft.1` shows the first"));
+        terminal
+            .message(format!("manual pages written into `{folder}`; `man {folder}/haft.1` shows the first"));
         Ok(Exit::Success)
     }
 }

@@ -39,8 +39,9 @@ impl New {
             return Ok(Exit::Success);
         }
         let (begin, title) = (self.lang.begin(style), self.lang.title());
-        terminal.say(format_args!("made `{shown}`, a plugin in {title}: begin with {begin}"));
-        terminal.say(format_args!("next: `cd {shown} && haft build`, or `haft dev` there while you write"));
+        terminal.message(format_args!("made `{shown}`, a plugin in {title}: begin with {begin}"));
+        terminal
+            .message(format_args!("next: `cd {shown} && haft build`, or `haft dev` there while you write"));
         Ok(Exit::Success)
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::Exit;
-use super::build::shown;
+use super::build::relative;
 use super::terminal::Terminal;
 use crate::program::FILE_NAME;
 use haft_author::archive::Package;
@@ -48,7 +48,7 @@ impl Pack {
         let made =
             std::fs::read(&self.what).with_context(|| format!("cannot read `{}`", self.what.display()))?;
         let wit = self.wit.as_ref().map(|path| Wit::read(path, self.world.as_deref())).transpose()?;
-        let component = match (Kind::of(&made), &wit) {
+        let component = match (Kind::detect(&made), &wit) {
             (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
                 component::from_plain_module(made, wit)?
             }
@@ -74,18 +74,19 @@ impl Pack {
                 .into_iter()
                 .filter_map(|(is_there, what)| is_there.then_some(what))
                 .collect();
-        let (path, bytes) = (shown(output), packed.len() as u64);
+        let (path, bytes) = (relative(output), packed.len() as u64);
         if terminal.json {
             terminal.json(&json!({ "component": output, "bytes": bytes, "added": added }))?;
             return Ok(Exit::Success);
         }
-        terminal.say(format_args!(
+        terminal.message(format_args!(
             "packed `{path}`: {}, with its {}",
             pack::size(bytes),
             added.join(" and ")
         ));
-        terminal
-            .say(format_args!("next: `haft check {path}`, then `haft add {path}` where it is to be used"));
+        terminal.message(format_args!(
+            "next: `haft check {path}`, then `haft add {path}` where it is to be used"
+        ));
         Ok(Exit::Success)
     }
 
@@ -94,12 +95,12 @@ impl Pack {
             anyhow::bail!("`--wit` belongs to a component; `haft build` adds it to those of a folder");
         }
         let manifest = Manifest::load(&self.what.join(FILE_NAME))?;
-        let package = Package::of(&self.what, &manifest)?;
+        let package = Package::collect(&self.what, &manifest)?;
         let archive = package.pack()?;
         let output =
             self.output.clone().unwrap_or_else(|| self.what.join(format!("{}.tar.gz", package.name)));
         pack::write(&output, &archive)?;
-        let (path, bytes) = (shown(&output), archive.len() as u64);
+        let (path, bytes) = (relative(&output), archive.len() as u64);
         if terminal.json {
             let files: Vec<_> = package
                 .entries
@@ -111,17 +112,20 @@ impl Pack {
         }
         for entry in &package.entries {
             let note = if entry.executable { "  executable" } else { "" };
-            terminal.say(format_args!("  {:>10}  {}{note}", pack::size(entry.size), entry.path));
+            terminal.message(format_args!("  {:>10}  {}{note}", pack::size(entry.size), entry.path));
         }
         for table in &package.left_out {
-            terminal
-                .say(format_args!("  left out of program.toml: `{table}`, which is no part of a package"));
+            terminal.message(format_args!(
+                "  left out of program.toml: `{table}`, which is no part of a package"
+            ));
         }
         let (count, whole) = (package.entries.len(), pack::size(package.size()));
         let files = if count == 1 { "file" } else { "files" };
-        terminal
-            .say(format_args!("packed `{path}`: {count} {files}, {whole}, compressed {}", pack::size(bytes)));
-        terminal.say(format_args!("next: `haft add {path}` where it is to be used"));
+        terminal.message(format_args!(
+            "packed `{path}`: {count} {files}, {whole}, compressed {}",
+            pack::size(bytes)
+        ));
+        terminal.message(format_args!("next: `haft add {path}` where it is to be used"));
         Ok(Exit::Success)
     }
 }

@@ -67,7 +67,8 @@ impl Publish {
         let Some(ready) = ready else { return Ok(Exit::Program) };
         let size = std::fs::metadata(&ready.publication.file).map_or(0, |metadata| metadata.len());
         if self.dry_run {
-            terminal.say(format_args!("would publish `{reference}` ({}); nothing was sent", rounded(size)));
+            terminal
+                .message(format_args!("would publish `{reference}` ({}); nothing was sent", rounded(size)));
             return Ok(Exit::Success);
         }
         let access = access(&Dirs::of_this_machine()?.home, terminal);
@@ -77,7 +78,7 @@ impl Publish {
             pushed = pushing => pushed.map_err(|error: OciError| told(error.hint().as_deref(), error))?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
-        tell(&reference, &pushed, terminal)?;
+        report_pushed(&reference, &pushed, terminal)?;
         Ok(Exit::Success)
     }
 
@@ -131,7 +132,7 @@ impl Publish {
                 return Ok(None);
             }
         }
-        let package = Package::of(&self.what, &manifest)?;
+        let package = Package::collect(&self.what, &manifest)?;
         let directory = tempfile::tempdir().context("cannot create a temporary directory")?;
         let file = directory.path().join(format!("{}.tar.gz", package.name));
         pack::write(&file, &package.pack()?)?;
@@ -183,7 +184,7 @@ fn annotations(program: Option<&manifest::Program>, look: Option<&Look>) -> BTre
     some.collect()
 }
 
-fn tell(reference: &Reference, pushed: &Pushed, terminal: Terminal) -> anyhow::Result<()> {
+fn report_pushed(reference: &Reference, pushed: &Pushed, terminal: Terminal) -> anyhow::Result<()> {
     let pinned = reference.with_digest(pushed.digest.clone());
     if terminal.json {
         return terminal.json(&json!({
@@ -196,8 +197,8 @@ fn tell(reference: &Reference, pushed: &Pushed, terminal: Terminal) -> anyhow::R
         }));
     }
     let verb = if pushed.was_there { "is there already" } else { "published" };
-    terminal.say(format_args!("`{reference}` {verb} ({})", rounded(pushed.size)));
+    terminal.message(format_args!("`{reference}` {verb} ({})", rounded(pushed.size)));
     terminal.data(&pushed.digest.to_string())?;
-    terminal.say(format_args!("next: `haft add {reference}`, or `haft add {pinned}` for exactly this"));
+    terminal.message(format_args!("next: `haft add {reference}`, or `haft add {pinned}` for exactly this"));
     Ok(())
 }

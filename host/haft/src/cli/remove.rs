@@ -37,7 +37,7 @@ impl Remove {
             terminal.json(&json!({ "removed": self.names }))?;
         }
         for name in &self.names {
-            terminal.say(format_args!("removed `{name}`"));
+            terminal.message(format_args!("removed `{name}`"));
         }
         terminal.hint("`haft gc` removes what no program refers to from this machine");
         Ok(Exit::Success)

@@ -11,7 +11,7 @@ use super::terminal::{Screen, Show, Terminal, rendered};
 use super::{Exit, transcript};
 use crate::cli::conversation::{SessionName, hinted};
 use crate::program::Program;
-use haft_agent::provider::Wanted;
+use haft_agent::provider::RequestedCall;
 use haft_agent::{Entry, Line};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::report::plain;
@@ -49,7 +49,7 @@ enum Which {
 
 /// A call on record with its answer.
 struct Recorded {
-    wanted: Wanted,
+    wanted: RequestedCall,
     result: ToolResult,
     /// Whether a tool answered.
     is_run: bool,
@@ -87,7 +87,7 @@ fn recorded(lines: Vec<Line>) -> Vec<Recorded> {
             }
             Entry::Running { call } => run.push(call),
             Entry::Answered { call, result, unknown: false, .. } => {
-                if let Some(at) = calls.iter().position(|wanted: &Wanted| wanted.call.id == call) {
+                if let Some(at) = calls.iter().position(|wanted: &RequestedCall| wanted.call.id == call) {
                     let is_run = run.contains(&call);
                     recorded.push(Recorded { wanted: calls.swap_remove(at), result, is_run });
                 }
@@ -123,7 +123,7 @@ async fn rerun(
         show(&wanted.call, result, &now, is_same, terminal)?;
     }
     if !terminal.json {
-        terminal.say(format_args!(
+        terminal.message(format_args!(
             "{same} answers are the same, {different} differ, {skipped} calls were not made"
         ));
     }

@@ -59,7 +59,7 @@ impl Run {
         let id = talk.id();
         talk.close().await;
         let Some(outcome) = outcome? else { return Ok(Exit::Interrupted) };
-        tell(&outcome, id.as_deref(), &screen, terminal)?;
+        report_outcome(&outcome, id.as_deref(), &screen, terminal)?;
         Ok(exit(&outcome))
     }
 }
@@ -79,7 +79,12 @@ fn prompt(text: &str) -> anyhow::Result<String> {
 }
 
 /// What the task came to: the answer as data, everything else as talk.
-fn tell(outcome: &Outcome, id: Option<&str>, screen: &Screen, terminal: Terminal) -> anyhow::Result<()> {
+fn report_outcome(
+    outcome: &Outcome,
+    id: Option<&str>,
+    screen: &Screen,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
     if screen.show() == Show::Json {
         return Ok(terminal.json_line(&json!({
             "event": "ended",
@@ -100,7 +105,7 @@ fn tell(outcome: &Outcome, id: Option<&str>, screen: &Screen, terminal: Terminal
         terminal.answer(&outcome.text)?;
     }
     if let Some(why) = outcome.shortfall() {
-        terminal.say(format_args!("[{why}]"));
+        terminal.message(format_args!("[{why}]"));
         let can_go_on = matches!(outcome.end, End::TurnCap | End::Cancelled);
         if let Some(id) = id.filter(|_| can_go_on && screen.show() == Show::All) {
             terminal.hint(&format!("`haft run --resume {id}` goes on with it"));

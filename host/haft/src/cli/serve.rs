@@ -88,7 +88,7 @@ impl Serve {
         }
         let options = common.options(terminal, true)?;
         let choice = ToolChoice { patterns: self.tools, plugin: self.plugin };
-        let (live, offers) = Live::start(options, choice, move |news| tell(terminal, &news)).await?;
+        let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;
         // A client that starts haft may leave it the terminal for what it says, and draws there itself.
         if std::io::stdin().is_terminal() && elicitation::present().is_some() {
             offer_pane(live.is_without_pane(), terminal);
@@ -152,7 +152,7 @@ impl Serve {
         let own = std::env::current_exe().context("cannot find out where haft is")?;
         let variable = self.token_env.as_ref().map_or("HAFT_TOKEN", Variable::as_str);
         let server = snippet::Server::new(&own, common.program.as_deref(), self.http, variable)?;
-        terminal.say(client.place());
+        terminal.message(client.place());
         terminal.verbatim(&client.snippet(&server)?)?;
         Ok(Exit::Success)
     }
@@ -186,10 +186,11 @@ async fn serve_http(
 ) -> anyhow::Result<()> {
     let made_up = settings.token.as_ref().filter(|_| is_made_up).map(|token| token.secret().clone());
     let server = Server::bind(offers, settings).await?;
-    terminal.say(format_args!("serving MCP at http://{}{PATH}", server.address()));
+    terminal.message(format_args!("serving MCP at http://{}{PATH}", server.address()));
     if let Some(token) = made_up {
         // Told once, before it counts as a secret that nothing may print.
-        terminal.say(format_args!("clients have to send: Authorization: Bearer {}", token.expose_secret()));
+        terminal
+            .message(format_args!("clients have to send: Authorization: Bearer {}", token.expose_secret()));
         terminal.redactor().add([&token]);
     }
     Ok(server.run(stop).await?)
@@ -208,7 +209,7 @@ async fn signals(stop: CancellationToken) -> Exit {
     Exit::Interrupted
 }
 
-fn tell(terminal: Terminal, news: &News<'_>) {
+fn report_news(terminal: Terminal, news: &News<'_>) {
     match news {
         News::Problems(report) => terminal.warn(report),
         News::Broken(error) => {
@@ -217,7 +218,7 @@ fn tell(terminal: Terminal, news: &News<'_>) {
         }
         News::Reloaded(is_other) => {
             let tools = if *is_other { ", with other tools" } else { "" };
-            terminal.say(format_args!("program loaded again{tools}"));
+            terminal.message(format_args!("program loaded again{tools}"));
         }
         News::Unwatched(error) => {
             terminal.warning(&format!("changes to the program are not noticed: {error:#}"));

@@ -78,9 +78,9 @@ impl List {
         }
         terminal.data(&text)?;
         if meant.is_empty() && !terminal.json {
-            terminal.say(format_args!("no sessions in `{}`", folder.display()));
+            terminal.message(format_args!("no sessions in `{}`", folder.display()));
         } else if left_out > 0 && self.lines.is_none() && !terminal.json {
-            terminal.say(format_args!("{left_out} earlier sessions; `-n all` shows them"));
+            terminal.message(format_args!("{left_out} earlier sessions; `-n all` shows them"));
         }
         Ok(Exit::Success)
     }
@@ -89,7 +89,7 @@ impl List {
         let found: Vec<_> = self.remove.iter().map(|name| name.find(common)).collect::<Result<_, _>>()?;
         for saved in found {
             saved.remove().map_err(hinted)?;
-            terminal.say(format_args!("removed {}", saved.id));
+            terminal.message(format_args!("removed {}", saved.id));
         }
         Ok(Exit::Success)
     }

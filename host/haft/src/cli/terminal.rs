@@ -101,7 +101,7 @@ impl Terminal {
     }
 
     /// Says something.
-    pub(super) fn say(self, text: impl Display) {
+    pub(super) fn message(self, text: impl Display) {
         // Where standard error is gone there is nobody to tell.
         let _ = Output::Messages.line(&format!("{text}\n"), Kind::Page);
     }
@@ -124,14 +124,14 @@ impl Terminal {
 
     /// Says what is wrong, where.
     pub(super) fn report(self, report: &Report) {
-        self.say(style::of_codes(&report.styled(Output::Messages.width())));
+        self.message(style::of_codes(&report.styled(Output::Messages.width())));
     }
 
     /// Says why haft ends.
     pub(super) fn fail(self, error: &anyhow::Error) {
         match error.downcast_ref::<Report>() {
             Some(report) => self.report(report),
-            None => self.say(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
+            None => self.message(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
         }
         let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
         let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
@@ -153,7 +153,7 @@ impl Terminal {
         for group in groups {
             for problem in &group {
                 let place = report.place(problem).map(|place| format!(" ({place})")).unwrap_or_default();
-                self.say(format_args!("{WARNING}warning:{WARNING:#} {}{place}", problem.message()));
+                self.message(format_args!("{WARNING}warning:{WARNING:#} {}{place}", problem.message()));
             }
             group.first().into_iter().flat_map(|first| first.hints()).for_each(|hint| self.hint(hint));
         }
@@ -161,12 +161,12 @@ impl Terminal {
 
     /// Says what somebody should know before haft goes on.
     pub(super) fn warning(self, text: &str) {
-        self.say(format_args!("{WARNING}warning:{WARNING:#} {text}"));
+        self.message(format_args!("{WARNING}warning:{WARNING:#} {text}"));
     }
 
     /// Says what to do about what was said before.
     pub(super) fn hint(self, hint: &str) {
-        self.say(format_args!("{HINT}hint:{HINT:#} {hint}"));
+        self.message(format_args!("{HINT}hint:{HINT:#} {hint}"));
     }
 
     /// An error's text with its `hint:` lines set off.
@@ -174,7 +174,7 @@ impl Terminal {
         for line in text.lines() {
             match line.strip_prefix("hint: ") {
                 Some(hint) => self.hint(hint),
-                None => self.say(line),
+                None => self.message(line),
             }
         }
     }
@@ -187,11 +187,11 @@ impl Terminal {
         Events::to(move |event| match event {
             Event::Compiling { plugin, bytes } => {
                 let size = HumanBytes(*bytes);
-                self.say(format_args!("{DIM}compiling `{plugin}` ({size}), once …{DIM:#}"));
+                self.message(format_args!("{DIM}compiling `{plugin}` ({size}), once …{DIM:#}"));
             }
             Event::Compiled { plugin, duration } => {
                 let seconds = duration.as_secs_f64();
-                self.say(format_args!("{DIM}compiled `{plugin}` in {seconds:.1} s{DIM:#}"));
+                self.message(format_args!("{DIM}compiled `{plugin}` in {seconds:.1} s{DIM:#}"));
             }
             _ => {}
         })
@@ -199,7 +199,7 @@ impl Terminal {
 
     /// What tools tell a person while they work.
     pub(super) fn messages(self) -> Events {
-        Events::to(move |event| self.message(event))
+        Events::to(move |event| self.print_event(event))
     }
 
     /// What is being done, and what programs that run for it write.
@@ -211,16 +211,16 @@ impl Terminal {
                 // Where standard error is gone there is nobody to tell.
                 let _ = Output::Messages.piece(&text);
             }
-            event => self.message(event),
+            event => self.print_event(event),
         })
     }
 
-    fn message(self, event: &Event) {
+    fn print_event(self, event: &Event) {
         match event {
-            Event::Info { message, .. } => self.say(format_args!("{DIM}{message}{DIM:#}")),
+            Event::Info { message, .. } => self.message(format_args!("{DIM}{message}{DIM:#}")),
             Event::Progress { done, total, message, .. } => {
                 let total = total.map(|total| format!("/{total}")).unwrap_or_default();
-                self.say(format_args!("{DIM}{done}{total} {message}{DIM:#}"));
+                self.message(format_args!("{DIM}{done}{total} {message}{DIM:#}"));
             }
             _ => {}
         }

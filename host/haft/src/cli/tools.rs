@@ -45,7 +45,7 @@ impl Tools {
                 terminal.data(&line)?;
             }
             for line in &uncallable {
-                terminal.say(format!("not callable: {line}"));
+                terminal.message(format!("not callable: {line}"));
             }
         }
         program.close().await;

@@ -91,14 +91,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use haft_agent::provider::{Exchange, Wanted};
+    use haft_agent::provider::{Exchange, RequestedCall};
 
     #[test]
     fn a_transcript_shows_what_was_said_called_and_answered() {
         let call = ToolCall { id: "a".into(), tool: "bash".into(), arguments: json!({ "command": "ls" }) };
         let reply = Reply {
             text: "Let me see.".into(),
-            calls: vec![Wanted { call, problem: None }],
+            calls: vec![RequestedCall { call, problem: None }],
             ..Reply::default()
         };
         let turn = Exchange::new(reply, [ToolResult::error("```\nno\n")]);

@@ -51,12 +51,12 @@ impl Update {
     async fn work(&self, work: &InstallWork, terminal: Terminal) -> anyhow::Result<Exit> {
         let entries = self.entries(work)?;
         if entries.is_empty() {
-            terminal.say("nothing is installed here: no entry of program.toml is pinned in program.lock");
+            terminal.message("nothing is installed here: no entry of program.toml is pinned in program.lock");
         }
         let (mut updated, mut declined, mut exit) = (Vec::new(), Vec::new(), Exit::Success);
         for (kind, name) in entries {
             match self.update(work, kind, &name, terminal).await {
-                Ok(Outcome::Same) => terminal.say(format_args!("`{name}` is up to date")),
+                Ok(Outcome::Same) => terminal.message(format_args!("`{name}` is up to date")),
                 Ok(Outcome::Updated(described)) => updated.push(described),
                 Ok(Outcome::Declined(name)) => {
                     declined.push(name);
@@ -123,7 +123,7 @@ impl Update {
         }
         arrival.keep()?;
         write(work, &arrival, &new, &granted)?;
-        terminal.say(format_args!("updated `{name}`{}", versions(old, &arrival)));
+        terminal.message(format_args!("updated `{name}`{}", versions(old, &arrival)));
         let mut described = arrival.described(&granted);
         if let (Some(described), Some(changes)) = (described.as_object_mut(), changes) {
             described.insert("changes".to_owned(), changes.iter().map(as_data).collect());

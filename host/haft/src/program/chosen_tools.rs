@@ -19,7 +19,7 @@ impl Program {
         names.sort_unstable();
         let of_haft = || NATIVE.iter().map(|native| native.name).chain(OF_BUILTINS.iter().copied());
         let is_off = |name: &str| of_haft().any(|own| own == name) && self.toolbox.find(name).is_none();
-        let why = |pattern: &ToolPattern| match self.unseen.of(pattern) {
+        let why = |pattern: &ToolPattern| match self.unseen.reason_for(pattern) {
             _ if is_off(pattern.as_str()) => Why::Unseen("haft has this tool, and it is not on here".into()),
             Some(why) => Why::Unseen(why.to_owned()),
             None => Why::Nothing(near(pattern.as_str(), &names)),

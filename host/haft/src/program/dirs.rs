@@ -90,7 +90,7 @@ impl Dirs {
     }
 
     /// What tools may read and never write: what was installed. Made for the same reason.
-    pub fn kept(&self) -> io::Result<Option<&Path>> {
+    pub fn store_for_tools(&self) -> io::Result<Option<&Path>> {
         made(&self.store)
     }
 }

@@ -102,7 +102,7 @@ fn seals(manifest: &Manifest, places: &Dirs) -> anyhow::Result<Grant> {
     for key in manifest.secret_files() {
         grant = grant.with_hidden(root(&base, &manifest.resolve(key, &places.home))?);
     }
-    if let Some(kept) = places.kept()? {
+    if let Some(kept) = places.store_for_tools()? {
         grant = grant.with_fixed(root(&base, kept)?);
     }
     if !manifest.path.as_os_str().is_empty() {

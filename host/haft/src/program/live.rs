@@ -41,7 +41,7 @@ pub struct Live {
     running: Running,
     serve: Serve,
     is_without_pane: bool,
-    tell: Box<Tell>,
+    tell: Box<NewsHandler>,
 }
 
 /// The MCP servers of a program that is served, as they come and go. Clones are the same.
@@ -72,7 +72,7 @@ pub struct ToolChoice {
     pub plugin: Option<String>,
 }
 
-type Tell = dyn Fn(News<'_>) + Send + Sync;
+type NewsHandler = dyn Fn(News<'_>) + Send + Sync;
 
 /// Characters of what models are told before they see the tools. Some clients cut there.
 const MAX_INSTRUCTIONS: usize = 2000;
@@ -252,7 +252,7 @@ impl ToolChoice {
         own.map_or_else(|| toolbox.clone(), |own| toolbox.select(&[own], None))
     }
 
-    fn of(&self, toolbox: &Toolbox) -> Toolbox {
+    fn select(&self, toolbox: &Toolbox) -> Toolbox {
         let toolbox = self.of_plugin(toolbox);
         if self.patterns.is_empty() { toolbox } else { toolbox.select(&self.patterns, None) }
     }
@@ -270,7 +270,7 @@ fn questions(program: &Program) -> Questions {
 }
 
 fn offer(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
-    let (toolbox, session) = (choice.of(&program.toolbox), program.session(Events::none()));
+    let (toolbox, session) = (choice.select(&program.toolbox), program.session(Events::none()));
     let offer = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
     match &choice.plugin {
         Some(plugin) => offer.without_prefix(format!("{plugin}__")),

@@ -156,7 +156,8 @@ pub(super) fn check_patterns(assembly: &mut Assembly<'_>) {
     let names: Vec<&str> = assembly.toolbox.names().collect();
     let mut problems = Vec::new();
     for package in assembly.manifest.packages.iter().filter(|package| package.enabled) {
-        let patterns = package.tools.iter().flatten().filter(|pattern| assembly.unseen.of(pattern).is_none());
+        let patterns =
+            package.tools.iter().flatten().filter(|pattern| assembly.unseen.reason_for(pattern).is_none());
         let owner = format!("package `{}`", package.name.as_str());
         problems.extend(patterns::problems(&owner, ("tools", package.name.span), &names, patterns));
     }

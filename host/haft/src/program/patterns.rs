@@ -54,7 +54,7 @@ impl Unseen {
     }
 
     /// Why tools that `pattern` may name are not known, where there may be such.
-    pub(super) fn of(&self, pattern: &ToolPattern) -> Option<&str> {
+    pub(super) fn reason_for(&self, pattern: &ToolPattern) -> Option<&str> {
         let text = pattern.as_str();
         let (head, has_star) = text.split_once('*').map_or((text, false), |(head, _)| (head, true));
         let meets = |prefix: &str| head.starts_with(prefix) || (has_star && prefix.starts_with(head));
@@ -160,7 +160,7 @@ mod tests {
             ("git__*", false),
             ("mcp__git", false),
         ] {
-            assert_eq!(unseen.of(&pattern.parse().unwrap()).is_some(), may_be, "{pattern}");
+            assert_eq!(unseen.reason_for(&pattern.parse().unwrap()).is_some(), may_be, "{pattern}");
         }
     }
 

@@ -136,7 +136,7 @@ fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
 
 /// The lines that would allow `right` to `paths`, each once; or why there is none to propose.
 fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str) -> Vec<String> {
-    let all: BTreeSet<Proposal> = paths.map(Proposal::of).collect();
+    let all: BTreeSet<Proposal> = paths.map(Proposal::for_path).collect();
     let line = |proposal| match proposal {
         Proposal::Grant(directory) => {
             // A path as program.toml writes it: TOML's strings are JSON's.

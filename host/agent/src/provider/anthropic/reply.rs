@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::NAME;
-use crate::provider::calls::{cut_off, echo_arguments, echo_name, unique_id, wanted};
-use crate::provider::{Reply, Wanted};
+use crate::provider::calls::{cut_off, echo_arguments, echo_name, requested_call, unique_id};
+use crate::provider::{Reply, RequestedCall};
 
 /// Reads `blocks`. `cut` says that the limit of output tokens ended them; `earlier` is how many calls
 /// the conversation holds already.
@@ -54,14 +54,14 @@ fn has_signature(block: &Map<String, Value>) -> bool {
     block.get("signature").and_then(Value::as_str).is_some_and(|signature| !signature.is_empty())
 }
 
-fn call(block: &Map<String, Value>, before: &[Wanted], earlier: usize) -> Wanted {
+fn call(block: &Map<String, Value>, before: &[RequestedCall], earlier: usize) -> RequestedCall {
     let text = |key| block.get(key).and_then(Value::as_str);
     let id = unique_id(text("id"), before, earlier);
-    wanted(id, text("name").unwrap_or_default(), block.get("input").unwrap_or(&Value::Null))
+    requested_call(id, text("name").unwrap_or_default(), block.get("input").unwrap_or(&Value::Null))
 }
 
 /// The call as it came, mended where the API would not take back what it gave.
-fn echo_call(block: &Map<String, Value>, wanted: &Wanted) -> Map<String, Value> {
+fn echo_call(block: &Map<String, Value>, wanted: &RequestedCall) -> Map<String, Value> {
     let mut echo = block.clone();
     echo.insert("id".into(), wanted.call.id.as_str().into());
     echo.insert("name".into(), echo_name(&wanted.call.tool).into());

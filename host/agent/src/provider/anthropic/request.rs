@@ -58,7 +58,9 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     let mut messages = Vec::new();
     for message in ask.messages {
         match message {
-            Message::User(text) => say(&mut messages, vec![json!({ "type": "text", "text": text })]),
+            Message::User(text) => {
+                push_user_message(&mut messages, vec![json!({ "type": "text", "text": text })])
+            }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }
     }
@@ -72,7 +74,7 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
 
 /// Adds what a person or a tool says. Answers of tools and what is said after them are one message,
 /// the answers first.
-fn say(messages: &mut Vec<Value>, blocks: Vec<Value>) {
+fn push_user_message(messages: &mut Vec<Value>, blocks: Vec<Value>) {
     let last = messages.last_mut().filter(|last| last.get("role") == Some(&"user".into()));
     match last.and_then(|last| last.get_mut("content")?.as_array_mut()) {
         Some(content) => content.extend(blocks),
@@ -92,7 +94,7 @@ fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
     let answers: Vec<_> =
         exchange.answered().map(|(wanted, result)| answer(&id(&wanted.call.id), result)).collect();
     if !answers.is_empty() {
-        say(messages, answers);
+        push_user_message(messages, answers);
     }
 }
 

@@ -66,7 +66,7 @@ impl Message {
             let so_far = if self.has_text { "text" } else { "" };
             let before = index.checked_sub(1).and_then(|at| self.blocks.get(at));
             told.push(Piece::Text(gap(so_far, before).into()));
-            self.say(block.get("text"), told);
+            self.text(block.get("text"), told);
         }
         if index >= self.blocks.len() {
             self.blocks.resize(index + 1, Value::Null);
@@ -77,7 +77,7 @@ impl Message {
         Ok(())
     }
 
-    fn say(&mut self, text: Option<&Value>, told: &mut Vec<Piece>) {
+    fn text(&mut self, text: Option<&Value>, told: &mut Vec<Piece>) {
         let text = text.and_then(Value::as_str).unwrap_or_default();
         self.has_text |= !text.is_empty();
         told.push(Piece::Text(text.to_owned()));
@@ -86,7 +86,7 @@ impl Message {
     fn add(&mut self, index: Option<usize>, delta: &Value, told: &mut Vec<Piece>) {
         let text = |key: &str| delta.get(key).and_then(Value::as_str);
         match delta.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "text_delta" => self.say(delta.get("text"), told),
+            "text_delta" => self.text(delta.get("text"), told),
             "thinking_delta" => told.extend(text("thinking").map(|text| Piece::Thought(text.to_owned()))),
             _ => {}
         }

@@ -1,5 +1,5 @@
 use super::super::dialect::Piece;
-use super::super::{Exchange, Message, Reply, Wanted};
+use super::super::{Exchange, Message, Reply, RequestedCall};
 use super::*;
 use haft_core::call::{Attachment, ToolCall, ToolDef, ToolResult};
 use serde_json::json;
@@ -201,7 +201,7 @@ fn a_turn_of_another_vendor_is_written_anew() {
         ToolCall { id: "call:1".into(), tool: "functions.t".into(), arguments: json!({ "a": 1 }) };
     let reply = Reply {
         text: "hm".into(),
-        calls: vec![Wanted { call: tool_call, problem: None }],
+        calls: vec![RequestedCall { call: tool_call, problem: None }],
         raw: json!({ "role": "assistant", "tool_calls": [] }),
         vendor: "openai".into(),
         ..Reply::default()

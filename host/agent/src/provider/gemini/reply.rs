@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::NAME;
 use crate::provider::Reply;
-use crate::provider::calls::{cut_off, echo_arguments, echo_name, unique_id, wanted};
+use crate::provider::calls::{cut_off, echo_arguments, echo_name, requested_call, unique_id};
 
 /// Reads `parts`. `cut` says that the limit of output tokens ended them; `earlier` is how many calls
 /// the conversation holds already.
@@ -37,7 +37,8 @@ fn decode_call(
 ) -> Map<String, Value> {
     let field = |key| call.get(key).and_then(Value::as_str);
     let id = unique_id(field("id"), &reply.calls, earlier);
-    let wanted = wanted(id, field("name").unwrap_or_default(), call.get("args").unwrap_or(&Value::Null));
+    let wanted =
+        requested_call(id, field("name").unwrap_or_default(), call.get("args").unwrap_or(&Value::Null));
     let mut echo = part.clone();
     if let Some(Value::Object(call)) = echo.get_mut("functionCall") {
         call.insert("name".into(), echo_name(&wanted.call.tool).into());

@@ -71,7 +71,7 @@ pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
 /// newer models take beside it.
 fn declaration(def: &ToolDef) -> Value {
     let mut declaration = json!({ "name": def.name, "description": def.description });
-    let (key, schema) = match SCHEMA.say(&def.parameters) {
+    let (key, schema) = match SCHEMA.translate(&def.parameters) {
         Ok(schema) => ("parameters", Value::from(schema)),
         Err(schema::Unsayable) => ("parametersJsonSchema", schema::plain_object(&def.parameters)),
     };

@@ -1,5 +1,5 @@
 use super::super::dialect::Piece;
-use super::super::{Exchange, Message, Wanted};
+use super::super::{Exchange, Message, RequestedCall};
 use super::*;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use serde_json::json;
@@ -87,7 +87,7 @@ fn pl15_signatures_and_ids_go_back() {
 #[test]
 fn pl15_a_turn_of_another_vendor_is_written_anew() {
     let tool_call = ToolCall { id: "call_1".into(), tool: "t".into(), arguments: json!({ "a": 1 }) };
-    let calls = vec![Wanted { call: tool_call, problem: None }];
+    let calls = vec![RequestedCall { call: tool_call, problem: None }];
     let reply = Reply { calls, vendor: "openai".into(), raw: json!({}), ..Reply::default() };
     let sent = sent(&[Message::User("go".into()), Message::Turn(Exchange::new(reply, []))]);
     let call = json!({ "functionCall": { "name": "t", "args": { "a": 1 } }, "thoughtSignature": "skip_thought_signature_validator" });

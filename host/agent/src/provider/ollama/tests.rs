@@ -112,7 +112,7 @@ fn pl17_a_streamed_chat_is_put_together() {
 #[test]
 fn a_turn_of_another_vendor_is_written_anew() {
     let tool_call = ToolCall { id: "toolu_1".into(), tool: "t".into(), arguments: json!({ "a": 1 }) };
-    let calls = vec![Wanted { call: tool_call, problem: None }];
+    let calls = vec![RequestedCall { call: tool_call, problem: None }];
     let reply =
         Reply { calls, vendor: "anthropic".into(), raw: json!({ "content": [] }), ..Reply::default() };
     let messages = [Message::Turn(Exchange::new(reply, []))];

@@ -4,17 +4,17 @@
 use serde_json::{Map, Value, json};
 
 use crate::provider::calls::{self, echo_arguments, echo_name, unique_id};
-use crate::provider::{Reply, Wanted};
+use crate::provider::{Reply, RequestedCall};
 
 /// Reads `message`. `cut` says that the limit of output tokens ended it; `earlier` is how many
 /// calls the conversation holds already, from which missing ids are made.
 pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
     let sent = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let mut calls: Vec<Wanted> = Vec::new();
+    let mut calls: Vec<RequestedCall> = Vec::new();
     let mut echoes = Vec::new();
     for entry in sent.iter().filter_map(Value::as_object) {
         let id = unique_id(entry.get("id").and_then(Value::as_str), &calls, earlier);
-        let wanted = wanted(entry, id);
+        let wanted = requested_call(entry, id);
         echoes.push(echo_call(entry, &wanted));
         calls.push(wanted);
     }
@@ -67,7 +67,7 @@ fn echo(message: &Map<String, Value>, text: &str, calls: Vec<Value>) -> Value {
     Value::Object(echo)
 }
 
-fn echo_call(entry: &Map<String, Value>, wanted: &Wanted) -> Value {
+fn echo_call(entry: &Map<String, Value>, wanted: &RequestedCall) -> Value {
     let mut echo = entry.clone();
     echo.retain(|_, value| !value.is_null());
     echo.insert("id".into(), wanted.call.id.as_str().into());
@@ -91,9 +91,9 @@ fn function(entry: &Map<String, Value>) -> Option<&Map<String, Value>> {
     entry.get("function")?.as_object()
 }
 
-fn wanted(entry: &Map<String, Value>, id: String) -> Wanted {
+fn requested_call(entry: &Map<String, Value>, id: String) -> RequestedCall {
     let part = |name| function(entry).and_then(|function| function.get(name)).unwrap_or(&Value::Null);
-    calls::wanted(id, part("name").as_str().unwrap_or_default(), part("arguments"))
+    calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
 }
 
 /// The message of a reply that another vendor gave.

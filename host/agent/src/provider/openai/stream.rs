@@ -70,7 +70,7 @@ impl Completion {
         // Some servers end a stream with the whole message.
         let delta = choice.shift_remove("delta");
         if let Some(Value::Object(delta)) = delta {
-            tell(&delta, told);
+            push_pieces(&delta, told);
             for (key, value) in delta {
                 if key == "tool_calls" {
                     self.calls(value)?;
@@ -105,7 +105,7 @@ impl Completion {
 }
 
 /// What a delta tells a person.
-fn tell(delta: &Map<String, Value>, told: &mut Vec<Piece>) {
+fn push_pieces(delta: &Map<String, Value>, told: &mut Vec<Piece>) {
     let thought = THOUGHTS.iter().find_map(|key| delta.get(*key)?.as_str());
     told.extend(thought.map(|text| Piece::Thought(text.to_owned())));
     match delta.get("content") {

@@ -23,7 +23,7 @@ const LAX: Subset = Subset { nullable: false, is_strict: false, ..STRICT };
 fn said(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsayable> {
     let argument: Value = argument.into();
     let schema = json!({ "type": "object", "properties": { "a": argument } });
-    subset.say(&schema).map(|root| root["properties"]["a"].clone())
+    subset.translate(&schema).map(|root| root["properties"]["a"].clone())
 }
 
 /// PL16.
@@ -53,7 +53,7 @@ fn pl16_what_the_vendor_does_not_know_is_left_out() {
         "type": "object", "required": ["a"],
         "properties": { "a": { "type": "string" }, "when": { "type": "string", "format": "date-time" } },
     });
-    assert_eq!(STRICT.say(&schema).map(Value::from), Ok(expected));
+    assert_eq!(STRICT.translate(&schema).map(Value::from), Ok(expected));
 }
 
 /// PL16.
@@ -64,12 +64,12 @@ fn pl16_references_are_followed_and_endless_ones_are_unsayable() {
         "$defs": { "point": { "type": "object", "properties": { "x": { "type": "number" } }, "required": ["x"] } },
     });
     let point = json!({ "type": "object", "properties": { "x": { "type": "number" } }, "required": ["x"], "description": "where" });
-    assert_eq!(STRICT.say(&schema).unwrap()["properties"]["p"], point);
+    assert_eq!(STRICT.translate(&schema).unwrap()["properties"]["p"], point);
     let endless = json!({
         "type": "object", "properties": { "tree": { "$ref": "#/$defs/tree" } },
         "$defs": { "tree": { "type": "object", "properties": { "left": { "$ref": "#/$defs/tree" }, "right": { "$ref": "#/$defs/tree" } } } },
     });
-    assert_eq!(STRICT.say(&endless), Err(Unsayable));
+    assert_eq!(STRICT.translate(&endless), Err(Unsayable));
     for gone in ["#/nowhere", "http://elsewhere/", "#/properties/a"] {
         assert_eq!(said(&STRICT, json!({ "$ref": gone })), Err(Unsayable), "{gone}");
     }
@@ -93,7 +93,10 @@ fn pl16_free_objects_and_lists_of_anything_are_unsayable() {
         assert_eq!(said(&STRICT, free.clone()), Err(Unsayable), "{free}");
         assert!(said(&LAX, free).is_ok());
     }
-    assert_eq!(STRICT.say(&json!({})).map(Value::from), Ok(json!({ "type": "object", "properties": {} })));
+    assert_eq!(
+        STRICT.translate(&json!({})).map(Value::from),
+        Ok(json!({ "type": "object", "properties": {} }))
+    );
 }
 
 #[test]

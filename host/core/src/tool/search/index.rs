@@ -39,7 +39,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn of<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Self {
+    pub(super) fn build<'a>(tools: impl Iterator<Item = &'a ToolDef>) -> Self {
         let (mut words, mut names) = (BTreeMap::<String, Vec<(usize, f64)>>::new(), Vec::new());
         for (place, def) in tools.enumerate() {
             for (word, worth) in words_of(def) {
@@ -181,7 +181,7 @@ mod tests {
             ),
         ];
         let names = ["read", "github__list_issues", "github__createPull", "mail__send"];
-        Index::of(defs.iter()).find(query).into_iter().map(|place| names[place]).collect()
+        Index::build(defs.iter()).find(query).into_iter().map(|place| names[place]).collect()
     }
 
     /// PR15: names count most, then descriptions, then parameters; rare words more than common ones.

@@ -115,16 +115,16 @@ impl Command {
         match self {
             Self::Help => help(terminal),
             Self::Tools => tools(talk, terminal),
-            Self::ShowModel => terminal.say(talk.model()),
+            Self::ShowModel => terminal.message(talk.model()),
             Self::Model(model) => return Next::Model(model),
             Self::Allowed => allowed(talk, terminal),
             Self::Allow(tool) => allow(talk, &tool, terminal),
             Self::Deny(tool) => deny(talk, &tool, terminal),
             Self::Continue if talk.is_unfinished() => return Next::Do(None),
-            Self::Continue => terminal.say("nothing is left to go on with"),
+            Self::Continue => terminal.message("nothing is left to go on with"),
             Self::Clear => {
                 talk.clear();
-                terminal.say(format_args!(
+                terminal.message(format_args!(
                     "{DIM}all is forgotten; what you say next begins another session{DIM:#}"
                 ));
             }
@@ -138,7 +138,7 @@ impl Command {
 fn help(terminal: Terminal) {
     for Kind { name, argument, help, .. } in COMMANDS {
         let command = format!("/{name} {argument}");
-        terminal.say(format_args!("  {HEAD}{command:<18}{HEAD:#} {help}"));
+        terminal.message(format_args!("  {HEAD}{command:<18}{HEAD:#} {help}"));
     }
 }
 
@@ -147,7 +147,7 @@ fn tools(talk: &Conversation, terminal: Terminal) {
         let def = entry.def();
         let asks = if entry.asks() { " (asks)" } else { "" };
         let line = haft_core::report::plain(def.description.lines().next().unwrap_or_default());
-        terminal.say(format_args!("  {HEAD}{}{HEAD:#}{asks} {DIM}{line}{DIM:#}", def.name));
+        terminal.message(format_args!("  {HEAD}{}{HEAD:#}{asks} {DIM}{line}{DIM:#}", def.name));
     }
 }
 
@@ -156,23 +156,23 @@ fn allowed(talk: &Conversation, terminal: Terminal) {
     let asks = talk.toolbox.entries().filter(|entry| entry.asks()).map(|entry| entry.def().name.clone());
     let asks: Vec<_> = asks.filter(|name| !allowed.contains(name)).collect();
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    terminal.say(format_args!("allowed in this session: {}", list(&allowed)));
-    terminal.say(format_args!("ask before every call: {}", list(&asks)));
+    terminal.message(format_args!("allowed in this session: {}", list(&allowed)));
+    terminal.message(format_args!("ask before every call: {}", list(&asks)));
 }
 
 fn allow(talk: &Conversation, tool: &str, terminal: Terminal) {
     match talk.toolbox.find(tool) {
-        None => terminal.say(none_called(talk, tool)),
+        None => terminal.message(none_called(talk, tool)),
         Some(entry) if !entry.asks() => {
-            terminal.say(format_args!("`{}` runs without being approved anyway", entry.def().name));
+            terminal.message(format_args!("`{}` runs without being approved anyway", entry.def().name));
         }
         Some(entry) => {
             let def = entry.def();
             let mut sheet = Sheet::new(terminal.talk_columns(), None);
             sheet.tool("allowed", &def.name, def);
-            terminal.say(sheet.text.trim_end());
+            terminal.message(sheet.text.trim_end());
             talk.approvals.allow(def.name.clone());
-            terminal.say(format_args!("`{}` runs without being approved in this session", def.name));
+            terminal.message(format_args!("`{}` runs without being approved in this session", def.name));
         }
     }
 }
@@ -191,11 +191,11 @@ fn deny(talk: &Conversation, tool: &str, terminal: Terminal) {
     let found = talk.toolbox.find(tool);
     let name = found.map_or(tool, |entry| &entry.def().name);
     if found.is_none() && !talk.approvals.allowed().iter().any(|allowed| allowed == tool) {
-        terminal.say(none_called(talk, tool));
+        terminal.message(none_called(talk, tool));
     } else if talk.approvals.withdraw(name) {
-        terminal.say(format_args!("`{name}` is to be approved again"));
+        terminal.message(format_args!("`{name}` is to be approved again"));
     } else {
-        terminal.say(format_args!("`{name}` was not allowed in this session"));
+        terminal.message(format_args!("`{name}` was not allowed in this session"));
     }
 }
 
@@ -204,7 +204,7 @@ fn save(talk: &Conversation, file: Option<PathBuf>, terminal: Terminal) {
     let file = file.unwrap_or_else(name);
     let text = transcript::of_messages(talk.history().messages());
     match write(&file, &text) {
-        Ok(()) => terminal.say(format_args!("written to `{}`", file.display())),
+        Ok(()) => terminal.message(format_args!("written to `{}`", file.display())),
         Err(error) => {
             terminal.fail(&anyhow::anyhow!("cannot write `{}`: {error}", file.display()));
         }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::super::Exit;
-use super::super::build::shown;
+use super::super::build::relative;
 use super::super::common::Common;
 use super::super::terminal::Terminal;
 use crate::program::{FILE_NAME, InstallContext};
@@ -41,7 +41,8 @@ pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) ->
         checked.tell(terminal)?;
         if is_good {
             let path = &checked.path;
-            terminal.say(format_args!("next: `haft add {path}` where it is to be used, or `haft publish`"));
+            terminal
+                .message(format_args!("next: `haft add {path}` where it is to be used, or `haft publish`"));
         }
     }
     Ok(if is_good { Exit::Success } else { Exit::Program })
@@ -74,7 +75,7 @@ pub(in crate::cli) async fn check(
     };
     let source = Source::File(path.to_owned());
     let loaded = Plugin::load(engine, &name, source, &Limits::default()).await;
-    let (path, bytes) = (shown(path), bytes.len() as u64);
+    let (path, bytes) = (relative(path), bytes.len() as u64);
     let subject = Subject {
         name: &name,
         path: &path,
@@ -123,7 +124,7 @@ impl Checked {
         }
         terminal.warn(&Report::new(self.findings.warnings.clone()));
         if self.findings.errors.is_empty() && self.findings.warnings.is_empty() {
-            terminal.say("no problems found");
+            terminal.message("no problems found");
         }
         Ok(())
     }

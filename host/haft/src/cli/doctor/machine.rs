@@ -28,7 +28,7 @@ const GROUPS: &[(&str, &str)] =
     &[("kubepods", "Kubernetes"), ("docker", "Docker"), ("libpod", "Podman"), ("lxc", "LXC")];
 
 impl Machine {
-    pub(super) fn look() -> Self {
+    pub(super) fn gather() -> Self {
         let kernel = ["ostype", "osrelease"].map(|name| read(&format!("/proc/sys/kernel/{name}")));
         let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
         Self {

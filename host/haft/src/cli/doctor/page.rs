@@ -34,7 +34,7 @@ pub(super) enum Mark {
 }
 
 impl Mark {
-    fn shown(self) -> (char, Style) {
+    fn symbol(self) -> (char, Style) {
         match self {
             Self::Good => ('✓', GOOD),
             Self::Absent => ('–', DIM),
@@ -81,7 +81,7 @@ pub(super) fn render(title: &str, sections: &[Section]) -> String {
 }
 
 fn write_line(page: &mut String, line: &Line, width: usize) {
-    let (mark, style) = line.mark.shown();
+    let (mark, style) = line.mark.symbol();
     let text = if line.mark == Mark::Absent { DIM } else { Style::new() };
     let _ =
         writeln!(page, "  {style}{mark}{style:#} {:width$}  {Column}{text}{}{text:#}", line.name, line.text);

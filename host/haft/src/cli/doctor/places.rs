@@ -38,7 +38,7 @@ enum State {
 }
 
 /// What is haft's alone, and the directories that tools may write.
-pub(super) fn look(places: &Dirs) -> Vec<Place> {
+pub(super) fn inspect_dirs(places: &Dirs) -> Vec<Place> {
     let journal = places.journal();
     let own = [
         ("state", &places.state),

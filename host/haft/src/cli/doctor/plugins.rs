@@ -19,7 +19,7 @@ const NONE: &str = "none";
 
 impl Plugins {
     /// Finds out with an engine that runs nothing.
-    pub(super) fn look() -> Self {
+    pub(super) fn gather() -> Self {
         let state = match Engine::new(&EngineOptions::default()) {
             Ok(engine) => engine.second_wall(),
             Err(error) => LandlockState::None { reason: error.to_string() },

@@ -36,7 +36,7 @@ impl Found {
                 file: Some(program.manifest.source.name().to_owned()).filter(|name| !name.is_empty()),
                 tools: program.toolbox.entries().len(),
                 problems: program.problems.len(),
-                sandbox: Some(Rights::of(program)),
+                sandbox: Some(Rights::from_program(program)),
                 ..nothing
             },
             Err(error) => match error.downcast_ref::<Report>() {
@@ -74,7 +74,7 @@ fn first(report: &Report) -> Option<String> {
 }
 
 impl Rights {
-    fn of(program: &Program) -> Self {
+    fn from_program(program: &Program) -> Self {
         let grant = &program.grant;
         let write = match grant.writable() {
             Reach::Anywhere => vec!["/".to_owned()],

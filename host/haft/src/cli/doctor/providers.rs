@@ -63,7 +63,7 @@ enum Key {
 }
 
 impl Providers {
-    pub(super) async fn look(program: Option<&Program>) -> Self {
+    pub(super) async fn gather(program: Option<&Program>) -> Self {
         // Whether a server of this machine answers is found out by asking.
         let known = PROVIDERS.iter().filter(|kind| kind.needs_key).map(|kind| Known {
             name: kind.name,
@@ -78,7 +78,7 @@ impl Providers {
         };
         Self {
             known: known.collect(),
-            ollama: Local::look(std::env::var(OLLAMA_HOST).ok().as_deref()).await,
+            ollama: Local::probe(std::env::var(OLLAMA_HOST).ok().as_deref()).await,
             program: named,
         }
     }
@@ -106,7 +106,7 @@ impl Known {
 }
 
 impl Local {
-    async fn look(told: Option<&str>) -> Self {
+    async fn probe(told: Option<&str>) -> Self {
         let (_, host, port) = ollama_host(told.unwrap_or_default());
         let connected = timeout(BOUND, TcpStream::connect((host.as_str(), port))).await;
         Self { address: format!("{host}:{port}"), is_reachable: matches!(connected, Ok(Ok(_))) }

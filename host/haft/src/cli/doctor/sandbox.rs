@@ -214,12 +214,12 @@ impl Tested {
             (false, false) => Mark::Warning,
         };
         let text = format!("{held} of {tried} attempts to get out were held ({milliseconds} ms)");
-        Line::new(mark, "self-test", text).more(findings.iter().filter_map(told))
+        Line::new(mark, "self-test", text).more(findings.iter().filter_map(finding_text))
     }
 }
 
 /// What is worth saying of an attempt.
-fn told(finding: &Finding) -> Option<String> {
+fn finding_text(finding: &Finding) -> Option<String> {
     let Finding { attempt, promise, outcome } = finding;
     match outcome {
         Outcome::Held(_) => None,
@@ -279,7 +279,7 @@ mod tests {
             finding(Outcome::Escaped("e".into())),
             finding(Outcome::Untried("u".into())),
         ];
-        let told: Vec<_> = findings.iter().filter_map(told).collect();
+        let told: Vec<_> = findings.iter().filter_map(finding_text).collect();
         assert_eq!(told, ["not held: a: g", "GOT OUT: a: e (promised: p)", "not tried: a: u"]);
     }
 }

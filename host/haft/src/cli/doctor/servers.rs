@@ -22,12 +22,16 @@ pub(super) struct Server {
 }
 
 /// Those that are switched on.
-pub(super) fn look(program: Option<&Program>) -> Vec<Server> {
-    program.into_iter().flat_map(|program| program.servers.iter()).map(|server| Server::of(server)).collect()
+pub(super) fn list_servers(program: Option<&Program>) -> Vec<Server> {
+    program
+        .into_iter()
+        .flat_map(|program| program.servers.iter())
+        .map(|server| Server::from_declared(server))
+        .collect()
 }
 
 impl Server {
-    fn of(server: &Declared) -> Self {
+    fn from_declared(server: &Declared) -> Self {
         let config = server.config();
         let at = match &config.reach {
             Reach::Stdio { .. } => config.program().ok().map(|path| path.display().to_string()),

@@ -24,7 +24,7 @@ const MAX_SHOWN: usize = 100;
 const MAX_ANSWER: usize = 4000;
 
 /// A program that is looked for.
-struct Wanted {
+struct ToolQuery {
     name: &'static str,
     /// What makes it say its version.
     version: &'static [&'static str],
@@ -34,25 +34,25 @@ struct Wanted {
     needed: Option<&'static str>,
 }
 
-const fn wanted(name: &'static str, version: &'static [&'static str]) -> Wanted {
-    Wanted { name, version, engine: None, needed: None }
+const fn program(name: &'static str, version: &'static [&'static str]) -> ToolQuery {
+    ToolQuery { name, version, engine: None, needed: None }
 }
 
 /// In the order in which they are shown.
-const WANTED: &[Wanted] = &[
-    Wanted { needed: Some("the tool `bash`"), ..wanted("bash", &["--version"]) },
-    wanted("git", &["--version"]),
-    wanted("ssh", &["-V"]),
-    wanted("tmux", &["-V"]),
-    Wanted {
+const WANTED: &[ToolQuery] = &[
+    ToolQuery { needed: Some("the tool `bash`"), ..program("bash", &["--version"]) },
+    program("git", &["--version"]),
+    program("ssh", &["-V"]),
+    program("tmux", &["-V"]),
+    ToolQuery {
         engine: Some(&["version", "--format", "{{.Server.Version}}"]),
-        ..wanted("docker", &["--version"])
+        ..program("docker", &["--version"])
     },
     // It has no engine that runs all the time.
-    wanted("podman", &["--version"]),
-    wanted("node", &["--version"]),
-    wanted("python3", &["--version"]),
-    wanted("cargo", &["--version"]),
+    program("podman", &["--version"]),
+    program("node", &["--version"]),
+    program("python3", &["--version"]),
+    program("cargo", &["--version"]),
 ];
 
 /// Variables that say where an engine is.
@@ -79,7 +79,7 @@ struct Asker {
 
 /// Looks for all of them, and asks those that are there, at the same time. Where no process may be
 /// started (`is_refused`) none is asked.
-pub(super) async fn look(confiner: &Confiner, places: &Dirs, is_refused: bool) -> Vec<Tool> {
+pub(super) async fn find_tools(confiner: &Confiner, places: &Dirs, is_refused: bool) -> Vec<Tool> {
     let plain = grant(places);
     let connected = plain.clone().with_network(true).with_unix_sockets(true);
     let connected = ENGINE_VARIABLES.iter().fold(connected, |grant, name| grant.with_env(*name));
@@ -103,8 +103,8 @@ fn grant(places: &Dirs) -> Grant {
 }
 
 impl Asker {
-    async fn tool(&self, wanted: &'static Wanted, is_refused: bool) -> Tool {
-        let Wanted { name, needed, .. } = *wanted;
+    async fn tool(&self, wanted: &'static ToolQuery, is_refused: bool) -> Tool {
+        let ToolQuery { name, needed, .. } = *wanted;
         let path = find_on_path(name);
         let (mut version, mut engine) = (None, None);
         if let Some(path) = path.as_ref().filter(|_| !is_refused) {
@@ -143,15 +143,15 @@ impl Asker {
 }
 
 fn line(text: &str) -> Option<String> {
-    text.lines().find(|line| !line.trim().is_empty()).map(shown)
+    text.lines().find(|line| !line.trim().is_empty()).map(printable)
 }
 
 fn last_line(text: &str) -> Option<String> {
-    text.lines().rfind(|line| !line.trim().is_empty()).map(shown)
+    text.lines().rfind(|line| !line.trim().is_empty()).map(printable)
 }
 
 /// A line as it may be shown: no longer than one, and nothing that steers a terminal.
-fn shown(line: &str) -> String {
+fn printable(line: &str) -> String {
     line.trim().chars().filter(|character| !character.is_control()).take(MAX_SHOWN).collect()
 }
 

@@ -48,7 +48,7 @@ impl Field {
         Self {
             name: name.to_owned(),
             text: [called, means].into_iter().flatten().collect(),
-            kind: Kind::of(property),
+            kind: Kind::from_schema(property),
             default: property.get("default").filter(|default| !default.is_null()).cloned(),
             is_required,
         }
@@ -57,7 +57,7 @@ impl Field {
     /// What a person is told of it.
     pub(super) fn describe(&self) -> String {
         let default = match (&self.default, self.is_required) {
-            (Some(default), _) => format!("; enter for {}", shown(default)),
+            (Some(default), _) => format!("; enter for {}", value_text(default)),
             (None, false) => "; enter for nothing".to_owned(),
             (None, true) => String::new(),
         };
@@ -78,7 +78,7 @@ impl Field {
 }
 
 impl Kind {
-    fn of(property: &Value) -> Self {
+    fn from_schema(property: &Value) -> Self {
         match property.get("type").and_then(Value::as_str) {
             Some("boolean") => Self::Flag,
             Some("number") => Self::Number,
@@ -143,7 +143,7 @@ fn choices(property: &Value) -> Vec<(Value, String)> {
         let given = list("enumNames");
         let name = |at: usize| given.and_then(|own| own.get(at)).and_then(Value::as_str);
         let named = |(at, value): (usize, &Value)| {
-            (value.clone(), name(at).map_or_else(|| shown(value), str::to_owned))
+            (value.clone(), name(at).map_or_else(|| value_text(value), str::to_owned))
         };
         return values.iter().enumerate().map(named).collect();
     }
@@ -152,12 +152,12 @@ fn choices(property: &Value) -> Vec<(Value, String)> {
         .filter_map(|choice| {
             let value = choice.get("const")?;
             let title = choice.get("title").and_then(Value::as_str);
-            Some((value.clone(), title.map_or_else(|| shown(value), str::to_owned)))
+            Some((value.clone(), title.map_or_else(|| value_text(value), str::to_owned)))
         })
         .collect()
 }
 
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -94,7 +94,7 @@ impl Shown {
 impl Drop for Shown {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.screen.terminal.say("");
+            self.screen.terminal.message("");
         }
         self.screen.answered();
     }

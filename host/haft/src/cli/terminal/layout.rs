@@ -30,7 +30,7 @@ pub(super) enum Lines {
 }
 
 /// A text for a terminal.
-pub(super) fn shown(text: &str, lines: Lines, coloured: bool) -> String {
+pub(super) fn laid_out(text: &str, lines: Lines, coloured: bool) -> String {
     let mut layout = Layout::new(lines, coloured);
     let mut before = None;
     let mut parts = parts(text).peekable();
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn s13_what_is_not_to_be_sent_is_shown() {
-        let sent = |text: &str| shown(text, Lines::Whole, true);
+        let sent = |text: &str| laid_out(text, Lines::Whole, true);
         assert_eq!(sent("a\u{1b}[2Jb\r\nc\td\u{9b}e\rf\0"), "a\\u{1b}[2Jb\nc\td\\u{9b}e\\rf\\u{0}");
         assert_eq!(
             sent("\u{202e}x\u{2066}y\u{200b}z\u{e0041}\u{fdd0}"),
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn c13_lines_are_broken_between_words() {
-        let page = |text: &str| shown(text, Lines::SetIn(20), false);
+        let page = |text: &str| laid_out(text, Lines::SetIn(20), false);
         assert_eq!(page("one two three four five six\n"), "one two three four\n  five six\n");
         assert_eq!(
             page(&format!("  name  {Column}one two three four")),
@@ -241,7 +241,7 @@ mod tests {
         );
         assert_eq!(page("exactly twenty wide.\nx"), "exactly twenty wide.\nx");
         assert_eq!(page("exactly twenty wide.   x"), "exactly twenty wide.\n  x");
-        let answer = |text: &str| shown(text, Lines::Broken(16), false);
+        let answer = |text: &str| laid_out(text, Lines::Broken(16), false);
         assert_eq!(answer("0123456789abcdef0123"), "0123456789abcdef\n0123");
         assert_eq!(answer("字字字字字字字字字"), "字字字字字字字字\n字");
     }
@@ -251,12 +251,12 @@ mod tests {
         #[test]
         fn c13_no_line_is_too_wide(text in "([a-z 字\u{202e}👩\u{fe0f}\u{1b}-]{0,60}\n?){0,4}", width in 16_usize..50) {
             for lines in [Lines::Broken(width), Lines::SetIn(width)] {
-                let laid = shown(&text, lines, true);
+                let laid = laid_out(&text, lines, true);
                 for line in laid.lines() {
                     prop_assert!(line.width() <= width, "{:?}", line);
                 }
                 let bare = |text: &str| text.replace([' ', '\n'], "");
-                prop_assert_eq!(bare(&laid), bare(&shown(&text, Lines::Whole, true)));
+                prop_assert_eq!(bare(&laid), bare(&laid_out(&text, Lines::Whole, true)));
             }
         }
     }

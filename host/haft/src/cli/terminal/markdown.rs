@@ -79,7 +79,7 @@ impl Markdown {
             self.end_line(out);
             out.push('\n');
         } else if self.inside {
-            self.shown(c, out);
+            self.print_char(c, out);
         } else {
             self.start.push(c);
             if self.is_decided() {
@@ -121,7 +121,7 @@ impl Markdown {
         }
         out.push_str(prefix);
         for c in rest.chars() {
-            self.shown(c, out);
+            self.print_char(c, out);
         }
     }
 
@@ -135,7 +135,7 @@ impl Markdown {
     }
 
     /// Shows a character within a line.
-    fn shown(&mut self, c: char, out: &mut String) {
+    fn print_char(&mut self, c: char, out: &mut String) {
         if matches!(self.kind, Kind::Fence | Kind::Code) {
             out.push(c);
             return;

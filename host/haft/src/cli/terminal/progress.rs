@@ -54,7 +54,7 @@ impl Terminal {
             Step::Received { .. } | Step::Finished => return,
         };
         let size = total.map(|total| format!(" ({})", rounded(total))).unwrap_or_default();
-        self.say(format_args!("{DIM}{verb} {}{size}{DIM:#}", plain(what)));
+        self.message(format_args!("{DIM}{verb} {}{size}{DIM:#}", plain(what)));
     }
 }
 

@@ -99,7 +99,7 @@ impl Screen {
     pub(super) fn answered(&self) {
         let mut state = self.state();
         for line in state.held.take().unwrap_or_default() {
-            self.terminal.say(line);
+            self.terminal.message(line);
         }
         self.turn_for_calls(&mut state);
     }
@@ -109,21 +109,27 @@ impl Screen {
             // A program that follows a run and has gone away is noticed when the run ends.
             Show::Json => drop(self.terminal.json_line(&event.json())),
             Show::Quiet => {}
-            Show::All => self.shown(event, &mut self.state()),
+            Show::All => self.show_event(event, &mut self.state()),
         }
     }
 
-    fn shown(&self, event: &Event, state: &mut State) {
+    fn show_event(&self, event: &Event, state: &mut State) {
         match event {
-            Event::Said(piece) if self.streams => self.said(piece, state),
+            Event::Said(piece) if self.streams => self.show_piece(piece, state),
             Event::Retrying { reason, delay } => {
                 self.end_text(state);
                 let seconds = delay.as_secs_f64();
-                self.say(state, format!("{DIM}{}; asking again in {seconds:.1} s{DIM:#}", plain(reason)));
+                self.print_line(
+                    state,
+                    format!("{DIM}{}; asking again in {seconds:.1} s{DIM:#}", plain(reason)),
+                );
             }
             Event::Trimmed { left_out } => {
                 let text = "the conversation is longer than `[agent] history_budget`: its first";
-                self.say(state, format!("{DIM}{text} {left_out} messages are not sent any more{DIM:#}"));
+                self.print_line(
+                    state,
+                    format!("{DIM}{text} {left_out} messages are not sent any more{DIM:#}"),
+                );
             }
             Event::Asked { model } => {
                 self.end_text(state);
@@ -142,17 +148,17 @@ impl Screen {
             }
             Event::Completed { call, result, duration } => {
                 state.calls.remove(&call.id);
-                self.say(state, completed(call, result, *duration));
+                self.print_line(state, completed(call, result, *duration));
                 self.turn_for_calls(state);
             }
-            Event::Info { message, .. } => self.say(state, format!("{DIM}{}{DIM:#}", plain(message))),
+            Event::Info { message, .. } => self.print_line(state, format!("{DIM}{}{DIM:#}", plain(message))),
             Event::Progress { message, .. } => state.note(message),
             // Among it words that cannot be streamed: they are printed at the end.
             _ => {}
         }
     }
 
-    fn said(&self, piece: &str, state: &mut State) {
+    fn show_piece(&self, piece: &str, state: &mut State) {
         state.still();
         let text = state.markdown.push(piece);
         if let Some(last) = text.chars().next_back() {
@@ -174,14 +180,14 @@ impl Screen {
         }
     }
 
-    fn say(&self, state: &mut State, line: String) {
+    fn print_line(&self, state: &mut State, line: String) {
         self.end_text(state);
         if let Some(held) = &mut state.held {
             held.push(line);
         } else if let Some(spinner) = &state.spinner {
-            spinner.suspend(|| self.terminal.say(line));
+            spinner.suspend(|| self.terminal.message(line));
         } else {
-            self.terminal.say(line);
+            self.terminal.message(line);
         }
     }
 
@@ -301,12 +307,12 @@ mod tests {
         let screen = Screen::new(Terminal::new(false), Show::All);
         let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({}) };
         let mut state = State::default();
-        screen.shown(&Event::Started(call.clone()), &mut state);
+        screen.show_event(&Event::Started(call.clone()), &mut state);
         assert!(state.spinner.is_none(), "it was not approved yet");
         state.held = Some(Vec::new());
-        screen.shown(&Event::Running { call: "1".into() }, &mut state);
+        screen.show_event(&Event::Running { call: "1".into() }, &mut state);
         let (result, duration) = (ToolResult::success(""), Duration::ZERO);
-        screen.shown(&Event::Completed { call, result, duration }, &mut state);
+        screen.show_event(&Event::Completed { call, result, duration }, &mut state);
         assert!(state.spinner.is_none());
         assert_eq!(state.held.map(|lines| lines.len()), Some(1));
     }

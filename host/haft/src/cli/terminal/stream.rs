@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use anstream::{AutoStream, ColorChoice};
 
-use super::layout::{Lines, json, shown};
+use super::layout::{Lines, json, laid_out};
 use super::style::written;
 use haft_core::secret::Redactor;
 
@@ -102,7 +102,7 @@ impl Output {
             (Kind::Answer, Some(width)) => Lines::Broken(width),
             (Kind::Page, Some(width)) => Lines::SetIn(width),
         };
-        shown(text, lines, coloured)
+        laid_out(text, lines, coloured)
     }
 }
 
