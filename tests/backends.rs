@@ -4,7 +4,7 @@
 mod agent;
 mod ends;
 mod files;
-mod ground;
+mod host_context;
 mod jobs;
 mod left;
 mod pane;

@@ -7,7 +7,7 @@ use haft::native::{Family, NATIVE, Settings};
 use haft::provider::{self, ProviderSettings, Retry};
 use haft::tool::{Session, Toolbox};
 
-use super::ground::{Bed, processes, unusual, with_panes};
+use super::host_context::{Bed, processes, unusual, with_panes};
 use crate::agent::fake::{Fake, calls, says};
 use crate::workspace::eventually;
 

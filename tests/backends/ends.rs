@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use haft::backend::{BackendError, How};
 
-use super::ground::{Bed, Done, all, container_to_stop, run, ssh, ssh_tmux, with_panes};
+use super::host_context::{Bed, Done, all, container_to_stop, run, ssh, ssh_tmux, with_panes};
 use crate::workspace::eventually;
 
 /// MK04, MK06: nothing that a command shows or does to its terminal is taken for its end.
@@ -139,7 +139,7 @@ async fn mk06_be04_a_lost_connection_is_named_and_made_again() {
         let drop = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             // The process that the connection is with: the parent of what serves this socket's errands.
-            super::ssh::drop_connection(&bed.ground.state);
+            super::ssh::drop_connection(&bed.host_context.state);
         };
         let begun = Instant::now();
         let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), drop);

@@ -7,7 +7,7 @@ use haft::limit::Limits;
 use haft::tool::{Client, Context, Notes};
 use serde_json::json;
 
-use super::ground::{Bed, Kind, all, container, ssh};
+use super::host_context::{Bed, Kind, all, container, ssh};
 
 /// FL01: read and written by the tools, with their words.
 #[tokio::test(flavor = "multi_thread")]
@@ -228,7 +228,7 @@ async fn only_what_is_named(kind: &Kind, folder: &str) {
 /// FL03, T01: on this machine the sandbox is the judge.
 #[tokio::test(flavor = "multi_thread")]
 async fn fl03_on_this_machine_the_sandbox_judges() {
-    let bed = Bed::new(&super::ground::local()).await;
+    let bed = Bed::new(&super::host_context::local()).await;
     let elsewhere = crate::common::outside();
     let outside = elsewhere.path().join("new");
     std::os::unix::fs::symlink(&outside, bed.work().join("link")).unwrap();

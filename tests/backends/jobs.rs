@@ -2,7 +2,7 @@
 
 use haft::backend::How;
 
-use super::ground::{Bed, all};
+use super::host_context::{Bed, all};
 
 /// A command, what it writes to each stream, and its exit code.
 type Job = (&'static str, Vec<u8>, Vec<u8>, i32);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft::backend::{How, Place};
 
-use super::ground::{Bed, Kind, all, processes, unusual};
+use super::host_context::{Bed, Kind, all, processes, unusual};
 use crate::cli::Home;
 use crate::workspace::eventually;
 

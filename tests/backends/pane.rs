@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haft::backend::{BackendConfig, BackendError, How};
 
-use super::ground::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, with_panes};
+use super::host_context::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, with_panes};
 use crate::workspace::eventually;
 
 /// MK08: calls at one time take turns, and none gets what is another's.
@@ -43,12 +43,12 @@ async fn be06_a_session_is_used_again() {
         bed.run("true").await;
         let panes = |bed: &Bed| bed.person(&["list-panes", "-s", "-t", bed.session(), "-F", "#{pane_id}"]);
         let first = panes(&bed);
-        let again = haft::backend::connect(&kind.choice, &bed.ground).await.unwrap();
+        let again = haft::backend::connect(&kind.choice, &bed.host_context).await.unwrap();
         assert_eq!(panes(&bed), first, "{}", kind.name);
         again.close().await;
         // Another shell is another pane.
         let choice = BackendConfig { shell: Some("sh".into()), ..kind.choice.clone() };
-        let other = haft::backend::connect(&choice, &bed.ground).await.unwrap();
+        let other = haft::backend::connect(&choice, &bed.host_context).await.unwrap();
         assert!(panes(&bed).lines().count() > first.lines().count(), "{}", kind.name);
         other.close().await;
         bed.backend.close().await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::ground::{Bed, all, local_tmux, unusual, with_panes};
+use super::host_context::{Bed, all, local_tmux, unusual, with_panes};
 use crate::workspace::eventually;
 
 async fn capture(bed: &Bed, arguments: Value) -> String {
@@ -176,7 +176,7 @@ async fn rs05_tm07_tm08_a_command_is_left_in_its_pane_looked_at_and_interrupted(
         assert!(busy.contains("runs in the pane of session"), "{busy}");
         bed.call("send-keys", json!({ "keys": ["C-c"] })).await.unwrap();
         let sleeping = format!("sleep {time}");
-        eventually("it was interrupted", || super::ground::processes(&sleeping).is_empty()).await;
+        eventually("it was interrupted", || super::host_context::processes(&sleeping).is_empty()).await;
         let after = bed.call("run_shell", json!({ "command": "echo free" })).await.unwrap();
         assert_eq!(after.content, "exit code: 0\nstdout:\nfree\nstderr:\n", "{}", kind.name);
         assert!(!capture(&bed, json!({})).await.contains("\nnever"));

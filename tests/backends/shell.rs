@@ -5,7 +5,7 @@ use haft::event::{Event, Events};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
-use super::ground::{Bed, all, local};
+use super::host_context::{Bed, all, local};
 use crate::cli::Home;
 
 /// RS01, RS02: the sections, an exit code that is no failure of the call.
@@ -90,12 +90,12 @@ async fn mk02_a_command_may_be_long_and_not_too_long() {
 /// MK02: where commands start is said in one place and checked there.
 #[tokio::test(flavor = "multi_thread")]
 async fn mk02_a_directory_that_is_not_there_is_named() {
-    let Some(kind) = super::ground::container() else { return };
+    let Some(kind) = super::host_context::container() else { return };
     let choice = haft::backend::BackendConfig { directory: Some("/tmp".into()), ..kind.choice.clone() };
-    let bed = Bed::new(&super::ground::Kind { name: kind.name, choice }).await;
+    let bed = Bed::new(&super::host_context::Kind { name: kind.name, choice }).await;
     assert_eq!(bed.run("pwd").await.output, b"/tmp\n");
     let choice = haft::backend::BackendConfig { directory: Some("/none".into()), ..kind.choice };
-    let bed = Bed::new(&super::ground::Kind { name: kind.name, choice }).await;
+    let bed = Bed::new(&super::host_context::Kind { name: kind.name, choice }).await;
     let refused = bed.run_within("pwd", std::time::Duration::from_secs(20)).await.unwrap_err();
     assert!(
         matches!(&refused, BackendError::Target(why) if why.contains("`directory` of `[backend]`")),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use haft::backend::How;
 
-use super::ground::{Bed, Kind, run, session, skipped, ssh, ssh_to};
+use super::host_context::{Bed, Kind, run, session, skipped, ssh, ssh_to};
 use crate::workspace::eventually;
 
 /// The command lines of connections whose socket lies in `state`.
@@ -70,20 +70,20 @@ fn serving(port: u16) -> Option<i32> {
 async fn be04_one_connection_is_opened_shared_and_closed() {
     let Some(kind) = ssh() else { return };
     let bed = Bed::new(&kind).await;
-    assert_eq!(masters(&bed.ground.state).len(), 1);
-    let first = masters(&bed.ground.state);
+    assert_eq!(masters(&bed.host_context.state).len(), 1);
+    let first = masters(&bed.host_context.state);
     for _ in 0..3 {
         bed.run("true").await;
     }
     let (one, two, three) = tokio::join!(bed.run("echo 1"), bed.run("echo 2"), bed.run("echo 3"));
     assert_eq!([one.output, two.output, three.output].concat(), b"1\n2\n3\n");
-    assert_eq!(masters(&bed.ground.state), first);
+    assert_eq!(masters(&bed.host_context.state), first);
     bed.backend.close().await;
-    assert!(masters(&bed.ground.state).is_empty());
+    assert!(masters(&bed.host_context.state).is_empty());
     let again = bed.run("echo again").await;
     assert_eq!(again.output, b"again\n");
     // Dropped without a word, it is closed too, and its folder is gone.
-    let (state, directory) = (bed.ground.state.clone(), bed.work());
+    let (state, directory) = (bed.host_context.state.clone(), bed.work());
     drop(bed);
     eventually("the connection is closed", || masters(&state).is_empty()).await;
     assert!(!directory.exists());
@@ -126,9 +126,9 @@ async fn be04_whoever_is_not_let_in_is_told_how_to_be() {
 async fn be04_two_hundred_commands_share_one_connection() {
     let Some(kind) = ssh() else { return };
     let bed = Bed::new(&kind).await;
-    let first = masters(&bed.ground.state);
-    let socket = find_socket(&bed.ground.state);
-    let config = super::ground::ssh_config().unwrap();
+    let first = masters(&bed.host_context.state);
+    let socket = find_socket(&bed.host_context.state);
+    let config = super::host_context::ssh_config().unwrap();
     let words = ["ssh", "-F", config.to_str().unwrap(), "-S", &socket, "box", "true"].map(str::to_owned);
     let (mut plain, mut ours) = (Vec::new(), Vec::new());
     for round in 0..200 {
@@ -143,7 +143,7 @@ async fn be04_two_hundred_commands_share_one_connection() {
         ours.push(begun.elapsed());
         assert_eq!(done.how, How::Exited(0));
     }
-    assert_eq!(masters(&bed.ground.state), first, "the connection was opened again");
+    assert_eq!(masters(&bed.host_context.state), first, "the connection was opened again");
     let median = |times: &mut Vec<Duration>| {
         times.sort_unstable();
         times[times.len() / 2]

@@ -1,9 +1,11 @@
 //! The places where commands run, over the transports that lead there.
 
+pub(crate) mod connect;
 pub(crate) mod container;
 pub(crate) mod files;
 pub(crate) mod local;
 pub(crate) mod marker;
+pub(crate) mod message;
 pub(crate) mod pane;
 pub(crate) mod plain;
 pub(crate) mod remote_script;

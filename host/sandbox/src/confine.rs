@@ -31,7 +31,6 @@ mod watch;
 mod wire;
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +40,7 @@ pub use self::layers::{Layers, Verdict};
 use self::policy::Policy;
 use self::program::Programs;
 use self::session::HelperNotReady;
-pub(super) use self::session::{HelperEvent, Session};
+pub(super) use self::session::{HelperEvent, Session, Streams};
 pub(super) use self::wire::Command;
 use haft_core::grant::{Grant, Root};
 
@@ -329,6 +328,3 @@ pub(super) fn identity(root: &Root) -> Option<Identity> {
     let found = std::fs::metadata(root.real()).ok()?;
     Some((found.dev(), found.ino()))
 }
-
-/// The three streams of a child.
-pub(super) type Streams = [OwnedFd; 3];

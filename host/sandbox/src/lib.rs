@@ -23,9 +23,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use self::backend::connect::{BACKENDS, connect};
 pub use self::backend::files::Piece;
 pub use self::backend::pane::{Captured, Screen, Snapshot};
-pub use self::backend::target::{BACKENDS, BackendConfig, Engine, Place, connect};
+pub use self::backend::target::{BackendConfig, Engine, Place};
 use self::confine::Confiner;
 pub use self::error::BackendError;
 pub use self::process::{attached, lookup, service, start};
@@ -142,8 +143,8 @@ pub enum How {
 pub struct HostContext {
     /// What holds local commands to their grant.
     pub confiner: Confiner,
-    /// What starts haft's own messengers (`ssh`, `docker`, `tmux`): watched, not confined.
-    pub messengers: Confiner,
+    /// What starts haft's own transport processes (`ssh`, `docker`, `tmux`): watched, not confined.
+    pub transport_confiner: Confiner,
     /// The haft program, which a local pane is confined by.
     pub haft: PathBuf,
     /// A directory of haft's own that no tool may touch: sockets are there.

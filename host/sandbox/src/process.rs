@@ -11,6 +11,7 @@
 pub mod attached;
 pub(crate) mod capture;
 pub(crate) mod detached;
+mod error;
 pub mod lookup;
 pub mod service;
 pub mod start;
@@ -27,8 +28,10 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::{sleep, timeout};
 
-use super::confine::{ConfineError, Confiner, HelperEvent, Session};
+use super::confine::{Confiner, HelperEvent, Session};
 use crate::process::capture::{Capture, Listener};
+pub use crate::process::error::ProcessError;
+pub(crate) use crate::process::error::watch;
 use crate::process::start::{command, started};
 use haft_core::grant::Grant;
 use haft_core::tool::{Clipper, Context};
@@ -98,36 +101,6 @@ pub enum End {
     TimedOut,
     /// The caller cancelled; everything was stopped.
     Cancelled,
-}
-
-/// Why a [`Job`] could not be run.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// The grant has no workspace that may be read, so there is nowhere to run.
-    #[error("no directory to run in: the grant names no workspace that may be read")]
-    NoWorkspace,
-    /// The workspace cannot be opened.
-    #[error("cannot open the workspace `{}`: {source}", path.display())]
-    Workspace {
-        /// The workspace.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The child cannot be confined as it has to be.
-    #[error(transparent)]
-    Confine(#[from] ConfineError),
-    /// The program cannot be started.
-    #[error("{0}")]
-    Start(String),
-    /// The system refused what watching a child takes.
-    #[error("cannot {action}: {source}")]
-    Watch {
-        /// What was being done.
-        action: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
 }
 
 /// Runs `job` for the call named `call`, telling its output live. Returns within [`STOP_BOUND`]
@@ -230,7 +203,7 @@ impl Watched {
     /// Waits for the child's end, which leaves what it started.
     async fn ended(&mut self) -> Result<(), ProcessError> {
         while self.ended.is_none() {
-            self.hear().await.map_err(watch("wait for the child"))?;
+            self.receive().await.map_err(watch("wait for the child"))?;
         }
         Ok(())
     }
@@ -238,7 +211,7 @@ impl Watched {
     /// Waits until nothing of the child is left.
     async fn gone(&mut self) {
         while !self.gone {
-            if self.hear().await.is_err() {
+            if self.receive().await.is_err() {
                 return;
             }
         }
@@ -253,7 +226,7 @@ impl Watched {
         let _: Result<(), _> = timeout(STOP, self.gone()).await;
     }
 
-    async fn hear(&mut self) -> io::Result<()> {
+    async fn receive(&mut self) -> io::Result<()> {
         match self.session.news().await? {
             HelperEvent::Ended(ended) => {
                 self.ended = Some((ended.status, ended.peak));
@@ -263,10 +236,6 @@ impl Watched {
         }
         Ok(())
     }
-}
-
-pub(super) fn watch(action: &'static str) -> impl Fn(io::Error) -> ProcessError {
-    move |source| ProcessError::Watch { action, source }
 }
 
 /// A file in memory for what is to be read: unlike a pipe it needs nobody to fill it.

@@ -3,9 +3,11 @@
 //! it can look for itself: what happened to files is read from the disk.
 
 mod attempt;
+mod brief;
 mod escape;
 mod files;
 mod fixture;
+mod outcome;
 mod processes;
 mod raw;
 mod system;
@@ -14,12 +16,13 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use self::attempt::{ATTEMPTS, Attempt};
 pub(crate) use self::escape::entry;
 use self::escape::{Answer, VERB};
 use self::fixture::Fixture;
+pub use self::outcome::Outcome;
 use crate::confine::{Confiner, Layers};
 use crate::process::start::ENVIRONMENT;
 use crate::process::{self, End, Finished, Job, Output, ProcessError};
@@ -49,20 +52,6 @@ pub struct Finding {
     /// What came of it.
     #[serde(flatten)]
     pub outcome: Outcome,
-}
-
-/// What came of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "outcome", content = "how", rename_all = "lowercase")]
-pub enum Outcome {
-    /// It was stopped, and how.
-    Held(String),
-    /// It got out, and how; the layers in use are known not to keep this.
-    Gap(String),
-    /// It got out, and how, though the layers in use promise to keep it.
-    Escaped(String),
-    /// It could not be made here, and why.
-    Untried(String),
 }
 
 /// Why there is no result.
@@ -103,20 +92,20 @@ impl SelfTest {
 pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfTest, SelfTestError> {
     let started = Instant::now();
     let failed = |error: io::Error| SelfTestError::Fixture(format!("cannot prepare it: {error}"));
-    let ground = Fixture::prepare(data, state).map_err(failed)?;
-    let answers = answers(confiner, &ground).await?;
-    if !ground.was_entered() {
+    let fixture = Fixture::prepare(data, state).map_err(failed)?;
+    let answers = answers(confiner, &fixture).await?;
+    if !fixture.was_entered() {
         return Err(SelfTestError::Useless("nothing could be written where it is allowed either".into()));
     }
     let layers = confiner.layers();
-    let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &answers, &ground, layers)).collect();
+    let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &answers, &fixture, layers)).collect();
     Ok(SelfTest { findings, took: started.elapsed() })
 }
 
-fn finding(attempt: &Attempt, answers: &[Answer], ground: &Fixture, layers: Layers) -> Finding {
+fn finding(attempt: &Attempt, answers: &[Answer], fixture: &Fixture, layers: Layers) -> Finding {
     let told = answers.iter().find(|answer| answer.attempt == attempt.name).map(|answer| &answer.outcome);
     let told = told.cloned().unwrap_or_else(|| Outcome::Untried("it ended before this".into()));
-    let seen = (attempt.look)(ground).map(Outcome::Escaped);
+    let seen = (attempt.evidence)(fixture).map(Outcome::Escaped);
     let is_known = layers == Layers::NONE || (attempt.gap)(layers);
     let outcome = match seen.unwrap_or(told) {
         Outcome::Escaped(how) if is_known => Outcome::Gap(how),
@@ -126,8 +115,8 @@ fn finding(attempt: &Attempt, answers: &[Answer], ground: &Fixture, layers: Laye
 }
 
 /// Lets the attempts be made, and gives what is told of them.
-async fn answers(confiner: &Confiner, ground: &Fixture) -> Result<Vec<Answer>, SelfTestError> {
-    let brief = ground.brief(&environment());
+async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, SelfTestError> {
+    let brief = fixture.brief(&environment());
     let job = Job {
         // In the helper that becomes it, this is the helper: the same program.
         program: "/proc/self/exe".into(),
@@ -139,7 +128,7 @@ async fn answers(confiner: &Confiner, ground: &Fixture) -> Result<Vec<Answer>, S
         timeout: BOUND,
     };
     let own = Own::default();
-    let mut finished = process::run(confiner, &job, "self-test", &own.context(ground.grant())).await?;
+    let mut finished = process::run(confiner, &job, "self-test", &own.context(fixture.grant())).await?;
     let text = finished.stdout.render(MAX_ANSWER);
     let answers: Vec<Answer> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if answers.is_empty() { Err(SelfTestError::Useless(silence(&mut finished))) } else { Ok(answers) }

@@ -47,7 +47,7 @@ async fn connected(
     places.own()?;
     let host = HostContext {
         confiner: confiner.clone(),
-        messengers: confiner.without_layers(),
+        transport_confiner: confiner.without_layers(),
         haft: std::env::current_exe()?,
         state: places.state.clone(),
         grant: grant.clone(),

@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::HostContext;
+use crate::backend::message::joined_lines;
 use crate::backend::target::Engine;
-use crate::backend::transport::{Line, RunAs, Transport, messenger, shell};
+use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
@@ -26,13 +27,13 @@ const MAX_WORDS: usize = 2000;
 pub(crate) struct Container {
     name: String,
     engine: Engine,
-    messengers: Confiner,
+    transport_confiner: Confiner,
 }
 
 impl Container {
     /// Finds the engine that has the container and makes sure that it runs.
     pub(crate) async fn find(
-        ground: &HostContext,
+        host_context: &HostContext,
         name: &str,
         engine: Option<Engine>,
     ) -> Result<Self, BackendError> {
@@ -48,7 +49,11 @@ impl Container {
         }
         let mut failures = Vec::new();
         for engine in there {
-            let container = Self { name: name.to_owned(), engine, messengers: ground.messengers.clone() };
+            let container = Self {
+                name: name.to_owned(),
+                engine,
+                transport_confiner: host_context.transport_confiner.clone(),
+            };
             match container.state().await? {
                 Ok(state) if state == "true" => return Ok(container),
                 Ok(_) => failures.push(container.stopped()),
@@ -64,7 +69,7 @@ impl Container {
         format!("the container `{name}` is not running; `{engine} start {name}` starts it")
     }
 
-    /// Whether it runs, in the engine's words; or why that cannot be said.
+    /// Whether it runs, in the engine's words; or why that is not known.
     async fn state(&self) -> Result<Result<String, String>, BackendError> {
         let words = ["container", "inspect", "--format", "{{.State.Running}}", "--", &self.name];
         let line = self.engine_line(words.map(OsString::from).into())?;
@@ -94,7 +99,7 @@ impl Container {
         let program = find_on_path(name);
         let program =
             program.ok_or_else(|| BackendError::Missing(format!("`{name}` was not found in PATH")))?;
-        Ok(messenger(&self.messengers, program, arguments))
+        Ok(transport_line(&self.transport_confiner, program, arguments))
     }
 }
 
@@ -148,12 +153,6 @@ fn check(name: &str) -> Result<(), BackendError> {
 
 /// Characters of a name; an identifier has 64.
 const MAX_NAME: usize = 128;
-
-/// What a program said, its lines one after the other.
-pub(crate) fn joined_lines(words: &str) -> String {
-    let lines: Vec<_> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    haft_core::report::plain(&lines.join("; "))
-}
 
 #[cfg(test)]
 mod tests {

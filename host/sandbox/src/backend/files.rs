@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::plain::no_directory;
+use crate::backend::message::no_directory;
 use crate::backend::remote_script::{self, Feed, Report};
 use crate::backend::script::{FILE, READ, Script, WRITE, quoted, unguessable};
 use crate::backend::transport::{RunAs, Transport};
@@ -50,7 +50,7 @@ pub struct Piece {
 /// The files of a target.
 #[derive(Debug)]
 pub(crate) struct Files {
-    carrier: Arc<dyn Transport>,
+    transport: Arc<dyn Transport>,
     directory: String,
     /// The only directories that may be touched; `None` for all but the target's own.
     allowed: Option<Vec<String>>,
@@ -76,12 +76,12 @@ impl OutputSink for Kept {
 
 impl Files {
     pub(crate) fn new(
-        carrier: Arc<dyn Transport>,
+        transport: Arc<dyn Transport>,
         directory: &str,
         allowed: Option<Vec<String>>,
         is_local: bool,
     ) -> Self {
-        Self { carrier, directory: directory.to_owned(), allowed, is_local }
+        Self { transport, directory: directory.to_owned(), allowed, is_local }
     }
 
     pub(crate) async fn read(
@@ -94,9 +94,9 @@ impl Files {
         let script = self.script("read", path)?;
         let script = script.with("offset", &offset.to_string()).with("limit", &limit.to_string()).then(READ);
         let kept = Kept { limit, bytes: Mutex::default() };
-        let said = self.run("read", path, &script, Vec::new(), &kept, context).await?;
+        let status = self.run("read", path, &script, Vec::new(), &kept, context).await?;
         let bytes = kept.bytes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let total = said.parse().unwrap_or(bytes.len() as u64);
+        let total = status.parse().unwrap_or(bytes.len() as u64);
         Ok(Piece { bytes, total })
     }
 
@@ -159,34 +159,34 @@ impl Files {
         context: &Context<'_>,
     ) -> Result<String, BackendError> {
         let stop = context.cancel.child_token();
-        let errand = remote_script::run(
-            &*self.carrier,
+        let script = remote_script::run(
+            &*self.transport,
             RunAs::Model(context.grant),
             script,
             Feed::Data(bytes),
             out,
             &stop,
         );
-        let mut errand = std::pin::pin!(errand);
+        let mut script = std::pin::pin!(script);
         let report = tokio::select! {
-            report = &mut errand => report?,
+            report = &mut script => report?,
             () = tokio::time::sleep(PATIENCE) => {
                 stop.cancel();
-                errand.await?;
+                script.await?;
                 return Err(self.failed(action, path, format!("no end within {} s", PATIENCE.as_secs())));
             }
         };
-        let Report::Said(said) = report else { return Err(BackendError::Cancelled) };
-        match said.strip_prefix("0").map(str::trim) {
+        let Report::Status(status) = report else { return Err(BackendError::Cancelled) };
+        match status.strip_prefix("0").map(str::trim) {
             Some(rest) => Ok(rest.to_owned()),
-            None if said == "!directory" => Err(no_directory(&self.directory, &self.carrier.name())),
-            None => Err(self.failed(action, path, self.why(&said, action))),
+            None if status == "!directory" => Err(no_directory(&self.directory, &self.transport.name())),
+            None => Err(self.failed(action, path, self.why(&status, action))),
         }
     }
 
     /// What a script's last line means.
-    fn why(&self, said: &str, action: &str) -> String {
-        match said {
+    fn why(&self, status: &str, action: &str) -> String {
+        match status {
             "!folder" => "it is a directory, not a file".into(),
             "!file" => "a part of the path is a file and no directory".into(),
             "!parent" => "its directory is not there or cannot be entered".into(),
@@ -197,18 +197,18 @@ impl Files {
             "!space" => "the file system takes no more".into(),
             "!short" => "it did not arrive whole; the file is as it was".into(),
             "!outside" => "it lies in no directory that `files` of `[backend]` names".into(),
-            said => match said.strip_prefix("!denied ") {
+            status => match status.strip_prefix("!denied ") {
                 Some(root) => format!(
                     "it lies in `{root}`, which tools do not {action}\nhint: no line is proposed to allow it; \
                      `files` in `[backend]` names the only directories that may be touched"
                 ),
-                None => format!("the target's shell ended with `{}`", haft_core::report::plain(said)),
+                None => format!("the target's shell ended with `{}`", haft_core::report::plain(status)),
             },
         }
     }
 
     fn failed(&self, action: &'static str, path: &str, why: String) -> BackendError {
-        BackendError::File { action, path: path.to_owned(), target: self.carrier.name(), why }
+        BackendError::File { action, path: path.to_owned(), target: self.transport.name(), why }
     }
 }
 

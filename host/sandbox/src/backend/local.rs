@@ -1,11 +1,11 @@
 //! This machine as a target. What a model's commands may do is what the kernel's sandbox lets them;
-//! haft's own messengers, which handle panes, run outside of it. It refuses to run a command of a
+//! haft's own transport processes, which handle panes, run outside of it. It refuses to run a command of a
 //! model without the sandbox.
 
 use async_trait::async_trait;
 
 use crate::HostContext;
-use crate::backend::transport::{Line, RunAs, Transport, messenger, shell};
+use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
@@ -14,12 +14,15 @@ use crate::process::lookup::find_on_path;
 #[derive(Debug)]
 pub(crate) struct Local {
     confiner: Confiner,
-    messengers: Confiner,
+    transport_confiner: Confiner,
 }
 
 impl Local {
-    pub(crate) fn new(ground: &HostContext) -> Self {
-        Self { confiner: ground.confiner.clone(), messengers: ground.messengers.clone() }
+    pub(crate) fn new(host_context: &HostContext) -> Self {
+        Self {
+            confiner: host_context.confiner.clone(),
+            transport_confiner: host_context.transport_confiner.clone(),
+        }
     }
 }
 
@@ -37,12 +40,12 @@ impl Transport for Local {
         self.confiner.describe()
     }
 
-    async fn line(&self, whose: RunAs<'_>) -> Result<Line, BackendError> {
+    async fn line(&self, run_as: RunAs<'_>) -> Result<Line, BackendError> {
         let [name, arguments @ ..] = shell();
         let program = name.to_str().and_then(find_on_path);
         let program = program.ok_or_else(|| BackendError::Missing("`sh` is not on PATH".into()))?;
-        let line = messenger(&self.messengers, program, arguments.into());
-        Ok(match whose {
+        let line = transport_line(&self.transport_confiner, program, arguments.into());
+        Ok(match run_as {
             RunAs::Haft => line,
             RunAs::Model(grant) => Line {
                 environment: Vec::new(),

@@ -1,6 +1,6 @@
-//! Finds the last line of an errand in what it writes to standard error, and passes on everything
+//! Finds the last line of a script in what it writes to standard error, and passes on everything
 //! before it. It refuses to take anything for that line that does not begin with its word, which
-//! nobody but the errand's own shell knows.
+//! nobody but the script's own shell knows.
 
 /// A stream that ends with a marked line.
 #[derive(Debug)]

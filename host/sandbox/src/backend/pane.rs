@@ -36,8 +36,8 @@ use haft_core::tool::Context;
 /// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
 /// files first.
 const PATIENCE: &str = "150";
-/// How long haft's own errands on the target may take.
-const ERRAND: Duration = Duration::from_secs(30);
+/// How long haft's own scripts on the target may take.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the end of a command is waited for when haft ends.
 const CLOSE: Duration = Duration::from_secs(6);
 /// Characters of a command in a message.
@@ -73,10 +73,10 @@ impl Paned {
     pub(crate) async fn open(
         plain: Arc<Plain>,
         choice: &BackendConfig,
-        ground: &HostContext,
+        host_context: &HostContext,
     ) -> Result<Self, BackendError> {
         let paned = Self {
-            session: Session::new(choice, ground, &plain.carrier.wrapper())?,
+            session: Session::new(choice, host_context, &plain.transport.wrapper())?,
             plain,
             pane: std::sync::Mutex::default(),
             notices: std::sync::Mutex::default(),
@@ -92,13 +92,13 @@ impl Paned {
         Ok(self.session.describe(script).then(TMUX))
     }
 
-    /// Runs an errand of haft's own and returns what it says.
+    /// Runs a script of haft's own and returns what it says.
     async fn ask(&self, script: &Script, out: &dyn OutputSink) -> Result<String, BackendError> {
         let stop = CancellationToken::new();
         let _end = stop.clone().drop_guard();
-        let errand = remote_script::run(&*self.plain.carrier, RunAs::Haft, script, Feed::Open, out, &stop);
-        match timeout(ERRAND, errand).await {
-            Ok(Ok(Report::Said(said))) => Ok(said),
+        let script = remote_script::run(&*self.plain.transport, RunAs::Haft, script, Feed::Open, out, &stop);
+        match timeout(SCRIPT_TIMEOUT, script).await {
+            Ok(Ok(Report::Status(status))) => Ok(status),
             Ok(Ok(Report::Stopped)) => Err(BackendError::Cancelled),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(self.late()),
@@ -106,7 +106,7 @@ impl Paned {
     }
 
     fn late(&self) -> BackendError {
-        self.failed(&format!("no answer within {} s", ERRAND.as_secs()))
+        self.failed(&format!("no answer within {} s", SCRIPT_TIMEOUT.as_secs()))
     }
 
     /// Finds the pane, or makes it. On this machine what is made has to outlive haft.
@@ -115,17 +115,17 @@ impl Paned {
         if !self.session.is_local {
             return self.made(&self.ask(&script, &Nowhere).await?);
         }
-        let started = timeout(ERRAND, detached::start(script.text())).await;
-        let said = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        let last = said.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
-        self.made(&last.ok_or_else(|| self.failed(&crate::backend::container::joined_lines(&said)))?)
+        let started = timeout(SCRIPT_TIMEOUT, detached::start(script.text())).await;
+        let status = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
+        let status = String::from_utf8_lossy(&status.stderr).into_owned();
+        let last = status.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
+        self.made(&last.ok_or_else(|| self.failed(&crate::backend::message::joined_lines(&status)))?)
     }
 
     /// Takes down what was found or made.
-    fn made(&self, said: &str) -> Result<(), BackendError> {
-        let words: Vec<_> = said.split(' ').collect();
-        let [_, state, pane] = words.as_slice() else { return Err(self.explained(said)) };
+    fn made(&self, status: &str) -> Result<(), BackendError> {
+        let words: Vec<_> = status.split(' ').collect();
+        let [_, state, pane] = words.as_slice() else { return Err(self.explained(status)) };
         let name = &self.session.name;
         let notice = match *state {
             "again" => {
@@ -139,9 +139,9 @@ impl Paned {
     }
 
     /// What a last line means that tells of a failure.
-    fn explained(&self, said: &str) -> BackendError {
-        let (target, name) = (self.plain.carrier.name(), &self.session.name);
-        match said.split_once(' ').unwrap_or((said, "")) {
+    fn explained(&self, status: &str) -> BackendError {
+        let (target, name) = (self.plain.transport.name(), &self.session.name);
+        match status.split_once(' ').unwrap_or((status, "")) {
             ("!tmux", _) => BackendError::NoTmux { target },
             ("!session", _) => self.failed("the session cannot be made"),
             ("!temporary", _) => self.failed("there is no directory for temporary files that can be written"),
@@ -160,12 +160,12 @@ impl Paned {
                 "the shell in the pane of session `{name}` did not begin the command in time, and it will \
                  not be run: look at the pane with `capture-pane`"
             )),
-            _ => self.failed(&haft_core::report::plain(said)),
+            _ => self.failed(&haft_core::report::plain(status)),
         }
     }
 
     fn failed(&self, why: &str) -> BackendError {
-        BackendError::Target(format!("tmux on {}: {why}", self.plain.carrier.name()))
+        BackendError::Target(format!("tmux on {}: {why}", self.plain.transport.name()))
     }
 
     fn pane(&self) -> String {
@@ -221,7 +221,7 @@ impl Paned {
         let over = is_over.clone();
         let task = tokio::spawn(async move {
             let report =
-                remote_script::run(&*plain.carrier, RunAs::Haft, &script, Feed::Open, &*out, &stop).await;
+                remote_script::run(&*plain.transport, RunAs::Haft, &script, Feed::Open, &*out, &stop).await;
             over.store(true, Ordering::Release);
             report
         });
@@ -231,13 +231,13 @@ impl Paned {
     fn ended(&self, report: Result<Report, BackendError>) -> Result<Ended, BackendError> {
         let mut notices = self.take_notices();
         let how = match report {
-            Ok(Report::Said(said)) if said == "!gone" => How::Lost(format!(
+            Ok(Report::Status(status)) if status == "!gone" => How::Lost(format!(
                 "the pane {} ended with it: it was closed, or its shell was ended; the next command gets a new one",
                 self.pane()
             )),
-            Ok(Report::Said(said)) if said.starts_with('!') => return Err(self.explained(&said)),
-            Ok(Report::Said(said)) => {
-                let ended = self.plain.ended(&said)?;
+            Ok(Report::Status(status)) if status.starts_with('!') => return Err(self.explained(&status)),
+            Ok(Report::Status(status)) => {
+                let ended = self.plain.ended(&status)?;
                 notices.extend(ended.notices);
                 ended.how
             }
@@ -269,7 +269,7 @@ fn shown(command: &str, limit: usize) -> String {
 #[async_trait]
 impl Backend for Paned {
     fn summary(&self) -> String {
-        let (name, session) = (self.plain.carrier.name(), &self.session.name);
+        let (name, session) = (self.plain.transport.name(), &self.session.name);
         match name.strip_suffix(')') {
             Some(name) => format!("{name}, tmux:{session})"),
             None => format!("{name} (tmux:{session})"),
@@ -303,7 +303,7 @@ impl Backend for Paned {
                 }
             };
             match report {
-                Ok(Report::Said(said)) if said == "!pane" && !is_second => self.make().await?,
+                Ok(Report::Status(status)) if status == "!pane" && !is_second => self.make().await?,
                 _ if context.cancel.is_cancelled() => {
                     return Ok(Ended { how: How::Cancelled, notices: self.take_notices() });
                 }
@@ -314,12 +314,12 @@ impl Backend for Paned {
     }
 
     async fn dispatch(&self, command: &str, _: &Context<'_>) -> Result<String, BackendError> {
-        let _turn = self.turn(ERRAND).await?;
+        let _turn = self.turn(SCRIPT_TIMEOUT).await?;
         for is_second in [false, true] {
             let script = self.follow(command, DISPATCH, true)?;
             match self.ask(&script, &Nowhere).await?.as_str() {
                 "!pane" if !is_second => self.make().await?,
-                said if said.starts_with('!') => return Err(self.explained(said)),
+                status if status.starts_with('!') => return Err(self.explained(status)),
                 _ => break,
             }
         }
@@ -347,7 +347,7 @@ impl Backend for Paned {
     fn notices(&self) -> Vec<String> {
         vec![format!(
             "the pane can be watched and typed into: `{}`",
-            self.session.attach(&self.plain.carrier.name())
+            self.session.attach(&self.plain.transport.name())
         )]
     }
 
@@ -358,6 +358,6 @@ impl Backend for Paned {
             drop(stop);
             let _: Result<_, _> = timeout(CLOSE, task).await;
         }
-        self.plain.carrier.close().await;
+        self.plain.transport.close().await;
     }
 }

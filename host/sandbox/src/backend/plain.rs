@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::files::{Files, Piece};
+use crate::backend::message::no_directory;
 use crate::backend::remote_script::{self, Feed, Report};
 use crate::backend::script::{PLAIN, Script, quoted, unguessable};
 use crate::backend::target::{BackendConfig, Place};
@@ -19,22 +20,22 @@ use haft_core::tool::Context;
 /// A target without a pane.
 #[derive(Debug)]
 pub(crate) struct Plain {
-    pub(crate) carrier: Arc<dyn Transport>,
+    pub(crate) transport: Arc<dyn Transport>,
     /// Where commands start there; empty for where its shells start.
     pub(crate) directory: String,
     pub(crate) files: Files,
 }
 
 impl Plain {
-    pub(crate) fn new(carrier: Arc<dyn Transport>, choice: &BackendConfig) -> Self {
+    pub(crate) fn new(transport: Arc<dyn Transport>, choice: &BackendConfig) -> Self {
         let is_local = choice.place == Place::Local;
         let directory = choice.directory.clone().filter(|_| !is_local).unwrap_or_default();
-        let files = Files::new(carrier.clone(), &directory, choice.files.clone(), is_local);
-        Self { carrier, directory, files }
+        let files = Files::new(transport.clone(), &directory, choice.files.clone(), is_local);
+        Self { transport, directory, files }
     }
 
-    /// Runs the errand of a command and says how it ended.
-    async fn errand(
+    /// Runs the script of a command and says how it ended.
+    async fn run_script(
         &self,
         task: &Task,
         out: &dyn OutputSink,
@@ -47,13 +48,13 @@ impl Plain {
             .with("directory", &self.directory)
             .with("exec", &self.exec())
             .then(PLAIN);
-        let whose = RunAs::Model(context.grant);
-        remote_script::run(&*self.carrier, whose, &script, Feed::Open, out, stop).await
+        let run_as = RunAs::Model(context.grant);
+        remote_script::run(&*self.transport, run_as, &script, Feed::Open, out, stop).await
     }
 
     /// The words that confine a command on the target; none where nothing of haft's is there.
     fn exec(&self) -> String {
-        let wrapper = self.carrier.wrapper();
+        let wrapper = self.transport.wrapper();
         if wrapper.is_empty() { wrapper } else { format!("{wrapper} --") }
     }
 
@@ -65,12 +66,12 @@ impl Plain {
         }
     }
 
-    /// What a command's errand said with its last line.
-    pub(crate) fn ended(&self, said: &str) -> Result<Ended, BackendError> {
-        let mut words = said.split(' ');
+    /// What a command's script reports with its last line.
+    pub(crate) fn ended(&self, status: &str) -> Result<Ended, BackendError> {
+        let mut words = status.split(' ');
         let first = words.next().unwrap_or_default();
         if first == "!directory" {
-            return Err(no_directory(&self.directory, &self.carrier.name()));
+            return Err(no_directory(&self.directory, &self.transport.name()));
         }
         let how = first.parse().map_or_else(|_| How::Lost("its shell was ended".into()), How::Exited);
         let left = words.next().map(|_| "what it left in the background was stopped".to_owned());
@@ -78,20 +79,14 @@ impl Plain {
     }
 }
 
-pub(crate) fn no_directory(directory: &str, target: &str) -> BackendError {
-    BackendError::Target(format!(
-        "there is no directory `{directory}` on {target} that can be entered; it is `directory` of `[backend]`"
-    ))
-}
-
 #[async_trait]
 impl Backend for Plain {
     fn summary(&self) -> String {
-        self.carrier.name()
+        self.transport.name()
     }
 
     fn confinement(&self) -> String {
-        self.carrier.confinement()
+        self.transport.confinement()
     }
 
     async fn run(
@@ -109,19 +104,19 @@ impl Backend for Plain {
             std::future::pending::<()>().await;
         };
         let report = tokio::select! {
-            report = self.errand(task, &*out, context, &stop) => report,
+            report = self.run_script(task, &*out, context, &stop) => report,
             () = clock => return Err(BackendError::Cancelled),
         };
         let notices = Vec::new();
         if late.is_cancelled() {
             context.notes.timed_out();
-            return Ok(Ended { how: How::TimedOut(self.carrier.kind()), notices });
+            return Ok(Ended { how: How::TimedOut(self.transport.kind()), notices });
         }
         if context.cancel.is_cancelled() {
             return Ok(Ended { how: How::Cancelled, notices });
         }
         match report {
-            Ok(Report::Said(said)) => self.ended(&said),
+            Ok(Report::Status(status)) => self.ended(&status),
             Ok(Report::Stopped) => Ok(Ended { how: How::Cancelled, notices }),
             Err(BackendError::Unreachable(why)) => Ok(Ended { how: How::Lost(why), notices }),
             Err(error) => Err(error),
@@ -147,6 +142,6 @@ impl Backend for Plain {
     }
 
     async fn close(&self) {
-        self.carrier.close().await;
+        self.transport.close().await;
     }
 }

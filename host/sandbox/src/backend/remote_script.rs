@@ -1,4 +1,4 @@
-//! Runs one script on a target and hears it to its end. It refuses to take the end of a messenger
+//! Runs one script on a target and reads its output to the end. It refuses to take the end of a transport process
 //! for the end of the script: only the script's last line says that.
 
 use std::io;
@@ -24,15 +24,15 @@ use crate::{OutputSink, Stream};
 /// How long a script may take to stop what it started, once it was hung up on: TERM, a grace of a
 /// second, KILL, and some for a slow connection.
 const HANG_UP: Duration = Duration::from_secs(5);
-/// How long a messenger's pipes are read on after it has ended.
+/// How long a transport process's pipes are read on after it has ended.
 const DRAIN: Duration = Duration::from_millis(300);
 /// How long standard output is read on after the last line.
 const REST: Duration = Duration::from_secs(2);
-/// How long stopping a messenger may take.
+/// How long stopping a transport process may take.
 const STOP: Duration = Duration::from_secs(3);
 /// What one read takes at most; the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
-/// Bytes of what a messenger says that are kept to explain a failure.
+/// Bytes of what a transport process says that are kept to explain a failure.
 const MAX_WORDS: usize = 2000;
 
 /// What a script is given on standard input after itself.
@@ -51,54 +51,54 @@ impl OutputSink for Nowhere {
     fn take(&self, _: Stream, _: &[u8]) {}
 }
 
-/// How an errand ended.
+/// How a script ended.
 #[derive(Debug)]
 pub(crate) enum Report {
-    /// What the script said with its last line.
-    Said(String),
-    /// The script was stopped, or nobody heard its last line after it was asked to stop.
+    /// What the script reports with its last line.
+    Status(String),
+    /// The script was stopped, or its last line was not read after it was asked to stop.
     Stopped,
 }
 
 /// Runs `script`. When `stop` is cancelled it is hung up on and has a few seconds to end.
 pub(crate) async fn run(
-    carrier: &dyn Transport,
-    whose: RunAs<'_>,
+    transport: &dyn Transport,
+    run_as: RunAs<'_>,
     script: &Script,
     feed: Feed,
     out: &dyn OutputSink,
     stop: &CancellationToken,
 ) -> Result<Report, BackendError> {
-    let line = carrier.line(whose).await?;
-    let heard = Heard { out, state: Mutex::new((Marker::new(script.nonce()), Vec::new())) };
-    let mut messenger = RemoteScript::start(line, script, feed).await?;
+    let line = transport.line(run_as).await?;
+    let captured = Captured { out, state: Mutex::new((Marker::new(script.nonce()), Vec::new())) };
+    let mut process = RemoteScript::start(line, script, feed).await?;
     let is_over = tokio::select! {
         biased;
-        () = messenger.hear(&heard) => true,
+        () = process.read_until_end(&captured) => true,
         () = stop.cancelled() => false,
     };
     if !is_over {
-        messenger.hang_up();
+        process.hang_up();
         // What does not end by then is stopped here, and that is all that can be done.
-        let _: Result<(), _> = timeout(HANG_UP, messenger.hear(&heard)).await;
+        let _: Result<(), _> = timeout(HANG_UP, process.read_until_end(&captured)).await;
     }
-    messenger.end(&heard).await;
-    let (said, words) = heard.finish();
-    match said {
-        Some(said) => Ok(Report::Said(said)),
+    process.end(&captured).await;
+    let (status, words) = captured.finish();
+    match status {
+        Some(status) => Ok(Report::Status(status)),
         None if !is_over => Ok(Report::Stopped),
-        None => Err(BackendError::Unreachable(carrier.lost(words.trim()).await)),
+        None => Err(BackendError::Unreachable(transport.lost(words.trim()).await)),
     }
 }
 
-/// What an errand writes: the streams to whoever listens, the last line for itself.
-struct Heard<'a> {
+/// What a script writes: the streams to whoever listens, the last line for itself.
+struct Captured<'a> {
     out: &'a dyn OutputSink,
     /// The marker, and the first words on standard error.
     state: Mutex<(Marker, Vec<u8>)>,
 }
 
-impl Heard<'_> {
+impl Captured<'_> {
     fn take(&self, stream: Stream, bytes: &[u8]) {
         if stream == Stream::Output {
             return self.out.take(stream, bytes);
@@ -114,8 +114,8 @@ impl Heard<'_> {
 
     fn finish(self) -> (Option<String>, String) {
         let (marker, mut words) = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let said = marker.finish(|text| errors(self.out, &mut words, text));
-        (said, String::from_utf8_lossy(&words).into_owned())
+        let status = marker.finish(|text| errors(self.out, &mut words, text));
+        (status, String::from_utf8_lossy(&words).into_owned())
     }
 }
 
@@ -128,7 +128,7 @@ fn errors(out: &dyn OutputSink, words: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// The process that carries an errand. Dropping it ends it.
+/// The process that carries a script. Dropping it ends it.
 struct RemoteScript {
     session: Session,
     streams: [Option<Receiver>; 2],
@@ -172,9 +172,9 @@ impl RemoteScript {
     }
 
     /// Reads until the last line is there, or it has ended and can write no more.
-    async fn hear(&mut self, heard: &Heard<'_>) {
+    async fn read_until_end(&mut self, captured: &Captured<'_>) {
         let Self { session, streams, ended, gone, .. } = self;
-        let mut both = std::pin::pin!(read_both(streams, heard));
+        let mut both = std::pin::pin!(read_both(streams, captured));
         while !*ended {
             tokio::select! {
                 biased;
@@ -190,14 +190,14 @@ impl RemoteScript {
     }
 
     /// Ends what is left, reading on so that nothing is held up.
-    async fn end(&mut self, heard: &Heard<'_>) {
+    async fn end(&mut self, captured: &Captured<'_>) {
         self.hang_up();
         if self.gone || (!self.ended && self.ended_soon().await) || self.session.stop().is_err() {
             return;
         }
         let session = &mut self.session;
         let gone = async { while matches!(session.news().await, Ok(HelperEvent::Ended(_))) {} };
-        let reading = timeout(DRAIN, read_both(&mut self.streams, heard));
+        let reading = timeout(DRAIN, read_both(&mut self.streams, captured));
         // What is not gone by then the kernel cannot end.
         let _: Result<_, _> = timeout(STOP, async { tokio::join!(gone, reading) }).await;
     }
@@ -229,18 +229,18 @@ async fn fed(mut input: Sender, script: Script, feed: Feed) {
 
 /// Reads both streams to their ends. Once the last line is there the rest is on its way: a process
 /// that escaped may hold the other stream open for ever.
-async fn read_both(streams: &mut [Option<Receiver>; 2], heard: &Heard<'_>) {
+async fn read_both(streams: &mut [Option<Receiver>; 2], captured: &Captured<'_>) {
     let [output, errors] = streams;
-    let mut output = std::pin::pin!(read(output, Stream::Output, heard));
-    let mut errors = std::pin::pin!(read(errors, Stream::Errors, heard));
+    let mut output = std::pin::pin!(read(output, Stream::Output, captured));
+    let mut errors = std::pin::pin!(read(errors, Stream::Errors, captured));
     tokio::select! {
         () = &mut output => errors.await,
         () = &mut errors => drop(timeout(REST, output).await),
     }
 }
 
-/// Reads a stream to its end, or until the last line of the errand is there.
-async fn read(pipe: &mut Option<Receiver>, stream: Stream, heard: &Heard<'_>) {
+/// Reads a stream to its end, or until the last line of the script is there.
+async fn read(pipe: &mut Option<Receiver>, stream: Stream, captured: &Captured<'_>) {
     let mut buffer = vec![0; CHUNK].into_boxed_slice();
     while let Some(open) = &pipe {
         // An error of either means that the pipe gives no more.
@@ -251,8 +251,8 @@ async fn read(pipe: &mut Option<Receiver>, stream: Stream, heard: &Heard<'_>) {
         match read {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Ok(count) if count > 0 => {
-                heard.take(stream, buffer.get(..count).unwrap_or_default());
-                if stream == Stream::Errors && heard.is_over() {
+                captured.take(stream, buffer.get(..count).unwrap_or_default());
+                if stream == Stream::Errors && captured.is_over() {
                     return;
                 }
             }

@@ -15,10 +15,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::HostContext;
-use crate::backend::container::joined_lines;
+use crate::backend::message::joined_lines;
 use crate::backend::remote_script::{self, Feed, Nowhere, Report};
 use crate::backend::script::{BOOT, Script, quoted, unguessable};
-use crate::backend::transport::{Line, RunAs, Transport, messenger};
+use crate::backend::transport::{Line, RunAs, Transport, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
@@ -30,8 +30,8 @@ const CONNECT: Duration = Duration::from_secs(20);
 const CONNECT_OPTION: &str = "ConnectTimeout=10";
 /// How often it is looked whether the connection is there.
 const ROUND: Duration = Duration::from_millis(20);
-/// Errands at one time: servers let ten share a connection unless they are told otherwise.
-const MAX_ERRANDS: usize = 8;
+/// Scripts at one time: servers let ten share a connection unless they are told otherwise.
+const MAX_SCRIPTS: usize = 8;
 /// Bytes of the socket's path: the kernel takes 107, and ssh adds 17 while it makes it.
 const MAX_SOCKET: usize = 85;
 /// What the names of its directories begin with: others keep theirs in the same places.
@@ -68,11 +68,11 @@ pub(crate) struct Ssh {
     target: String,
     config: Option<PathBuf>,
     program: PathBuf,
-    messengers: Confiner,
+    transport_confiner: Confiner,
     /// Where the socket is; removed at the end.
     folder: Folder,
     master: Mutex<Option<Life>>,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     /// What stands before commands there: `haft exec --` where a haft confines them.
     wrapper: std::sync::OnceLock<Option<String>>,
 }
@@ -91,22 +91,22 @@ impl Drop for Folder {
 impl Ssh {
     /// Connects.
     pub(crate) async fn connect(
-        ground: &HostContext,
+        host_context: &HostContext,
         target: &str,
         config: Option<&Path>,
     ) -> Result<Self, BackendError> {
         check(target)?;
         let program = find_on_path("ssh");
         let program = program.ok_or_else(|| BackendError::Missing("`ssh` was not found in PATH".into()))?;
-        let folder = folder(&ground.state)?;
+        let folder = folder(&host_context.state)?;
         let host = Self {
             target: target.to_owned(),
             config: config.map(Path::to_owned),
             program,
-            messengers: ground.messengers.clone(),
+            transport_confiner: host_context.transport_confiner.clone(),
             folder,
             master: Mutex::default(),
-            places: Arc::new(Semaphore::new(MAX_ERRANDS)),
+            slots: Arc::new(Semaphore::new(MAX_SCRIPTS)),
             wrapper: std::sync::OnceLock::new(),
         };
         host.ensure().await?;
@@ -119,7 +119,7 @@ impl Ssh {
         self.folder.0.join("s")
     }
 
-    /// Words that both the connection and every errand begin with.
+    /// Words that both the connection and every script begin with.
     fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         if let Some(config) = &self.config {
@@ -143,7 +143,7 @@ impl Ssh {
         let mut arguments = self.words();
         arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
         let Line { program, arguments, environment, confiner, grant, .. } =
-            messenger(&self.messengers, self.program.clone(), arguments);
+            transport_line(&self.transport_confiner, self.program.clone(), arguments);
         let job = Job { program, arguments, environment };
         let life = service::start(&confiner, &job, &grant, |_| {}).await?.life;
         let begun = Instant::now();
@@ -176,7 +176,7 @@ impl Ssh {
         let late = sleep(CONNECT);
         tokio::select! {
             report = remote_script::run(self, RunAs::Haft, &script, Feed::Open, &Nowhere, &stop) => match report? {
-                Report::Said(said) if said == "0" => Ok(Some(WRAPPER.to_owned())),
+                Report::Status(status) if status == "0" => Ok(Some(WRAPPER.to_owned())),
                 _ => Ok(None),
             },
             () = late => Err(self.unreachable("", "its shell does not answer")),
@@ -209,14 +209,14 @@ impl Transport for Ssh {
     async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
         self.ensure().await?;
         let mut arguments = self.words();
-        // Without its socket an errand must fail: a connection of its own would ask for keys again.
+        // Without its socket a script must fail: a connection of its own would ask for keys again.
         arguments.extend(
             ["-T", "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "--", &self.target]
                 .map(OsString::from),
         );
         arguments.push(format!("exec sh -c {}", quoted(BOOT)).into());
-        let line = messenger(&self.messengers, self.program.clone(), arguments);
-        let place = self.places.clone().acquire_owned().await.ok();
+        let line = transport_line(&self.transport_confiner, self.program.clone(), arguments);
+        let place = self.slots.clone().acquire_owned().await.ok();
         Ok(Line { place, ..line })
     }
 
@@ -286,10 +286,10 @@ fn hint(words: &str, target: &str) -> String {
 /// of hafts that are gone are removed.
 fn folder(state: &Path) -> Result<Folder, BackendError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let places = [Some(state.to_owned()), runtime, Some(std::env::temp_dir()), Some("/tmp".into())];
+    let candidates = [Some(state.to_owned()), runtime, Some(std::env::temp_dir()), Some("/tmp".into())];
     let name = format!("{FOLDER}{}-{}", std::process::id(), short()?);
     for place in
-        places.into_iter().flatten().filter(|place| place.join(&name).as_os_str().len() + 2 <= MAX_SOCKET)
+        candidates.into_iter().flatten().filter(|place| place.join(&name).as_os_str().len() + 2 <= MAX_SOCKET)
     {
         sweep(&place);
         let folder = place.join(&name);
@@ -334,8 +334,8 @@ mod tests {
         for target in
             ["-oProxyCommand=id", "me@-oProxyCommand=id", "", "a b", "a;id", "$(id)", "a\nb", "`id`"]
         {
-            let said = check(target).unwrap_err().to_string();
-            assert!(said.starts_with("invalid ssh target `"), "{said}");
+            let status = check(target).unwrap_err().to_string();
+            assert!(status.starts_with("invalid ssh target `"), "{status}");
         }
     }
 

@@ -46,9 +46,9 @@ pub(crate) trait Transport: Send + Sync + Debug {
     fn confinement(&self) -> String;
 
     /// How `sh` with [`BOOT`] is started there.
-    async fn line(&self, whose: RunAs<'_>) -> Result<Line, BackendError>;
+    async fn line(&self, run_as: RunAs<'_>) -> Result<Line, BackendError>;
 
-    /// Why an errand ended without its last line; `words` is what it wrote to standard error.
+    /// Why a script ended without its last line; `words` is what it wrote to standard error.
     async fn lost(&self, words: &str) -> String;
 
     /// What stands before a command's `sh` to confine it there, for the shell of the target.
@@ -65,8 +65,8 @@ pub(crate) trait Transport: Send + Sync + Debug {
 const MESSENGERS: &[&str] =
     &["CONTAINER", "DOCKER_", "PODMAN_", "SSH_AUTH_SOCK", "XDG_", "DBUS_SESSION_BUS_ADDRESS"];
 
-/// The line for a messenger of haft's own.
-pub(crate) fn messenger(messengers: &Confiner, program: PathBuf, arguments: Vec<OsString>) -> Line {
+/// The line for a transport process of haft's own.
+pub(crate) fn transport_line(confiner: &Confiner, program: PathBuf, arguments: Vec<OsString>) -> Line {
     let everywhere = Root::everything();
     let grant = Grant::none().with_read_anywhere().with_network(true).with_workspace(everywhere);
     let wanted = |name: &OsString| {
@@ -74,7 +74,7 @@ pub(crate) fn messenger(messengers: &Confiner, program: PathBuf, arguments: Vec<
         name.is_some_and(|name| MESSENGERS.iter().any(|known| name.starts_with(known)))
     };
     let environment = std::env::vars_os().filter(|(name, _)| wanted(name)).collect();
-    Line { program, arguments, environment, confiner: messengers.clone(), grant, place: None }
+    Line { program, arguments, environment, confiner: confiner.clone(), grant, place: None }
 }
 
 /// The words that start the shell.

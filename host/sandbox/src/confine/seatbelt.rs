@@ -126,15 +126,15 @@ impl Profile {
     fn new(policy: &Policy) -> Self {
         let mut profile = Self { text: BASE.to_owned(), parameters: Vec::new() };
         match &policy.read {
-            None => profile.say("(allow file-read*)"),
+            None => profile.push_rule("(allow file-read*)"),
             Some(roots) => {
                 profile.text.push_str(SYSTEM_FILES);
-                profile.say_of_each("(allow file-read* (subpath", "READ", roots);
+                profile.push_rule_for_each("(allow file-read* (subpath", "READ", roots);
             }
         }
         match &policy.write {
-            None => profile.say("(allow file-write*)"),
-            Some(roots) => profile.say_of_each("(allow file-write* (subpath", "WRITE", roots),
+            None => profile.push_rule("(allow file-write*)"),
+            Some(roots) => profile.push_rule_for_each("(allow file-write* (subpath", "WRITE", roots),
         }
         if policy.network {
             profile.text.push_str(NETWORK);
@@ -149,11 +149,11 @@ impl Profile {
     /// What stays closed whatever was said before.
     fn close(&mut self, policy: &Policy) {
         // Files with rights of others, and files of devices, are not made.
-        self.say("(deny file-write-setugid)");
-        self.say("(deny file-write-create (vnode-type BLOCK-DEVICE) (vnode-type CHARACTER-DEVICE))");
-        self.say_of_each("(deny file-read* file-write* (subpath", "HIDDEN", &policy.hidden);
-        self.say_of_each("(deny network-outbound (subpath", "HIDDEN_SOCKET", &policy.hidden);
-        self.say_of_each("(deny file-write* (subpath", "FIXED", &policy.fixed);
+        self.push_rule("(deny file-write-setugid)");
+        self.push_rule("(deny file-write-create (vnode-type BLOCK-DEVICE) (vnode-type CHARACTER-DEVICE))");
+        self.push_rule_for_each("(deny file-read* file-write* (subpath", "HIDDEN", &policy.hidden);
+        self.push_rule_for_each("(deny network-outbound (subpath", "HIDDEN_SOCKET", &policy.hidden);
+        self.push_rule_for_each("(deny file-write* (subpath", "FIXED", &policy.fixed);
         let mut pinned: Vec<PathBuf> = Vec::new();
         for closed in policy.hidden.iter().chain(&policy.fixed) {
             let new =
@@ -161,19 +161,19 @@ impl Profile {
             let new: Vec<_> = new.map(Path::to_owned).collect();
             pinned.extend(new);
         }
-        self.say_of_each("(deny file-write-unlink (literal", "PINNED", &pinned);
+        self.push_rule_for_each("(deny file-write-unlink (literal", "PINNED", &pinned);
     }
 
-    fn say(&mut self, rule: &str) {
+    fn push_rule(&mut self, rule: &str) {
         self.text.push_str(rule);
         self.text.push('\n');
     }
 
     /// One rule for each path, which ends with the path's parameter.
-    fn say_of_each(&mut self, rule: &str, name: &str, paths: &[PathBuf]) {
+    fn push_rule_for_each(&mut self, rule: &str, name: &str, paths: &[PathBuf]) {
         for (index, path) in paths.iter().enumerate() {
             let name = format!("{name}_{index}");
-            self.say(&format!("{rule} (param \"{name}\")))"));
+            self.push_rule(&format!("{rule} (param \"{name}\")))"));
             self.parameters.push((name, path.clone()));
         }
     }

@@ -12,7 +12,6 @@ use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, Command as Starter};
 use tokio::time::timeout;
 
-use super::Streams;
 use super::helper::VERB;
 use super::policy::Policy;
 use super::program::SOURCES;
@@ -25,6 +24,9 @@ const SILENT: &str = "the helper does not answer; a program that uses haft as a 
 const REAP: Duration = Duration::from_secs(1);
 /// Messages that a helper sends at most.
 const MAX_MESSAGES: usize = 16;
+
+/// The three streams of a child.
+pub(crate) type Streams = [OwnedFd; 3];
 
 /// A helper.
 #[derive(Debug)]

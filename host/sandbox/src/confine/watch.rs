@@ -30,16 +30,16 @@ const MAX_FOUND: usize = 10_000;
 /// Watches over `command` and all that comes from it until nothing is left. `is_first`: whether
 /// this is the first process of a namespace, so that it sees nothing else.
 pub(super) fn until_gone(control: &OwnedFd, ended: &OwnedFd, command: Pid, is_first: bool) -> Result<()> {
-    let mut watch = Watch { control, command, is_first, reaped: 0, told: false };
+    let mut watch = Watch { control, command, is_first, reaped: 0, reported: false };
     loop {
         if watch.reap()? {
             watch.linger(ended);
             return Ok(());
         }
-        match watch.hear(ended, None)? {
-            Heard::Nothing => {}
-            Heard::Stop => return watch.stop(ended, TERM_GRACE),
-            Heard::HostGone => return watch.stop(ended, Duration::ZERO),
+        match watch.receive(ended, None)? {
+            Received::Nothing => {}
+            Received::Stop => return watch.stop(ended, TERM_GRACE),
+            Received::HostGone => return watch.stop(ended, Duration::ZERO),
         }
     }
 }
@@ -51,10 +51,10 @@ struct Watch<'a> {
     /// Processes besides the command that have ended here.
     reaped: u32,
     /// Whether the host knows of the command's end.
-    told: bool,
+    reported: bool,
 }
 
-enum Heard {
+enum Received {
     Nothing,
     Stop,
     HostGone,
@@ -76,23 +76,23 @@ impl Watch<'_> {
         };
         if let Some(status) = status {
             let ended = Ended { status, left: !alone, peak: sys::peak_of_children() };
-            self.tell(ENDED, &ended.encode());
-            self.told = true;
+            self.send(ENDED, &ended.encode());
+            self.reported = true;
             // What ended before the command, or with it, was not left behind.
             self.reaped = 0;
-        } else if alone && self.told {
-            self.tell(GONE, &0_u32.to_le_bytes());
+        } else if alone && self.reported {
+            self.send(GONE, &0_u32.to_le_bytes());
         }
         Ok(alone)
     }
 
     /// The host may be gone; it is not waited for.
-    fn tell(&self, kind: u8, body: &[u8]) {
+    fn send(&self, kind: u8, body: &[u8]) {
         let _ = wire::send(self.control, kind, body, &[] as &[OwnedFd]);
     }
 
     /// Waits until something happens, at most as long as `limit`.
-    fn hear(&self, ended: &OwnedFd, limit: Option<Duration>) -> Result<Heard> {
+    fn receive(&self, ended: &OwnedFd, limit: Option<Duration>) -> Result<Received> {
         let mut events = [
             PollFd::from_borrowed_fd(self.control.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN),
@@ -111,12 +111,12 @@ impl Watch<'_> {
             let _ = rustix::io::read(ended, &mut [0; 1024]);
         }
         if !control {
-            return Ok(Heard::Nothing);
+            return Ok(Received::Nothing);
         }
         Ok(match wire::receive(self.control) {
-            Ok(Some(message)) if message.kind == STOP => Heard::Stop,
-            Ok(Some(_)) => Heard::Nothing,
-            Ok(None) | Err(_) => Heard::HostGone,
+            Ok(Some(message)) if message.kind == STOP => Received::Stop,
+            Ok(Some(_)) => Received::Nothing,
+            Ok(None) | Err(_) => Received::HostGone,
         })
     }
 
@@ -125,7 +125,7 @@ impl Watch<'_> {
     fn linger(&self, ended: &OwnedFd) {
         let started = Instant::now();
         while started.elapsed() < LINGER {
-            if matches!(self.hear(ended, Some(LINGER)), Err(_) | Ok(Heard::HostGone)) {
+            if matches!(self.receive(ended, Some(LINGER)), Err(_) | Ok(Received::HostGone)) {
                 return;
             }
         }
@@ -145,11 +145,11 @@ impl Watch<'_> {
             if started.elapsed() >= grace {
                 self.signal(Signal::KILL);
             }
-            if matches!(self.hear(ended, Some(ROUND))?, Heard::HostGone) {
+            if matches!(self.receive(ended, Some(ROUND))?, Received::HostGone) {
                 grace = Duration::ZERO;
             }
         }
-        self.tell(GONE, &self.reaped.to_le_bytes());
+        self.send(GONE, &self.reaped.to_le_bytes());
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Watch<'_> {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((process, how))) if process == self.command => {
                     let ended = Ended { status: how.as_raw(), left: true, peak: sys::peak_of_children() };
-                    self.tell(ENDED, &ended.encode());
+                    self.send(ENDED, &ended.encode());
                 }
                 Ok(Some(_)) => self.reaped += 1,
                 Ok(None) => return Ok(false),

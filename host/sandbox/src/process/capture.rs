@@ -19,7 +19,7 @@ pub(crate) struct Capture {
     stderr: Option<Stream>,
 }
 
-/// Where to tell what is read.
+/// Where what is read is sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Listener<'a> {
     /// The call that the child runs for.
@@ -38,13 +38,13 @@ impl Capture {
 
     /// Reads until nobody can write any more. May be dropped and called again.
     pub(crate) async fn read_to_end(&mut self, to: Listener<'_>) {
-        let tell_stdout =
+        let emit_stdout =
             |chunk: &str| to.events.emit(|| Event::Stdout { call: to.call.into(), chunk: chunk.into() });
-        let tell_stderr =
+        let emit_stderr =
             |chunk: &str| to.events.emit(|| Event::Stderr { call: to.call.into(), chunk: chunk.into() });
-        let stdout = self.stdout.read_to_end(tell_stdout);
+        let stdout = self.stdout.read_to_end(emit_stdout);
         match &mut self.stderr {
-            Some(stderr) => drop(tokio::join!(stdout, stderr.read_to_end(tell_stderr))),
+            Some(stderr) => drop(tokio::join!(stdout, stderr.read_to_end(emit_stderr))),
             None => stdout.await,
         }
     }
@@ -75,7 +75,7 @@ impl Stream {
         Ok(Self { pipe: Some(Receiver::from_owned_fd(pipe)?), buffer, text: Clipper::new(limit, Keep::Ends) })
     }
 
-    async fn read_to_end(&mut self, tell: impl Fn(&str)) {
+    async fn read_to_end(&mut self, emit: impl Fn(&str)) {
         while let Some(pipe) = &self.pipe {
             // An error of either means that the pipe gives no more.
             let read = match pipe.readable().await {
@@ -88,7 +88,7 @@ impl Stream {
                     let bytes = self.buffer.get(..count).unwrap_or_default();
                     let text = self.text.push(bytes);
                     if !text.is_empty() {
-                        tell(&text);
+                        emit(&text);
                     }
                 }
                 Ok(_) | Err(_) => self.pipe = None,

@@ -101,12 +101,12 @@ impl std::fmt::Display for Ending {
 }
 
 /// Starts `job` with the rights of `grant`. Every line that it writes to standard error goes to
-/// `heard`, cut to a bounded length. Must be called inside a runtime.
+/// `on_line`, cut to a bounded length. Must be called inside a runtime.
 pub async fn start(
     confiner: &Confiner,
     job: &Job,
     grant: &Grant,
-    heard: impl Fn(&str) + Send + Sync + 'static,
+    on_line: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<Service, ProcessError> {
     let command = command(&job.program, &job.arguments, &job.environment, grant)?;
     let pipe = || io::pipe().map_err(watching("open a pipe"));
@@ -120,10 +120,10 @@ pub async fn start(
     let session = started(confiner, grant, &command, streams).await?;
     confiner.refill(grant);
     let words = Arc::new(Mutex::new(Words::default()));
-    let errors = Errors { pipe: Some(errors), words: words.clone(), heard: Box::new(heard) };
+    let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
     let (stop, orders) = watch::channel(false);
-    let (tell, state) = watch::channel(State::Running);
-    tokio::spawn(Supervisor { session, errors, tell }.keep(orders));
+    let (sender, state) = watch::channel(State::Running);
+    tokio::spawn(Supervisor { session, errors, sender }.keep(orders));
     Ok(Service { input, output, life: Life { stop, state, words } })
 }
 
@@ -156,7 +156,7 @@ impl Life {
 
     /// Asks everything of it to stop. Returns at once.
     pub fn stop(&self) {
-        // Nobody to hear it means that nothing is left.
+        // No receiver means that nothing is left.
         let _ = self.stop.send(true);
     }
 
@@ -183,7 +183,7 @@ fn unwatched() -> Ending {
 struct Supervisor {
     session: Session,
     errors: Errors,
-    tell: watch::Sender<State>,
+    sender: watch::Sender<State>,
 }
 
 impl Supervisor {
@@ -200,7 +200,7 @@ impl Supervisor {
                     Ok(HelperEvent::Ended(ended)) => {
                         let how = self.ending(ended.status);
                         let _: Result<_, _> = timeout(DRAIN, self.errors.read_to_end()).await;
-                        self.tell.send_replace(State::Ended(how.clone()));
+                        self.sender.send_replace(State::Ended(how.clone()));
                         ending = Some(how);
                         if !ended.left {
                             break;
@@ -218,7 +218,7 @@ impl Supervisor {
         }
         let ending = ending.unwrap_or_else(|| Ending::Unknown("it was stopped".to_owned()));
         self.session.finish().await;
-        self.tell.send_replace(State::Gone(ending));
+        self.sender.send_replace(State::Gone(ending));
     }
 
     fn ending(&self, status: i32) -> Ending {
@@ -234,7 +234,7 @@ struct Errors {
     /// `None` once nobody can write any more.
     pipe: Option<Receiver>,
     words: Arc<Mutex<Words>>,
-    heard: Box<dyn Fn(&str) + Send + Sync>,
+    on_line: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Errors {
@@ -257,7 +257,7 @@ impl Errors {
                 Ok(count) if count > 0 => {
                     let bytes = buffer.get(..count).unwrap_or_default();
                     let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-                    words.push(bytes, &*self.heard);
+                    words.push(bytes, &*self.on_line);
                 }
                 Ok(_) | Err(_) => self.pipe = None,
             }

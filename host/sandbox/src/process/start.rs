@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 
 use crate::confine::{Command, Confiner, Session, Streams};
+use crate::process::error::{ProcessError, watch};
 use crate::process::lookup::search_path;
-use crate::process::{ProcessError, watch};
 use haft_core::grant::Grant;
 
 /// What a child sees of the host's environment without being granted it: who and where the user

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, mknodat, setxattr};
 
-use super::escape::{Brief, Tried};
+use super::brief::Brief;
+use super::outcome::Tried;
 use crate::selftest::fixture;
 use crate::selftest::raw;
 

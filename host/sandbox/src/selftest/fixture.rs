@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, OFlags, flock, getxattr};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use tempfile::{Builder, TempDir};
 
-use super::escape::Brief;
+use super::brief::Brief;
 use super::raw;
 use haft_core::grant::{Grant, Root, SandboxMode};
 
@@ -85,7 +85,7 @@ impl Fixture {
         let name = format!("haft-{}", directory.path().file_name().unwrap_or_default().display());
         let by_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         by_name.set_nonblocking(true)?;
-        let ground = Self {
+        let fixture = Self {
             by_path: listener(&directory.path().join("outside/socket")),
             by_name: (by_name, name),
             terminal: Terminal::new().ok(),
@@ -95,9 +95,9 @@ impl Fixture {
             hidden,
             grant,
         };
-        let outside = FILES.map(|name| ground.outside(name));
-        outside.iter().chain([&ground.secret_file(), &ground.fixed()]).try_for_each(|path| plain(path))?;
-        Ok(ground)
+        let outside = FILES.map(|name| fixture.outside(name));
+        outside.iter().chain([&fixture.secret_file(), &fixture.fixed()]).try_for_each(|path| plain(path))?;
+        Ok(fixture)
     }
 
     pub(super) fn grant(&self) -> &Grant {
@@ -192,35 +192,35 @@ impl Terminal {
     }
 }
 
-pub(super) fn made(ground: &Fixture) -> Option<String> {
-    ground.outside(MADE).exists().then(|| "the file is there".to_owned())
+pub(super) fn made(fixture: &Fixture) -> Option<String> {
+    fixture.outside(MADE).exists().then(|| "the file is there".to_owned())
 }
 
-pub(super) fn changed(ground: &Fixture) -> Option<String> {
-    differs(&ground.outside(CHANGED))
+pub(super) fn changed(fixture: &Fixture) -> Option<String> {
+    differs(&fixture.outside(CHANGED))
 }
 
-pub(super) fn emptied(ground: &Fixture) -> Option<String> {
-    differs(&ground.outside(EMPTIED))
+pub(super) fn emptied(fixture: &Fixture) -> Option<String> {
+    differs(&fixture.outside(EMPTIED))
 }
 
-pub(super) fn removed(ground: &Fixture) -> Option<String> {
-    differs(&ground.outside(REMOVED))
+pub(super) fn removed(fixture: &Fixture) -> Option<String> {
+    differs(&fixture.outside(REMOVED))
 }
 
-pub(super) fn changed_through_a_link(ground: &Fixture) -> Option<String> {
-    let path = ground.outside(LINKED);
+pub(super) fn changed_through_a_link(fixture: &Fixture) -> Option<String> {
+    let path = fixture.outside(LINKED);
     let links = fs::metadata(&path).map_or(0, |found| found.nlink());
     differs(&path).or_else(|| (links != 1).then(|| format!("it has {links} names")))
 }
 
-pub(super) fn hidden_changed(ground: &Fixture) -> Option<String> {
-    let beside = ground.hidden.path().join(MADE).exists();
-    differs(&ground.secret_file()).or_else(|| beside.then(|| "there is a file beside it".to_owned()))
+pub(super) fn hidden_changed(fixture: &Fixture) -> Option<String> {
+    let beside = fixture.hidden.path().join(MADE).exists();
+    differs(&fixture.secret_file()).or_else(|| beside.then(|| "there is a file beside it".to_owned()))
 }
 
-pub(super) fn fixed_changed(ground: &Fixture) -> Option<String> {
-    differs(&ground.fixed())
+pub(super) fn fixed_changed(fixture: &Fixture) -> Option<String> {
+    differs(&fixture.fixed())
 }
 
 /// What a file holds, where that is not what it held before.
@@ -232,54 +232,54 @@ fn differs(path: &Path) -> Option<String> {
     }
 }
 
-pub(super) fn mode_changed(ground: &Fixture) -> Option<String> {
-    let mode = fs::metadata(ground.outside(MODE)).ok()?.mode() & 0o7777;
+pub(super) fn mode_changed(fixture: &Fixture) -> Option<String> {
+    let mode = fs::metadata(fixture.outside(MODE)).ok()?.mode() & 0o7777;
     (mode != PLAIN).then(|| format!("its mode is {mode:o} in place of {PLAIN:o}"))
 }
 
-pub(super) fn time_changed(ground: &Fixture) -> Option<String> {
-    let age = fs::metadata(ground.outside(TIME)).ok()?.modified().ok()?.elapsed().unwrap_or_default();
+pub(super) fn time_changed(fixture: &Fixture) -> Option<String> {
+    let age = fs::metadata(fixture.outside(TIME)).ok()?.modified().ok()?.elapsed().unwrap_or_default();
     (age < AGE / 2).then(|| "its time is new".to_owned())
 }
 
-pub(super) fn labelled(ground: &Fixture) -> Option<String> {
-    let found = getxattr(ground.outside(LABEL), ATTRIBUTE, &mut [0; 64]);
+pub(super) fn labelled(fixture: &Fixture) -> Option<String> {
+    let found = getxattr(fixture.outside(LABEL), ATTRIBUTE, &mut [0; 64]);
     found.is_ok().then(|| "it has an attribute".to_owned())
 }
 
-pub(super) fn set_user_id(ground: &Fixture) -> Option<String> {
-    let modes = SET_USER_ID.iter().filter_map(|name| fs::symlink_metadata(ground.inside(name)).ok());
+pub(super) fn set_user_id(fixture: &Fixture) -> Option<String> {
+    let modes = SET_USER_ID.iter().filter_map(|name| fs::symlink_metadata(fixture.inside(name)).ok());
     let set = modes.map(|found| found.mode()).find(|mode| mode & 0o6000 != 0)?;
     Some(format!("there is a file of mode {:o}", set & 0o7777))
 }
 
-pub(super) fn connected_by_path(ground: &Fixture) -> Option<String> {
-    ground.by_path.as_ref().and_then(connected)
+pub(super) fn connected_by_path(fixture: &Fixture) -> Option<String> {
+    fixture.by_path.as_ref().and_then(connected)
 }
 
-pub(super) fn connected_by_name(ground: &Fixture) -> Option<String> {
-    connected(&ground.by_name.0)
+pub(super) fn connected_by_name(fixture: &Fixture) -> Option<String> {
+    connected(&fixture.by_name.0)
 }
 
 fn connected(listener: &UnixListener) -> Option<String> {
     listener.accept().is_ok().then(|| "somebody has connected".to_owned())
 }
 
-pub(super) fn terminal_written(ground: &Fixture) -> Option<String> {
-    shown(ground, WRITTEN)
+pub(super) fn terminal_written(fixture: &Fixture) -> Option<String> {
+    shown(fixture, WRITTEN)
 }
 
-pub(super) fn terminal_typed(ground: &Fixture) -> Option<String> {
-    shown(ground, TYPED)
+pub(super) fn terminal_typed(fixture: &Fixture) -> Option<String> {
+    shown(fixture, TYPED)
 }
 
-fn shown(ground: &Fixture, character: u8) -> Option<String> {
-    let is_shown = ground.terminal.as_ref().is_some_and(|terminal| terminal.shows(character));
+fn shown(fixture: &Fixture, character: u8) -> Option<String> {
+    let is_shown = fixture.terminal.as_ref().is_some_and(|terminal| terminal.shows(character));
     is_shown.then(|| format!("it shows `{}`", char::from(character)))
 }
 
-pub(super) fn outlived(ground: &Fixture) -> Option<String> {
-    let lock = File::open(ground.inside(LOCK)).ok()?;
+pub(super) fn outlived(fixture: &Fixture) -> Option<String> {
+    let lock = File::open(fixture.inside(LOCK)).ok()?;
     let is_locked = flock(lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
     is_locked.then(|| "a process of it still lives".to_owned())
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, WaitOptions, kill_process, setsid, test_kill_process, waitpid};
 
-use super::escape::{Brief, Tried};
+use super::brief::Brief;
+use super::outcome::Tried;
 use crate::confine::sys::{self, Fork};
 use crate::selftest::fixture;
 use crate::selftest::raw;

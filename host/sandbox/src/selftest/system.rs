@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, MountFlags, UnmountFlags, fsopen};
 use rustix::thread::{UnshareFlags, capabilities, no_new_privs};
 
-use super::escape::{Brief, Tried};
+use super::brief::Brief;
+use super::outcome::Tried;
 use super::processes::in_a_copy;
 use crate::confine::sys;
 use crate::selftest::fixture;

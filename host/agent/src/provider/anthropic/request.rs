@@ -59,7 +59,7 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     for message in ask.messages {
         match message {
             Message::User(text) => {
-                push_user_message(&mut messages, vec![json!({ "type": "text", "text": text })])
+                push_user_message(&mut messages, vec![json!({ "type": "text", "text": text })]);
             }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }

@@ -39,7 +39,7 @@ impl Session {
     /// `wrapper` stands before what is confined on another host.
     pub(super) fn new(
         choice: &BackendConfig,
-        ground: &HostContext,
+        host_context: &HostContext,
         wrapper: &str,
     ) -> Result<Self, BackendError> {
         let name = choice.session.clone().unwrap_or_else(|| NAME.to_owned());
@@ -61,9 +61,9 @@ impl Session {
             let key = digest(&shell);
             return Ok(Self { name, is_local, tmux: "-u -f /dev/null -L haft".to_owned(), shell, key });
         }
-        let socket = ground.state.join("tmux");
+        let socket = host_context.state.join("tmux");
         let socket = quoted(&socket.to_string_lossy());
-        let shell = attached::command_line(ground, &own_shell(choice)?);
+        let shell = attached::command_line(host_context, &own_shell(choice)?);
         let key = digest(&shell);
         Ok(Self { name, is_local, tmux: format!("-u -f /dev/null -S {socket}"), shell, key })
     }

@@ -97,25 +97,25 @@ impl OutputSink for End {
 }
 
 impl Paned {
-    fn refused(&self, said: &str) -> BackendError {
-        match said.split_once(' ') {
+    fn refused(&self, status: &str) -> BackendError {
+        match status.split_once(' ') {
             Some(("!target", pane)) => BackendError::Screen(format!(
                 "`target` is none of haft's panes; leave it away, or write `{}`",
                 haft_core::report::plain(pane)
             )),
-            _ if said == "!pane" => BackendError::Screen(
+            _ if status == "!pane" => BackendError::Screen(
                 "there is no pane any more: it was closed, and the next command makes a new one".into(),
             ),
-            _ => self.explained(said),
+            _ => self.explained(status),
         }
     }
 
     /// The pane's name in what a last line says.
-    fn shown_pane(&self, said: &str) -> Result<(String, bool), BackendError> {
-        let mut words = said.split(' ');
+    fn shown_pane(&self, status: &str) -> Result<(String, bool), BackendError> {
+        let mut words = status.split(' ');
         match (words.next(), words.next()) {
             (Some("0"), Some(pane)) => Ok((pane.to_owned(), words.next().is_some())),
-            _ => Err(self.refused(said)),
+            _ => Err(self.refused(status)),
         }
     }
 }
@@ -131,8 +131,8 @@ impl Screen for Paned {
             .then(&format!("set -- {}", snapshot.flags()?))
             .then(CAPTURE);
         let end = End::default();
-        let said = self.ask(&script, &end).await?;
-        let (_, fell_back) = self.shown_pane(&said)?;
+        let status = self.ask(&script, &end).await?;
+        let (_, fell_back) = self.shown_pane(&status)?;
         let bytes = end.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Captured { text: String::from_utf8_lossy(&bytes).into_owned(), fell_back })
     }
@@ -154,8 +154,8 @@ impl Screen for Paned {
         let arguments = keys::arguments("\"$haft_pane\"", literal, keys, enter);
         let script = self.script()?.with("target", target.unwrap_or_default()).then(SCREEN);
         let script = script.then(&format!("set -- \\; {arguments}")).then(KEYS);
-        let said = self.ask(&script, &Nowhere).await?;
-        Ok(self.shown_pane(&said)?.0)
+        let status = self.ask(&script, &Nowhere).await?;
+        Ok(self.shown_pane(&status)?.0)
     }
 }
 

@@ -17,13 +17,13 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Takes in what was read, and tells `heard` of every line that is whole.
-    pub(super) fn push(&mut self, bytes: &[u8], heard: &(impl Fn(&str) + ?Sized)) {
+    /// Takes in what was read, and calls `on_line` with every complete line.
+    pub(super) fn push(&mut self, bytes: &[u8], on_line: &(impl Fn(&str) + ?Sized)) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (line, after) = rest.split_at(end);
             self.extend(line);
-            self.end_line(heard);
+            self.end_line(on_line);
             rest = after.get(1..).unwrap_or_default();
         }
         self.extend(rest);
@@ -34,12 +34,12 @@ impl Words {
         self.line.extend(bytes.iter().take(room));
     }
 
-    fn end_line(&mut self, heard: &(impl Fn(&str) + ?Sized)) {
+    fn end_line(&mut self, on_line: &(impl Fn(&str) + ?Sized)) {
         let line = shown(&std::mem::take(&mut self.line));
         if line.is_empty() {
             return;
         }
-        heard(&line);
+        on_line(&line);
         if self.lines.len() == MAX_LINES {
             self.lines.pop_front();
         }
@@ -71,12 +71,12 @@ mod tests {
 
     #[test]
     fn mc11_lines_are_told_once_and_the_last_are_kept() {
-        let heard = RefCell::new(Vec::new());
-        let tell = |line: &str| heard.borrow_mut().push(line.to_owned());
+        let lines = RefCell::new(Vec::new());
+        let on_line = |line: &str| lines.borrow_mut().push(line.to_owned());
         let mut words = Words::default();
-        words.push(b"one\ntw", &tell);
-        words.push(b"o\r\n\n\x1b[31mred\x1b[0m", &tell);
-        assert_eq!(*heard.borrow(), ["one", "two"]);
+        words.push(b"one\ntw", &on_line);
+        words.push(b"o\r\n\n\x1b[31mred\x1b[0m", &on_line);
+        assert_eq!(*lines.borrow(), ["one", "two"]);
         assert_eq!(words.last(), "one\ntwo\n[31mred[0m");
     }
 

@@ -1,4 +1,4 @@
-//! The ground that backends are tested on: every kind of them, connected, and gone at the end.
+//! The host that backends are tested on: every kind of them, connected, and gone at the end.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -157,7 +157,7 @@ pub(crate) struct Bed {
     pub(crate) cancel: CancellationToken,
     pub(crate) events: Events,
     pub(crate) kind: Kind,
-    pub(crate) ground: HostContext,
+    pub(crate) host_context: HostContext,
     directory: tempfile::TempDir,
 }
 
@@ -217,10 +217,10 @@ pub(crate) fn run(words: &[String]) -> String {
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-pub(crate) fn ground(state: &std::path::Path, grant: &Grant) -> HostContext {
+pub(crate) fn host_context(state: &std::path::Path, grant: &Grant) -> HostContext {
     HostContext {
         confiner: confiner(),
-        messengers: confiner().without_layers(),
+        transport_confiner: confiner().without_layers(),
         haft: env!("CARGO_BIN_EXE_haft").into(),
         state: state.to_owned(),
         grant: grant.clone(),
@@ -246,10 +246,10 @@ impl Bed {
             .with_write(root(std::env::temp_dir()));
         let grant =
             grant.with_read_anywhere().with_network(true).with_hidden(root(directory.path().join("state")));
-        let ground = ground(&directory.path().join("state"), &grant);
-        let backend = backend::connect(&kind.choice, &ground).await?;
+        let host_context = host_context(&directory.path().join("state"), &grant);
+        let backend = backend::connect(&kind.choice, &host_context).await?;
         let (cancel, events, kind) = (CancellationToken::new(), Events::none(), kind.clone());
-        Ok(Self { backend, grant, cancel, events, kind, ground, directory })
+        Ok(Self { backend, grant, cancel, events, kind, host_context, directory })
     }
 
     /// A directory of this machine that commands may write, where the target is this machine.
