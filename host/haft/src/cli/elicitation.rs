@@ -95,7 +95,7 @@ impl Dialog {
             let answers = Value::Object(answers);
             match check.as_ref().map(|schema| schema.check(&answers)) {
                 Some(Err(error)) => {
-                    self.terminal.message(format_args!("  {}", on_a_line(&error.to_string())))
+                    self.terminal.message(format_args!("  {}", on_a_line(&error.to_string())));
                 }
                 _ => return Ok(Reply::Accept(Some(answers))),
             }
