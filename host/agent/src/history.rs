@@ -31,9 +31,9 @@ pub(super) struct OpenTurn {
 
 impl History {
     /// A conversation that begins now with what a person `said`, and is kept in `log`, which has that already.
-    pub fn logged(log: SessionLog, said: &str) -> Self {
+    pub fn logged(log: SessionLog, prompt: &str) -> Self {
         let mut messages = Vec::new();
-        push_prompt(&mut messages, said);
+        push_prompt(&mut messages, prompt);
         Self { messages, log: Some(log), ..Self::default() }
     }
 
@@ -147,8 +147,9 @@ impl OpenTurn {
 
     /// Notes that the tool of a call runs from now on.
     fn enter(&self, call: &ToolCall) -> io::Result<()> {
-        let is_it =
-            |index: &usize| self.requested().get(*index).is_some_and(|wanted| wanted.call.id == call.id);
+        let is_it = |index: &usize| {
+            self.requested().get(*index).is_some_and(|requested| requested.call.id == call.id)
+        };
         let waiting = (0..self.calls().len()).filter(|index| self.is_waiting(*index));
         let Some(index) = waiting.into_iter().find(is_it) else { return Ok(()) };
         if let Some(log) = &self.log {
@@ -176,8 +177,8 @@ impl OpenTurn {
         time: Duration,
         unknown: bool,
     ) -> Result<(), SessionError> {
-        let (Some(log), Some(wanted)) = (&self.log, self.requested().get(index)) else { return Ok(()) };
-        let (call, result) = (wanted.call.id.clone(), result.clone());
+        let (Some(log), Some(requested)) = (&self.log, self.requested().get(index)) else { return Ok(()) };
+        let (call, result) = (requested.call.id.clone(), result.clone());
         let duration_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         log.note(Entry::Answered { call, result, duration_ms, unknown })
     }
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
     use crate::provider::{Stop, Usage};
 
-    fn said(text: &str) -> Turned {
+    fn prompt(text: &str) -> Turned {
         let reply = Reply { text: text.into(), ..Reply::default() };
         Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }
     }
@@ -210,7 +211,7 @@ mod tests {
         history.push_prompt("one").unwrap();
         history.push_prompt("two").unwrap();
         assert_eq!(history.messages(), [Message::User("one\n\ntwo".into())]);
-        history.open(said("yes")).unwrap();
+        history.open(prompt("yes")).unwrap();
         history.close();
         history.push_prompt("three").unwrap();
         assert_eq!(history.messages().len(), 3);
@@ -220,7 +221,7 @@ mod tests {
     #[test]
     fn pl20_an_empty_turn_is_not_kept() {
         let mut history = History::default();
-        history.open(said("")).unwrap();
+        history.open(prompt("")).unwrap();
         history.close();
         assert_eq!(history.messages(), []);
     }

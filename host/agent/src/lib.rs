@@ -165,17 +165,17 @@ impl Agent {
         if session.cancel.is_cancelled() {
             return None;
         }
-        let telling = RedactingEvents::new(&session.redactor, &session.events);
+        let redacting = RedactingEvents::new(&session.redactor, &session.events);
         if let Some(left_out) = window.fit(history.messages()) {
-            telling.events().emit(|| Event::Trimmed { left_out });
+            redacting.events().emit(|| Event::Trimmed { left_out });
         }
         let messages = window.visible(history.messages());
         let tools = self.toolbox.defs();
         let (model, system) = (self.model(), self.settings.system.as_str());
         let ask = Ask { model, system, messages: &messages, tools: &tools };
-        telling.events().emit(|| Event::Asked { model: model.to_owned() });
-        let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, telling.events())).await;
-        telling.finish("");
+        redacting.events().emit(|| Event::Asked { model: model.to_owned() });
+        let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
+        redacting.finish("");
         turn
     }
 

@@ -8,7 +8,7 @@ use crate::provider::{Turn, Usage};
 /// What a run has come to so far.
 pub(super) struct Totals {
     started: Instant,
-    said: Vec<String>,
+    texts: Vec<String>,
     turns: u32,
     usage: Usage,
     model: String,
@@ -18,7 +18,7 @@ impl Totals {
     pub(super) fn new(model: &str) -> Self {
         Self {
             started: Instant::now(),
-            said: Vec::new(),
+            texts: Vec::new(),
             turns: 0,
             usage: Usage::default(),
             model: model.to_owned(),
@@ -29,17 +29,17 @@ impl Totals {
         self.turns += 1;
         self.usage += turn.usage;
         self.model.clone_from(&turn.model);
-        self.said.push(turn.reply.text.clone());
+        self.texts.push(turn.reply.text.clone());
     }
 
     /// The last words where the model came to an end by itself, else all that it said on the way.
     pub(super) fn close(self, end: End) -> Outcome {
         let text = match end {
             End::TurnCap | End::Cancelled => {
-                let said: Vec<_> = self.said.into_iter().filter(|text| !text.trim().is_empty()).collect();
-                said.join("\n\n")
+                let texts: Vec<_> = self.texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
+                texts.join("\n\n")
             }
-            _ => self.said.into_iter().next_back().unwrap_or_default(),
+            _ => self.texts.into_iter().next_back().unwrap_or_default(),
         };
         let elapsed = self.started.elapsed();
         Outcome { end, text, turns: self.turns, usage: self.usage, model: self.model, elapsed }

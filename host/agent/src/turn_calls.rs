@@ -50,10 +50,10 @@ impl<'a> TurnCalls<'a> {
         while next < turn.requested().len() {
             let count = self.parallel_prefix(turn.requested().get(next..).unwrap_or_default());
             let waiting: Vec<usize> = (next..next + count).filter(|index| turn.is_waiting(*index)).collect();
-            let places = Semaphore::new(MAX_AT_ONCE);
+            let slots = Semaphore::new(MAX_AT_ONCE);
             let this = &*self;
             let calls = waiting.into_iter().map(|index| -> crate::parallel::Waiting<'_, _> {
-                Box::pin(this.make(index, turn, &session, &places))
+                Box::pin(this.make(index, turn, &session, &slots))
             });
             let made = together(calls.collect()).await;
             for made in made {
@@ -67,13 +67,12 @@ impl<'a> TurnCalls<'a> {
     /// How many of the first calls may run at the same time: those that only read, each but once; one at least.
     fn parallel_prefix(&self, calls: &[RequestedCall]) -> usize {
         let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
-        let is_new = |index: usize, wanted: &RequestedCall| {
-            !calls.iter().take(index).any(|before| is_alike(&before.call, &wanted.call))
+        let is_new = |index: usize, requested: &RequestedCall| {
+            !calls.iter().take(index).any(|before| is_alike(&before.call, &requested.call))
         };
-        let reads = calls
-            .iter()
-            .enumerate()
-            .take_while(|(index, wanted)| !self.changes(&self.meant(&wanted.call)) && is_new(*index, wanted));
+        let reads = calls.iter().enumerate().take_while(|(index, requested)| {
+            !self.changes(&self.meant(&requested.call)) && is_new(*index, requested)
+        });
         reads.count().max(1)
     }
 
@@ -83,14 +82,14 @@ impl<'a> TurnCalls<'a> {
         index: usize,
         turn: &'c OpenTurn,
         session: &Session,
-        places: &Semaphore,
+        slots: &Semaphore,
     ) -> Result<Made<'c>, SessionError> {
         // Nobody closes it.
-        let _place = places.acquire().await;
+        let _slot = slots.acquire().await;
         let begun = Instant::now();
-        let Some(wanted) = turn.requested().get(index) else { return Ok(Made::nothing()) };
-        let call = self.meant(&wanted.call);
-        let refusal = self.refuse(index, wanted, &call);
+        let Some(requested) = turn.requested().get(index) else { return Ok(Made::nothing()) };
+        let call = self.meant(&requested.call);
+        let refusal = self.refuse(index, requested, &call);
         let is_run = refusal.is_none();
         let result = match refusal {
             Some(refusal) => self.toolbox.refuse(&call, refusal, session),
@@ -108,7 +107,7 @@ impl<'a> TurnCalls<'a> {
     }
 
     /// The answer to a call that is not to be run.
-    fn refuse(&self, index: usize, wanted: &RequestedCall, call: &ToolCall) -> Option<ToolResult> {
+    fn refuse(&self, index: usize, requested: &RequestedCall, call: &ToolCall) -> Option<ToolResult> {
         if self.session.cancel.is_cancelled() {
             return Some(ToolResult::error("the call was not run: cancelled by the user"));
         }
@@ -117,7 +116,7 @@ impl<'a> TurnCalls<'a> {
                 format!("the call was not run: a turn may make {MAX_CALLS} calls; make the rest in the next");
             return Some(ToolResult::error(text));
         }
-        let problem = wanted.problem.as_deref().map(ToolResult::error);
+        let problem = requested.problem.as_deref().map(ToolResult::error);
         problem.or_else(|| self.guard.refuse(call))
     }
 

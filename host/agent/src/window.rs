@@ -82,8 +82,10 @@ fn cost(message: &Message) -> usize {
 fn reply_length(exchange: &Exchange) -> usize {
     let reply = exchange.reply();
     let own = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
-    let calls =
-        reply.calls.iter().map(|wanted| wanted.call.tool.len() + wanted.call.arguments.to_string().len());
+    let calls = reply
+        .calls
+        .iter()
+        .map(|requested| requested.call.tool.len() + requested.call.arguments.to_string().len());
     own.max(reply.text.len() + calls.sum::<usize>())
 }
 

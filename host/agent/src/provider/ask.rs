@@ -97,11 +97,11 @@ mod tests {
     /// PL20: whatever was answered, each call ends up with exactly one answer.
     #[test]
     fn pl20_an_exchange_answers_every_call() {
-        let wanted = |id: &str| RequestedCall {
+        let requested = |id: &str| RequestedCall {
             call: ToolCall { id: id.into(), tool: "t".into(), arguments: serde_json::json!({}) },
             problem: None,
         };
-        let reply = Reply { calls: vec![wanted("a"), wanted("b")], ..Reply::default() };
+        let reply = Reply { calls: vec![requested("a"), requested("b")], ..Reply::default() };
         for given in 0..4 {
             let exchange =
                 Exchange::new(reply.clone(), (0..given).map(|n| ToolResult::success(n.to_string())));

@@ -54,14 +54,14 @@ fn parse(text: &str, may_nest: bool) -> Result<Value, String> {
 
 /// The arguments as they go back: what could not be read goes back as none, since servers parse them
 /// again, and the model reads of it in the answer.
-pub(super) fn echo_arguments(wanted: &RequestedCall) -> Value {
-    if wanted.call.arguments.is_object() { wanted.call.arguments.clone() } else { json!({}) }
+pub(super) fn echo_arguments(requested: &RequestedCall) -> Value {
+    if requested.call.arguments.is_object() { requested.call.arguments.clone() } else { json!({}) }
 }
 
 /// The call's own id, or one made for it where it has none or shares it with another of the turn.
 /// `earlier` is how many calls the conversation holds already.
 pub(super) fn unique_id(own: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
-    let taken = |id: &str| before.iter().any(|wanted| wanted.call.id == id);
+    let taken = |id: &str| before.iter().any(|requested| requested.call.id == id);
     if let Some(own) = own.filter(|id| !id.is_empty() && !taken(id)) {
         return own.to_owned();
     }

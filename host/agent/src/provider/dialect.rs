@@ -80,7 +80,7 @@ pub(super) trait Dialect: Send + Sync {
 /// A streamed answer on its way to becoming a body.
 pub(super) trait Fold: Send {
     /// Adds the next frame; what it tells a person is added to `told`.
-    fn take(&mut self, frame: Value, told: &mut Vec<Piece>) -> Result<(), Failure>;
+    fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure>;
 
     /// Whether the vendor has said that this is all.
     fn is_complete(&self) -> bool;

@@ -122,9 +122,9 @@ fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
     let reply = exchange.reply();
     let is_own = calls::is_own(reply, NAME);
     messages.push(if is_own { reply.raw.clone() } else { rebuilt(reply) });
-    for (index, (wanted, result)) in exchange.answered().enumerate() {
+    for (index, (requested, result)) in exchange.answered().enumerate() {
         let mut answer = json!({
-            "role": "tool", "tool_name": echo_name(&wanted.call.tool), "content": content(result),
+            "role": "tool", "tool_name": echo_name(&requested.call.tool), "content": content(result),
         });
         let id = reply.raw.get("tool_calls").and_then(|calls| calls.get(index)?.get("id")).cloned();
         if let (Some(answer), Some(id)) = (answer.as_object_mut(), id.filter(|_| is_own)) {
@@ -136,7 +136,7 @@ fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
 
 /// The message of a reply that another vendor gave.
 fn rebuilt(reply: &Reply) -> Value {
-    let function = |wanted| json!({ "function": echo_function(&Map::new(), wanted) });
+    let function = |requested| json!({ "function": echo_function(&Map::new(), requested) });
     let calls: Vec<_> = reply.calls.iter().map(function).collect();
     let mut message = json!({ "role": "assistant", "content": reply.text });
     if let Some(message) = message.as_object_mut().filter(|_| !calls.is_empty()) {
@@ -155,11 +155,11 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
         let function = entry.get("function").and_then(Value::as_object).cloned().unwrap_or_default();
         let id = unique_id(entry.get("id").and_then(Value::as_str), &reply.calls, earlier);
         let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
-        let wanted = calls::requested_call(id, name, function.get("arguments").unwrap_or(&Value::Null));
+        let requested = calls::requested_call(id, name, function.get("arguments").unwrap_or(&Value::Null));
         let mut echo = entry.clone();
-        echo.insert("function".into(), echo_function(&function, &wanted).into());
+        echo.insert("function".into(), echo_function(&function, &requested).into());
         echoes.push(echo);
-        reply.calls.push(wanted);
+        reply.calls.push(requested);
     }
     if cut {
         calls::cut_off(&mut reply.calls);
@@ -176,10 +176,10 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
 }
 
 /// A function with a name and arguments that the server takes back.
-fn echo_function(function: &Map<String, Value>, wanted: &RequestedCall) -> Map<String, Value> {
+fn echo_function(function: &Map<String, Value>, requested: &RequestedCall) -> Map<String, Value> {
     let mut echo = function.clone();
-    echo.insert("name".into(), echo_name(&wanted.call.tool).into());
-    echo.insert("arguments".into(), echo_arguments(wanted));
+    echo.insert("name".into(), echo_name(&requested.call.tool).into());
+    echo.insert("arguments".into(), echo_arguments(requested));
     echo
 }
 

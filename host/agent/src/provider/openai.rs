@@ -107,9 +107,10 @@ impl OpenAi {
         let reply = exchange.reply();
         let is_own = calls::is_own(reply, self.vendor);
         messages.push(if is_own { reply.raw.clone() } else { reply::rebuilt(reply) });
-        for (wanted, result) in exchange.answered() {
-            messages
-                .push(json!({ "role": "tool", "tool_call_id": wanted.call.id, "content": content(result) }));
+        for (requested, result) in exchange.answered() {
+            messages.push(
+                json!({ "role": "tool", "tool_call_id": requested.call.id, "content": content(result) }),
+            );
         }
     }
 }
@@ -124,8 +125,8 @@ const FAILED: &[&str] = &["error", "tool error:"];
 pub(super) fn content(result: &ToolResult) -> String {
     let begins =
         |word: &&str| result.content.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    let told = FAILED.iter().any(begins);
-    let prefix = if result.is_error && !told { "Error: " } else { "" };
+    let is_marked = FAILED.iter().any(begins);
+    let prefix = if result.is_error && !is_marked { "Error: " } else { "" };
     let mut text = format!("{prefix}{}", result.content);
     for attachment in &result.attachments {
         text.push_str(&calls::not_shown(attachment));

@@ -101,9 +101,9 @@ impl<'a> Reading<'a> {
     }
 
     fn frame(&mut self, frame: &[u8]) -> Result<(), Failure> {
-        let mut told = Vec::new();
-        let folded = body::parse(frame).and_then(|value| self.fold.take(value, &mut told));
-        for piece in told {
+        let mut pieces = Vec::new();
+        let folded = body::parse(frame).and_then(|value| self.fold.take(value, &mut pieces));
+        for piece in pieces {
             self.emit(piece);
         }
         folded.map_err(|failure| {

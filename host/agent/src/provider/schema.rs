@@ -184,17 +184,19 @@ impl Saying<'_> {
 
     fn children(&mut self, node: &mut Node, depth: usize) -> Result<(), Unsayable> {
         if let Some(Value::Object(properties)) = node.get("properties").cloned() {
-            let mut said = Map::new();
+            let mut translated = Map::new();
             for (name, property) in &properties {
-                said.insert(name.clone(), self.node(property, depth + 1)?.into());
+                translated.insert(name.clone(), self.node(property, depth + 1)?.into());
             }
-            let required: Vec<_> =
-                names(node.get("required")).into_iter().filter(|name| said.contains_key(name)).collect();
+            let required: Vec<_> = names(node.get("required"))
+                .into_iter()
+                .filter(|name| translated.contains_key(name))
+                .collect();
             node.shift_remove("required");
             if !required.is_empty() {
                 node.insert("required".into(), required.into());
             }
-            node.insert("properties".into(), said.into());
+            node.insert("properties".into(), translated.into());
         }
         if let Some(items) = node.get("items").filter(|items| items.is_object()).cloned() {
             node.insert("items".into(), self.node(&items, depth + 1)?.into());

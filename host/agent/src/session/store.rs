@@ -53,7 +53,7 @@ impl Sessions {
 
     /// Begins a session with what a person says first. Both are on the disk once this returns. No line of it will hold
     /// what `redactor` knows.
-    pub fn begin(&self, begun: Begun, said: &str, redactor: &Redactor) -> Result<SessionLog, SessionError> {
+    pub fn begin(&self, begun: Begun, prompt: &str, redactor: &Redactor) -> Result<SessionLog, SessionError> {
         file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
         let all = self.all()?;
         make_room(&all);
@@ -61,9 +61,9 @@ impl Sessions {
         let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
         let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
-        let said = log::text(Line::now(Entry::Said { text: said.to_owned() }), redactor);
+        let prompt = log::text(Line::now(Entry::Said { text: prompt.to_owned() }), redactor);
         // One write: a session that can be found has its prompt.
-        let file = File::create(&path, &id, &format!("{begun}\n{said}"))?;
+        let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone()))
     }
 

@@ -61,10 +61,10 @@ fn call(block: &Map<String, Value>, before: &[RequestedCall], earlier: usize) ->
 }
 
 /// The call as it came, mended where the API would not take back what it gave.
-fn echo_call(block: &Map<String, Value>, wanted: &RequestedCall) -> Map<String, Value> {
+fn echo_call(block: &Map<String, Value>, requested: &RequestedCall) -> Map<String, Value> {
     let mut echo = block.clone();
-    echo.insert("id".into(), wanted.call.id.as_str().into());
-    echo.insert("name".into(), echo_name(&wanted.call.tool).into());
-    echo.insert("input".into(), echo_arguments(wanted));
+    echo.insert("id".into(), requested.call.id.as_str().into());
+    echo.insert("name".into(), echo_name(&requested.call.tool).into());
+    echo.insert("input".into(), echo_arguments(requested));
     echo
 }

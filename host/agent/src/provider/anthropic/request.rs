@@ -92,7 +92,7 @@ fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
     }
     let id = |id: &str| if is_own { id.to_owned() } else { echo_id(id) };
     let answers: Vec<_> =
-        exchange.answered().map(|(wanted, result)| answer(&id(&wanted.call.id), result)).collect();
+        exchange.answered().map(|(requested, result)| answer(&id(&requested.call.id), result)).collect();
     if !answers.is_empty() {
         push_user_message(messages, answers);
     }
@@ -102,12 +102,12 @@ fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
 fn rebuilt(reply: &Reply) -> Value {
     let text = Some(&reply.text).filter(|text| !text.trim().is_empty());
     let text = text.map(|text| json!({ "type": "text", "text": text }));
-    let calls = reply.calls.iter().map(|wanted| {
+    let calls = reply.calls.iter().map(|requested| {
         json!({
             "type": "tool_use",
-            "id": echo_id(&wanted.call.id),
-            "name": echo_name(&wanted.call.tool),
-            "input": echo_arguments(wanted),
+            "id": echo_id(&requested.call.id),
+            "name": echo_name(&requested.call.tool),
+            "input": echo_arguments(requested),
         })
     });
     let content: Vec<_> = text.into_iter().chain(calls).collect();

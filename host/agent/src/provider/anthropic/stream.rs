@@ -23,15 +23,15 @@ pub(super) struct Message {
 }
 
 impl Fold for Message {
-    fn take(&mut self, mut frame: Value, told: &mut Vec<Piece>) -> Result<(), Failure> {
+    fn take(&mut self, mut frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         reported_error(&frame)?;
         let kind = frame.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         let index = frame.get("index").and_then(Value::as_u64).and_then(|at| usize::try_from(at).ok());
         let mut part = |key: &str| frame.get_mut(key).map(Value::take).unwrap_or_default();
         match kind.as_str() {
             "message_start" => self.start(part("message")),
-            "content_block_start" => self.begin(index, part("content_block"), told)?,
-            "content_block_delta" => self.add(index, &part("delta"), told),
+            "content_block_start" => self.begin(index, part("content_block"), pieces)?,
+            "content_block_delta" => self.add(index, &part("delta"), pieces),
             "message_delta" => self.end(part("delta"), part("usage")),
             "message_stop" => self.is_over = true,
             _ => {}
@@ -57,7 +57,7 @@ impl Message {
         }
     }
 
-    fn begin(&mut self, index: Option<usize>, block: Value, told: &mut Vec<Piece>) -> Result<(), Failure> {
+    fn begin(&mut self, index: Option<usize>, block: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         let index = index.unwrap_or(self.blocks.len());
         if index >= MAX_BLOCKS {
             return Err(Failure::Malformed(format!("more than {MAX_BLOCKS} blocks in a message")));
@@ -65,8 +65,8 @@ impl Message {
         if block.get("type") == Some(&"text".into()) {
             let so_far = if self.has_text { "text" } else { "" };
             let before = index.checked_sub(1).and_then(|at| self.blocks.get(at));
-            told.push(Piece::Text(gap(so_far, before).into()));
-            self.text(block.get("text"), told);
+            pieces.push(Piece::Text(gap(so_far, before).into()));
+            self.text(block.get("text"), pieces);
         }
         if index >= self.blocks.len() {
             self.blocks.resize(index + 1, Value::Null);
@@ -77,17 +77,17 @@ impl Message {
         Ok(())
     }
 
-    fn text(&mut self, text: Option<&Value>, told: &mut Vec<Piece>) {
+    fn text(&mut self, text: Option<&Value>, pieces: &mut Vec<Piece>) {
         let text = text.and_then(Value::as_str).unwrap_or_default();
         self.has_text |= !text.is_empty();
-        told.push(Piece::Text(text.to_owned()));
+        pieces.push(Piece::Text(text.to_owned()));
     }
 
-    fn add(&mut self, index: Option<usize>, delta: &Value, told: &mut Vec<Piece>) {
+    fn add(&mut self, index: Option<usize>, delta: &Value, pieces: &mut Vec<Piece>) {
         let text = |key: &str| delta.get(key).and_then(Value::as_str);
         match delta.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "text_delta" => self.text(delta.get("text"), told),
-            "thinking_delta" => told.extend(text("thinking").map(|text| Piece::Thought(text.to_owned()))),
+            "text_delta" => self.text(delta.get("text"), pieces),
+            "thinking_delta" => pieces.extend(text("thinking").map(|text| Piece::Thought(text.to_owned()))),
             _ => {}
         }
         let block = index.and_then(|at| self.blocks.get_mut(at)).and_then(Value::as_object_mut);

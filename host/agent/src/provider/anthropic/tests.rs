@@ -217,20 +217,20 @@ fn a_turn_of_another_vendor_is_written_anew() {
 
 /// What a stream of `events` comes to, and what was told on the way.
 fn folded(events: &[Value]) -> (Value, String, String) {
-    let (mut fold, mut told) = (Anthropic.fold(), Vec::new());
+    let (mut fold, mut pieces) = (Anthropic.fold(), Vec::new());
     for event in events {
         assert!(!fold.is_complete());
-        fold.take(event.clone(), &mut told).unwrap();
+        fold.take(event.clone(), &mut pieces).unwrap();
     }
     assert!(fold.is_complete());
-    let (mut said, mut thought) = (String::new(), String::new());
-    for piece in told {
+    let (mut spoken, mut thought) = (String::new(), String::new());
+    for piece in pieces {
         match piece {
-            Piece::Text(text) => said.push_str(&text),
+            Piece::Text(text) => spoken.push_str(&text),
             Piece::Thought(text) => thought.push_str(&text),
         }
     }
-    (fold.body(), said, thought)
+    (fold.body(), spoken, thought)
 }
 
 /// PL02, PL14: a streamed message is the same as a whole one.
@@ -240,7 +240,7 @@ fn pl14_a_streamed_message_is_put_together() {
     let delta =
         |index: u64, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
     let stop = |index: u64| json!({ "type": "content_block_stop", "index": index });
-    let (body, said, thought) = folded(&[
+    let (body, text, thought) = folded(&[
         json!({ "type": "message_start", "message": { "role": "assistant", "model": "exact", "content": [], "stop_reason": null,
             "usage": { "input_tokens": 7, "output_tokens": 1, "cache_read_input_tokens": 2 } } }),
         json!({ "type": "ping" }),
@@ -266,9 +266,9 @@ fn pl14_a_streamed_message_is_put_together() {
         json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" }, "usage": { "output_tokens": 9, "input_tokens": null } }),
         json!({ "type": "message_stop" }),
     ]);
-    assert_eq!((said.as_str(), thought.as_str()), ("hello\n\nbye", "hm"));
+    assert_eq!((text.as_str(), thought.as_str()), ("hello\n\nbye", "hm"));
     let turn = Anthropic.decode(&ask(&[], &[]), body).unwrap();
-    assert_eq!(turn.reply.text, said);
+    assert_eq!(turn.reply.text, text);
     assert_eq!(turn.usage, Usage { input: 9, output: 9, cached: 2, ..Usage::default() });
     let expected = json!([
         { "type": "thinking", "thinking": "hm", "signature": "sig==" },

@@ -37,16 +37,16 @@ fn decode_call(
 ) -> Map<String, Value> {
     let field = |key| call.get(key).and_then(Value::as_str);
     let id = unique_id(field("id"), &reply.calls, earlier);
-    let wanted =
+    let requested =
         requested_call(id, field("name").unwrap_or_default(), call.get("args").unwrap_or(&Value::Null));
     let mut echo = part.clone();
     if let Some(Value::Object(call)) = echo.get_mut("functionCall") {
-        call.insert("name".into(), echo_name(&wanted.call.tool).into());
+        call.insert("name".into(), echo_name(&requested.call.tool).into());
         if !call.get("args").is_some_and(Value::is_object) {
-            call.insert("args".into(), echo_arguments(&wanted));
+            call.insert("args".into(), echo_arguments(&requested));
         }
     }
-    reply.calls.push(wanted);
+    reply.calls.push(requested);
     echo
 }
 

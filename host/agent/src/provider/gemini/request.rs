@@ -101,9 +101,9 @@ fn push_exchange(contents: &mut Vec<Value>, exchange: &Exchange) {
     if content.get("parts").and_then(Value::as_array).is_some_and(|parts| !parts.is_empty()) {
         contents.push(content);
     }
-    let answers = exchange.answered().enumerate().map(|(index, (wanted, result))| {
+    let answers = exchange.answered().enumerate().map(|(index, (requested, result))| {
         let id = Some(reply).filter(|_| is_own).and_then(|reply| own_id(reply, index));
-        answer(id, &echo_name(&wanted.call.tool), result)
+        answer(id, &echo_name(&requested.call.tool), result)
     });
     let answers: Vec<_> = answers.collect();
     if !answers.is_empty() {
@@ -114,8 +114,8 @@ fn push_exchange(contents: &mut Vec<Value>, exchange: &Exchange) {
 /// The content of a reply that another vendor gave.
 fn rebuilt(reply: &Reply) -> Value {
     let text = Some(&reply.text).filter(|text| !text.is_empty()).map(|text| json!({ "text": text }));
-    let calls = reply.calls.iter().map(|wanted| {
-        let call = json!({ "name": echo_name(&wanted.call.tool), "args": echo_arguments(wanted) });
+    let calls = reply.calls.iter().map(|requested| {
+        let call = json!({ "name": echo_name(&requested.call.tool), "args": echo_arguments(requested) });
         json!({ "functionCall": call, "thoughtSignature": NO_SIGNATURE })
     });
     let parts: Vec<_> = text.into_iter().chain(calls).collect();

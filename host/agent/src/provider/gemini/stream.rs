@@ -17,7 +17,7 @@ pub(super) struct Content {
 }
 
 impl Fold for Content {
-    fn take(&mut self, frame: Value, told: &mut Vec<Piece>) -> Result<(), Failure> {
+    fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         reported_error(&frame)?;
         let Value::Object(mut frame) = frame else {
             return Err(Failure::Malformed("a chunk is not an object".into()));
@@ -25,7 +25,7 @@ impl Fold for Content {
         if let Some(Value::Array(candidates)) = frame.shift_remove("candidates")
             && let Some(Value::Object(mut candidate)) = candidates.into_iter().next()
         {
-            self.content(candidate.shift_remove("content"), told);
+            self.content(candidate.shift_remove("content"), pieces);
             self.candidate.extend(candidate);
         }
         self.body.extend(frame);
@@ -34,7 +34,7 @@ impl Fold for Content {
 
     fn is_complete(&self) -> bool {
         let is_blocked =
-            self.body.get("promptFeedback").is_some_and(|told| told.get("blockReason").is_some());
+            self.body.get("promptFeedback").is_some_and(|pieces| pieces.get("blockReason").is_some());
         self.candidate.get("finishReason").is_some_and(Value::is_string) || is_blocked
     }
 
@@ -49,13 +49,13 @@ impl Fold for Content {
 }
 
 impl Content {
-    fn content(&mut self, content: Option<Value>, told: &mut Vec<Piece>) {
+    fn content(&mut self, content: Option<Value>, pieces: &mut Vec<Piece>) {
         let parts = content.and_then(|mut content| content.get_mut("parts").map(Value::take));
         let Some(Value::Array(parts)) = parts else { return };
         for part in parts {
             let Value::Object(part) = part else { continue };
             if let Some(text) = text(&part).map(str::to_owned) {
-                told.push(if is_thought(&part) { Piece::Thought(text) } else { Piece::Text(text) });
+                pieces.push(if is_thought(&part) { Piece::Thought(text) } else { Piece::Text(text) });
             }
             self.add(part);
         }

@@ -69,7 +69,7 @@ fn pl15_signatures_and_ids_go_back() {
     ]);
     let turn = turn(&parts, "STOP");
     assert_eq!(turn.reply.text, "");
-    let ids: Vec<_> = turn.reply.calls.iter().map(|wanted| wanted.call.id.as_str()).collect();
+    let ids: Vec<_> = turn.reply.calls.iter().map(|requested| requested.call.id.as_str()).collect();
     assert_eq!(ids, ["f1", "haft00001"]);
     let answers = [ToolResult::success("one"), ToolResult::error("two")];
     let sent = sent(&[Message::User("go".into()), Message::Turn(Exchange::new(turn.reply, answers))]);
@@ -174,7 +174,7 @@ fn pl18_nothing_said_is_an_empty_response() {
 fn pl15_a_streamed_content_is_put_together() {
     let chunk = |parts: Value| json!({ "candidates": [{ "content": { "role": "model", "parts": parts } }] });
     let mut fold = Gemini.fold();
-    let mut told = Vec::new();
+    let mut pieces = Vec::new();
     let last = json!({
         "candidates": [{ "content": { "parts": [{ "text": "", "thoughtSignature": "end" }] }, "finishReason": "STOP" }],
         "usageMetadata": { "promptTokenCount": 4, "candidatesTokenCount": 2 }, "modelVersion": "exact",
@@ -189,12 +189,12 @@ fn pl15_a_streamed_content_is_put_together() {
         last,
     ] {
         assert!(!fold.is_complete());
-        fold.take(frame, &mut told).unwrap();
+        fold.take(frame, &mut pieces).unwrap();
     }
     assert!(fold.is_complete());
     let text = |text: &str| Piece::Text(text.into());
     let thought = |text: &str| Piece::Thought(text.into());
-    assert_eq!(told, [thought("h"), thought("m"), text("hel"), text("lo"), text(""), text("")]);
+    assert_eq!(pieces, [thought("h"), thought("m"), text("hel"), text("lo"), text(""), text("")]);
     let turn = decode(&fold.body()).unwrap();
     let expected = json!([
         { "text": "hm", "thought": true },

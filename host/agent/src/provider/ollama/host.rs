@@ -7,27 +7,27 @@ const DEFAULT_PORT: u16 = 11434;
 
 /// Scheme, host and port of what `OLLAMA_HOST` says: a host, a port or a URL, each with what is missing
 /// filled in. A server that listens everywhere is reached on this machine.
-pub fn host(told: &str) -> (&'static str, String, u16) {
-    let told = told.trim();
-    let (scheme, told) = match told.split_once("://") {
+pub fn host(address: &str) -> (&'static str, String, u16) {
+    let address = address.trim();
+    let (scheme, address) = match address.split_once("://") {
         Some(("https", rest)) => ("https", rest),
         Some((_, rest)) => ("http", rest),
-        None => ("http", told),
+        None => ("http", address),
     };
-    let told = told.split(['/', '?', '#']).next().unwrap_or_default();
+    let address = address.split(['/', '?', '#']).next().unwrap_or_default();
     // No user and no password.
-    let told = told.rsplit('@').next().unwrap_or_default();
-    let (told, given) = match told.rsplit_once(':') {
+    let address = address.rsplit('@').next().unwrap_or_default();
+    let (address, port) = match address.rsplit_once(':') {
         // More colons are part of an address (`::1`), unless it stands in brackets.
         Some((before, after)) if !before.contains(':') || before.ends_with(']') => {
             (before, after.parse().ok())
         }
-        _ => (told, None),
+        _ => (address, None),
     };
-    let told = told.trim_matches(['[', ']']);
-    let told = if matches!(told, "" | "0.0.0.0" | "::") { "127.0.0.1" } else { told };
+    let address = address.trim_matches(['[', ']']);
+    let address = if matches!(address, "" | "0.0.0.0" | "::") { "127.0.0.1" } else { address };
     let default = if scheme == "https" { 443 } else { DEFAULT_PORT };
-    (scheme, told.to_owned(), given.unwrap_or(default))
+    (scheme, address.to_owned(), port.unwrap_or(default))
 }
 
 #[cfg(test)]
@@ -36,8 +36,8 @@ mod tests {
 
     #[test]
     fn ollama_is_where_its_own_variable_says() {
-        let at = |told: &str| {
-            let (scheme, host, port) = host(told);
+        let at = |address: &str| {
+            let (scheme, host, port) = host(address);
             format!("{scheme} {host} {port}")
         };
         assert_eq!(at(""), "http 127.0.0.1 11434");

@@ -15,15 +15,15 @@ pub(super) struct Chat {
 }
 
 impl Fold for Chat {
-    fn take(&mut self, frame: Value, told: &mut Vec<Piece>) -> Result<(), Failure> {
+    fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         reported_error(&frame)?;
         let Value::Object(mut frame) = frame else {
             return Err(Failure::Malformed("a line is not an object".into()));
         };
         if let Some(Value::Object(message)) = frame.shift_remove("message") {
             let text = |key| message.get(key).and_then(Value::as_str).map(str::to_owned);
-            told.extend(text("thinking").map(Piece::Thought));
-            told.extend(text("content").map(Piece::Text));
+            pieces.extend(text("thinking").map(Piece::Thought));
+            pieces.extend(text("content").map(Piece::Text));
             message.into_iter().for_each(|(key, value)| self.join(key, value));
         }
         self.body.extend(frame);

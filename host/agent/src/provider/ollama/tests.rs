@@ -46,7 +46,8 @@ fn pl17_calls_need_no_id_and_answers_name_the_tool() {
     let message = json!({ "role": "assistant", "content": "", "thinking": "hm", "images": null,
         "tool_calls": [call(json!({ "a": 1 })), call(json!("{\"a\":2}")), call(json!("{")), with_id] });
     let turn = turn(&message, "stop");
-    let arguments: Vec<_> = turn.reply.calls.iter().map(|wanted| wanted.call.arguments.clone()).collect();
+    let arguments: Vec<_> =
+        turn.reply.calls.iter().map(|requested| requested.call.arguments.clone()).collect();
     assert_eq!(arguments, [json!({ "a": 1 }), json!({ "a": 2 }), json!("{"), json!({})]);
     assert!(turn.reply.calls[2].problem.is_some());
     assert_eq!(turn.reply.calls[3].call.id, "call_9");
@@ -68,8 +69,8 @@ fn pl17_schemas_have_one_type() {
         json!({ "type": "object", "properties": { "n": { "type": ["integer", "null"], "minimum": 1 } } });
     let def = ToolDef { name: "t".into(), parameters, ..ToolDef::default() };
     let body = Ollama.request(&ask(&[], &[&def]), &Terms::default());
-    let said = body["tools"][0]["function"]["parameters"].clone();
-    assert_eq!(said, json!({ "type": "object", "properties": { "n": { "type": "integer" } } }));
+    let text = body["tools"][0]["function"]["parameters"].clone();
+    assert_eq!(text, json!({ "type": "object", "properties": { "n": { "type": "integer" } } }));
 }
 
 /// PL12, PL18.
@@ -87,7 +88,7 @@ fn pl18_nothing_said_and_errors_in_successes_are_errors() {
 fn pl17_a_streamed_chat_is_put_together() {
     let line = |message: Value| json!({ "model": "exact", "message": message, "done": false });
     let call = json!({ "function": { "name": "t", "arguments": {} } });
-    let (mut fold, mut told) = (Ollama.fold(), Vec::new());
+    let (mut fold, mut pieces) = (Ollama.fold(), Vec::new());
     for frame in [
         line(json!({ "role": "assistant", "content": "", "thinking": "h" })),
         line(json!({ "role": "assistant", "content": "", "thinking": "m" })),
@@ -97,13 +98,13 @@ fn pl17_a_streamed_chat_is_put_together() {
         json!({ "model": "exact", "message": { "role": "assistant", "content": "" }, "done": true, "done_reason": "stop", "eval_count": 3 }),
     ] {
         assert!(!fold.is_complete());
-        fold.take(frame, &mut told).unwrap();
+        fold.take(frame, &mut pieces).unwrap();
     }
     assert!(fold.is_complete());
-    let said: String =
-        told.iter().map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "" }).collect();
+    let text: String =
+        pieces.iter().map(|piece| if let Piece::Text(text) = piece { text.as_str() } else { "" }).collect();
     let turn = Ollama.decode(&ask(&[], &[]), fold.body()).unwrap();
-    assert_eq!((said.as_str(), turn.reply.text.as_str(), turn.usage.output), ("hello", "hello", 3));
+    assert_eq!((text.as_str(), turn.reply.text.as_str(), turn.usage.output), ("hello", "hello", 3));
     assert_eq!((turn.reply.calls.len(), &turn.reply.raw["thinking"]), (2, &json!("hm")));
     assert!(matches!(Ollama.fold().take(json!(1), &mut Vec::new()), Err(Failure::Malformed(_))));
 }

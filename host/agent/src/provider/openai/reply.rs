@@ -14,9 +14,9 @@ pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) ->
     let mut echoes = Vec::new();
     for entry in sent.iter().filter_map(Value::as_object) {
         let id = unique_id(entry.get("id").and_then(Value::as_str), &calls, earlier);
-        let wanted = requested_call(entry, id);
-        echoes.push(echo_call(entry, &wanted));
-        calls.push(wanted);
+        let requested = requested_call(entry, id);
+        echoes.push(echo_call(entry, &requested));
+        calls.push(requested);
     }
     if cut {
         calls::cut_off(&mut calls);
@@ -67,17 +67,17 @@ fn echo(message: &Map<String, Value>, text: &str, calls: Vec<Value>) -> Value {
     Value::Object(echo)
 }
 
-fn echo_call(entry: &Map<String, Value>, wanted: &RequestedCall) -> Value {
+fn echo_call(entry: &Map<String, Value>, requested: &RequestedCall) -> Value {
     let mut echo = entry.clone();
     echo.retain(|_, value| !value.is_null());
-    echo.insert("id".into(), wanted.call.id.as_str().into());
+    echo.insert("id".into(), requested.call.id.as_str().into());
     echo.insert("type".into(), "function".into());
     let mut function = function(entry).cloned().unwrap_or_default();
-    function.insert("name".into(), echo_name(&wanted.call.tool).into());
+    function.insert("name".into(), echo_name(&requested.call.tool).into());
     // Servers that put the arguments into a template parse them again and answer 500 to what
     // they cannot parse, for the rest of the conversation. The model reads of it in the answer.
-    if wanted.problem.is_some() || !function.get("arguments").is_some_and(is_object_text) {
-        function.insert("arguments".into(), echo_arguments(wanted).to_string().into());
+    if requested.problem.is_some() || !function.get("arguments").is_some_and(is_object_text) {
+        function.insert("arguments".into(), echo_arguments(requested).to_string().into());
     }
     echo.insert("function".into(), function.into());
     Value::Object(echo)
@@ -101,10 +101,10 @@ pub(super) fn rebuilt(reply: &Reply) -> Value {
     let calls: Vec<_> = reply
         .calls
         .iter()
-        .map(|wanted| {
-            let arguments = echo_arguments(wanted).to_string();
-            let function = json!({ "name": echo_name(&wanted.call.tool), "arguments": arguments });
-            json!({ "id": wanted.call.id, "type": "function", "function": function })
+        .map(|requested| {
+            let arguments = echo_arguments(requested).to_string();
+            let function = json!({ "name": echo_name(&requested.call.tool), "arguments": arguments });
+            json!({ "id": requested.call.id, "type": "function", "function": function })
         })
         .collect();
     if calls.is_empty() {

@@ -25,7 +25,7 @@ pub(super) struct Completion {
 }
 
 impl Fold for Completion {
-    fn take(&mut self, frame: Value, told: &mut Vec<Piece>) -> Result<(), Failure> {
+    fn take(&mut self, frame: Value, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         reported_error(&frame)?;
         let Value::Object(mut frame) = frame else {
             return Err(Failure::Malformed("a chunk is not an object".into()));
@@ -33,7 +33,7 @@ impl Fold for Completion {
         if let Some(Value::Array(choices)) = frame.shift_remove("choices")
             && let Some(Value::Object(choice)) = choices.into_iter().next()
         {
-            self.choice(choice, told)?;
+            self.choice(choice, pieces)?;
         }
         for key in ["model", "usage"] {
             if let Some(value) = frame.shift_remove(key).filter(|value| !value.is_null()) {
@@ -62,7 +62,7 @@ impl Fold for Completion {
 }
 
 impl Completion {
-    fn choice(&mut self, mut choice: Map<String, Value>, told: &mut Vec<Piece>) -> Result<(), Failure> {
+    fn choice(&mut self, mut choice: Map<String, Value>, pieces: &mut Vec<Piece>) -> Result<(), Failure> {
         self.has_choice = true;
         if let Some(finish) = choice.shift_remove("finish_reason").filter(|value| !value.is_null()) {
             self.finish = Some(finish);
@@ -70,7 +70,7 @@ impl Completion {
         // Some servers end a stream with the whole message.
         let delta = choice.shift_remove("delta");
         if let Some(Value::Object(delta)) = delta {
-            push_pieces(&delta, told);
+            push_pieces(&delta, pieces);
             for (key, value) in delta {
                 if key == "tool_calls" {
                     self.calls(value)?;
@@ -105,18 +105,18 @@ impl Completion {
 }
 
 /// What a delta tells a person.
-fn push_pieces(delta: &Map<String, Value>, told: &mut Vec<Piece>) {
+fn push_pieces(delta: &Map<String, Value>, pieces: &mut Vec<Piece>) {
     let thought = THOUGHTS.iter().find_map(|key| delta.get(*key)?.as_str());
-    told.extend(thought.map(|text| Piece::Thought(text.to_owned())));
+    pieces.extend(thought.map(|text| Piece::Thought(text.to_owned())));
     match delta.get("content") {
-        Some(Value::String(text)) => told.push(Piece::Text(text.clone())),
+        Some(Value::String(text)) => pieces.push(Piece::Text(text.clone())),
         Some(Value::Array(parts)) => {
-            told.extend(parts.iter().filter_map(part_text).map(|text| Piece::Text(text.to_owned())));
+            pieces.extend(parts.iter().filter_map(part_text).map(|text| Piece::Text(text.to_owned())));
         }
         _ => {}
     }
     let refusal = delta.get("refusal").and_then(Value::as_str);
-    told.extend(refusal.map(|text| Piece::Text(text.to_owned())));
+    pieces.extend(refusal.map(|text| Piece::Text(text.to_owned())));
 }
 
 /// Which of `calls` a delta goes on with; the one after the last where it begins another.

@@ -23,8 +23,8 @@ fn call(id: &str, name: &str, arguments: &Value) -> Value {
 /// The arguments of one call as they are understood, or the problem.
 fn understood(arguments: &Value) -> Result<Value, String> {
     let message = json!({ "role": "assistant", "tool_calls": [call("c", "t", arguments)] });
-    let wanted = turn(&message, "tool_calls").reply.calls.remove(0);
-    wanted.problem.map_or(Ok(wanted.call.arguments), Err)
+    let requested = turn(&message, "tool_calls").reply.calls.remove(0);
+    requested.problem.map_or(Ok(requested.call.arguments), Err)
 }
 
 /// PL01.
@@ -111,7 +111,7 @@ fn pl10_missing_and_repeated_ids_are_made_up_and_unique() {
     let nameless = json!({ "function": { "name": "t" } });
     let message = json!({ "tool_calls": [nameless, call("same", "t", &json!("")), call("same", "t", &json!("")), call("", "t", &json!(""))] });
     let turn = turn(&message, "tool_calls");
-    let ids: Vec<_> = turn.reply.calls.iter().map(|wanted| wanted.call.id.as_str()).collect();
+    let ids: Vec<_> = turn.reply.calls.iter().map(|requested| requested.call.id.as_str()).collect();
     assert_eq!(ids, ["haft00000", "same", "haft00002", "haft00003"]);
     for (index, id) in ids.iter().enumerate() {
         let entry = &turn.reply.raw["tool_calls"][index];
@@ -257,9 +257,9 @@ proptest::proptest! {
         let message = json!({ "content": content, "tool_calls": [call(&id, &name, &json!(arguments)), content, call(&id, "t", &content)] });
         let reply = turn(&message, &finish).reply;
         proptest::prop_assert!(reply.calls.len() >= 2);
-        for (index, wanted) in reply.calls.iter().enumerate() {
+        for (index, requested) in reply.calls.iter().enumerate() {
             let echoed = &reply.raw["tool_calls"][index];
-            proptest::prop_assert_eq!(&echoed["id"], &json!(wanted.call.id));
+            proptest::prop_assert_eq!(&echoed["id"], &json!(requested.call.id));
             let arguments = echoed["function"]["arguments"].as_str().unwrap();
             proptest::prop_assert!(serde_json::from_str::<Map<String, Value>>(arguments).is_ok());
         }

@@ -112,7 +112,7 @@ async fn refused(answer: Answer) -> Miss {
     // Following would hand the key and the conversation to whoever is named.
     let target = header(&response, "location")
         .map(|target| format!("redirected to `{target}`, which haft does not follow"));
-    let (body, told) = if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
+    let (body, retry_after) = if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
         (text, None)
     } else {
         // Only the status is of interest where its explanation does not come.
@@ -120,7 +120,7 @@ async fn refused(answer: Answer) -> Miss {
         let body = read.ok().and_then(Result::ok).map(|(body, _)| body);
         body.map(|body| (explain(&body), wait_in(&body))).unwrap_or_default()
     };
-    Miss { failure: Failure::Status { status, body }, retry_after: asked.or(told) }
+    Miss { failure: Failure::Status { status, body }, retry_after: asked.or(retry_after) }
 }
 
 /// How long the headers ask to wait.

@@ -20,7 +20,7 @@ const STRICT: Subset = Subset {
 const LAX: Subset = Subset { nullable: false, is_strict: false, ..STRICT };
 
 /// The schema of one argument, said in `subset`.
-fn said(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsayable> {
+fn translated(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsayable> {
     let argument: Value = argument.into();
     let schema = json!({ "type": "object", "properties": { "a": argument } });
     subset.translate(&schema).map(|root| root["properties"]["a"].clone())
@@ -31,14 +31,20 @@ fn said(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsayable>
 fn pl16_null_among_the_types_becomes_nullable() {
     let optional = json!({ "type": ["integer", "null"], "format": "uint32", "minimum": 0 });
     assert_eq!(
-        said(&STRICT, optional.clone()),
+        translated(&STRICT, optional.clone()),
         Ok(json!({ "type": "integer", "minimum": 0, "nullable": true }))
     );
-    assert_eq!(said(&LAX, optional), Ok(json!({ "type": "integer", "minimum": 0 })));
+    assert_eq!(translated(&LAX, optional), Ok(json!({ "type": "integer", "minimum": 0 })));
     let any = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }], "description": "d" });
-    assert_eq!(said(&STRICT, any), Ok(json!({ "description": "d", "type": "string", "nullable": true })));
+    assert_eq!(
+        translated(&STRICT, any),
+        Ok(json!({ "description": "d", "type": "string", "nullable": true }))
+    );
     let both = json!({ "type": ["string", "integer"] });
-    assert_eq!(said(&STRICT, both), Ok(json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] })));
+    assert_eq!(
+        translated(&STRICT, both),
+        Ok(json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }))
+    );
 }
 
 /// PL16.
@@ -71,7 +77,7 @@ fn pl16_references_are_followed_and_endless_ones_are_unsayable() {
     });
     assert_eq!(STRICT.translate(&endless), Err(Unsayable));
     for gone in ["#/nowhere", "http://elsewhere/", "#/properties/a"] {
-        assert_eq!(said(&STRICT, json!({ "$ref": gone })), Err(Unsayable), "{gone}");
+        assert_eq!(translated(&STRICT, json!({ "$ref": gone })), Err(Unsayable), "{gone}");
     }
 }
 
@@ -79,19 +85,19 @@ fn pl16_references_are_followed_and_endless_ones_are_unsayable() {
 #[test]
 fn pl16_only_texts_are_enumerated() {
     let texts = json!({ "enum": ["a", null] });
-    assert_eq!(said(&STRICT, texts), Ok(json!({ "enum": ["a"], "type": "string", "nullable": true })));
+    assert_eq!(translated(&STRICT, texts), Ok(json!({ "enum": ["a"], "type": "string", "nullable": true })));
     let numbers = json!({ "type": "integer", "enum": [1, 2], "description": "How many." });
     let expected = json!({ "type": "integer", "description": "How many. (one of: 1, 2)" });
-    assert_eq!(said(&STRICT, numbers), Ok(expected));
-    assert_eq!(said(&STRICT, json!({ "const": "x" })), Ok(json!({ "enum": ["x"], "type": "string" })));
+    assert_eq!(translated(&STRICT, numbers), Ok(expected));
+    assert_eq!(translated(&STRICT, json!({ "const": "x" })), Ok(json!({ "enum": ["x"], "type": "string" })));
 }
 
 /// PL16.
 #[test]
 fn pl16_free_objects_and_lists_of_anything_are_unsayable() {
     for free in [json!({ "type": "object" }), json!({ "type": "array" }), json!({}), json!(true)] {
-        assert_eq!(said(&STRICT, free.clone()), Err(Unsayable), "{free}");
-        assert!(said(&LAX, free).is_ok());
+        assert_eq!(translated(&STRICT, free.clone()), Err(Unsayable), "{free}");
+        assert!(translated(&LAX, free).is_ok());
     }
     assert_eq!(
         STRICT.translate(&json!({})).map(Value::from),
@@ -106,8 +112,11 @@ fn all_of_is_one_schema() {
         { "properties": { "y": { "type": "string" } } },
     ] });
     let expected = json!({ "properties": { "x": { "type": "string" }, "y": { "type": "string" } }, "required": ["x"], "type": "object" });
-    assert_eq!(said(&STRICT, all), Ok(expected));
-    assert_eq!(said(&STRICT, json!({ "allOf": [{ "type": "string" }] })), Ok(json!({ "type": "string" })));
+    assert_eq!(translated(&STRICT, all), Ok(expected));
+    assert_eq!(
+        translated(&STRICT, json!({ "allOf": [{ "type": "string" }] })),
+        Ok(json!({ "type": "string" }))
+    );
 }
 
 /// The roots that OpenAI and Anthropic refuse.

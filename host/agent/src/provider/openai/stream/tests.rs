@@ -2,16 +2,16 @@ use super::*;
 
 /// The whole answer of chunks whose only choice has these deltas, and what was told on the way.
 fn folded(deltas: &[Value]) -> (Value, Vec<Piece>) {
-    let (mut fold, mut told) = (Box::<Completion>::default(), Vec::new());
+    let (mut fold, mut pieces) = (Box::<Completion>::default(), Vec::new());
     for delta in deltas {
         let frame = json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] });
-        fold.take(frame, &mut told).unwrap();
+        fold.take(frame, &mut pieces).unwrap();
     }
     assert!(!fold.is_complete());
-    fold.take(json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }), &mut told).unwrap();
+    fold.take(json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] }), &mut pieces).unwrap();
     assert!(fold.is_complete());
-    fold.take(json!({ "choices": [], "usage": { "prompt_tokens": 1 }, "model": "m" }), &mut told).unwrap();
-    (fold.body(), told)
+    fold.take(json!({ "choices": [], "usage": { "prompt_tokens": 1 }, "model": "m" }), &mut pieces).unwrap();
+    (fold.body(), pieces)
 }
 
 fn message(deltas: &[Value]) -> Value {
@@ -32,14 +32,14 @@ fn pl01_text_and_thoughts_are_put_together_and_told() {
         json!({ "content": "hel" }),
         json!({ "content": "lo" }),
     ];
-    let (body, told) = folded(&deltas);
+    let (body, pieces) = folded(&deltas);
     let expected = json!({ "role": "assistant", "content": "hello", "reasoning_content": "hm" });
     assert_eq!(body["choices"][0]["message"], expected);
     assert_eq!((&body["usage"]["prompt_tokens"], &body["model"]), (&json!(1), &json!("m")));
-    let told: Vec<_> = told.into_iter().filter(|piece| *piece != Piece::Text(String::new())).collect();
+    let pieces: Vec<_> = pieces.into_iter().filter(|piece| *piece != Piece::Text(String::new())).collect();
     let text = |text: &str| Piece::Text(text.into());
     let thought = |text: &str| Piece::Thought(text.into());
-    assert_eq!(told, [thought("h"), thought("m"), text("hel"), text("lo")]);
+    assert_eq!(pieces, [thought("h"), thought("m"), text("hel"), text("lo")]);
 }
 
 /// PL03: calls that are written at the same time stay apart.
