@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::PackageSource;
 use super::digest::{Digest, DigestError};
 use super::disclosure::Shown;
+use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
 use haft_core::manifest::Name;
 
@@ -241,6 +242,28 @@ fn is_absent(kind: io::ErrorKind) -> bool {
 }
 
 impl Pin {
+    /// Where exactly this came from: the commit and not the branch, the manifest's digest and not the tag. The plain
+    /// source where nothing more exact is known.
+    pub fn exact_source(&self) -> PackageSource {
+        match (&self.source, &self.resolved) {
+            (PackageSource::Git { url, .. }, Some(commit)) => {
+                PackageSource::Git { url: url.clone(), reference: Some(commit.clone()) }
+            }
+            (source @ PackageSource::Oci(_), Some(digest)) => {
+                let (reference, digest) = (source.to_string().parse::<Reference>(), digest.parse());
+                match (reference, digest) {
+                    (Ok(reference), Ok(digest)) => {
+                        let exact = reference.at_digest(digest).to_string();
+                        PackageSource::Oci(exact.trim_start_matches(SCHEME).to_owned())
+                    }
+                    // Fetching it says what is wrong with it.
+                    _ => source.clone(),
+                }
+            }
+            (source, _) => source.clone(),
+        }
+    }
+
     fn read(pin: WrittenPin) -> Result<Self, String> {
         let named = |what: &str, error: &dyn std::fmt::Display| {
             format!("`{what}` of `{}`: {error}", haft_core::report::plain(&pin.name))
@@ -340,6 +363,20 @@ mod tests {
         assert_eq!(lock.pins.len(), 2);
         lock.put(pin("b", Kind::Plugin));
         assert_eq!(lock.pins.len(), 2);
+    }
+
+    #[test]
+    fn an_exact_source_names_the_commit_or_the_manifest() {
+        let digest = Digest::of(b"manifest").to_string();
+        let exact = |source: &str, resolved: &str| {
+            let (source, resolved) = (source.parse().unwrap(), Some(resolved.to_owned()));
+            Pin { source, resolved, ..pin("a", Kind::Plugin) }.exact_source().to_string()
+        };
+        for source in ["oci://localhost:5000/owner/words:1.0", "oci://localhost:5000/owner/words"] {
+            assert_eq!(exact(source, &digest), format!("oci://localhost:5000/owner/words@{digest}"));
+        }
+        assert_eq!(exact("git+https://a.test/b@main", "c0ffee"), "git+https://a.test/b@c0ffee");
+        assert_eq!(exact("https://a.test/b.wasm", "c0ffee"), "https://a.test/b.wasm");
     }
 
     /// S02: what an earlier haft pinned is read, and says that nobody was shown what is in it.

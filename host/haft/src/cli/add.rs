@@ -158,7 +158,7 @@ impl Add {
         terminal: Terminal,
     ) -> anyhow::Result<bool> {
         let own = (kind == Kind::Plugin).then(|| name.parse()).transpose()?;
-        let place = (pinned.map_or(source, exactly), work.project.folder());
+        let place = (pinned.map_or(source, Pin::exact_source), work.project.folder());
         let wanted = pinned.map_or_else(Expected::nothing, pinned_content);
         let arrival = work.fetch(terminal, place, wanted, own).await?;
         expect_name(&arrival, kind, name)?;
@@ -199,7 +199,7 @@ async fn refetch(work: &InstallWork, pin: &Pin, terminal: Terminal) -> anyhow::R
         ));
     }
     let own = (pin.kind == Kind::Plugin).then(|| pin.name.clone());
-    let place = (exactly(pin), work.project.folder());
+    let place = (pin.exact_source(), work.project.folder());
     let arrival = work.fetch(terminal, place, pinned_content(pin), own).await?;
     if arrival.fetched.kept != pin.kept {
         anyhow::bail!("`{name}` is fetched with another content than program.lock pins");
@@ -218,23 +218,6 @@ async fn refetch(work: &InstallWork, pin: &Pin, terminal: Terminal) -> anyhow::R
 /// What is pinned is known by its digest, whether or not its signature is still to be had.
 fn pinned_content(pin: &Pin) -> Expected<'static> {
     Expected { digest: Some(pin.digest.clone()), trust: &Trust::Nobody }
-}
-
-/// The source of a pin, as exactly as it can be said: the commit and not the branch.
-fn exactly(pin: &Pin) -> PackageSource {
-    match (&pin.source, &pin.resolved) {
-        (PackageSource::Git { url, .. }, Some(commit)) => {
-            PackageSource::Git { url: url.clone(), reference: Some(commit.clone()) }
-        }
-        (PackageSource::Oci(reference), Some(digest)) => {
-            let bare = reference.split('@').next().unwrap_or_default();
-            let name = bare.rfind('/').unwrap_or(0);
-            let tag = bare.get(name..).and_then(|last| last.find(':')).map(|at| name + at);
-            let bare = tag.and_then(|tag| bare.get(..tag)).unwrap_or(bare);
-            PackageSource::Oci(format!("{bare}@{digest}"))
-        }
-        (source, _) => source.clone(),
-    }
 }
 
 /// Refuses something that calls itself otherwise than its entry.
