@@ -17,6 +17,7 @@ use haft_core::manifest::{self, Component, Located, Manifest, Name, NameError, P
 use haft_core::report::Report;
 use haft_core::skill::{self, Skill};
 use haft_plugin_host::inspect::{self, Look, LookError};
+use haft_sandbox::lookup::find_on_path;
 
 /// A package: its program.toml and what lies beside it.
 #[derive(Clone, Debug)]
@@ -176,6 +177,13 @@ impl Bundle {
             let digest = self.listing.file(&inside)?.digest.clone();
             Some((plugin, self.folder.join(inside), digest))
         })
+    }
+
+    /// The programs that it requires and that are not on `PATH`, in backticks.
+    pub fn missing_programs(&self) -> Vec<String> {
+        let required = self.manifest.host_requirements.required.iter();
+        let missing = required.filter(|name| find_on_path(name).is_none());
+        missing.map(|name| format!("`{}`", name.value)).collect()
     }
 
     /// Whether its command lines name files that it brings along: then every file of it counts.

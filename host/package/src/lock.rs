@@ -242,6 +242,11 @@ fn is_absent(kind: io::ErrorKind) -> bool {
 }
 
 impl Pin {
+    /// Whether it is a component that is used where its author has it, and not from the store.
+    pub fn is_used_in_place(&self) -> bool {
+        self.kind == Kind::Plugin && matches!(self.source, PackageSource::Path(_))
+    }
+
     /// Where exactly this came from: the commit and not the branch, the manifest's digest and not the tag. The plain
     /// source where nothing more exact is known.
     pub fn exact_source(&self) -> PackageSource {

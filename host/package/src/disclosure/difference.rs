@@ -218,11 +218,11 @@ mod tests {
     fn s02_every_change_is_told() {
         let before = one(&[item("run", "a\nb\nc\n"), item("gone", "x\n"), item("same", "s\n")]);
         let mut now = one(&[item("run", "a\nB\nc"), item("same", "s\n"), item("extra", "y\n")]);
-        assert!(before.changes(&before.noted(), &before).is_empty());
+        assert!(before.changes(&before.digests(), &before).is_empty());
         now.items[1].executable = true;
         let expected = "run changed\n@@ -1,3 +1,3 @@\n a\n-b\n-c\n+B\n+c [no newline]\nsame is executable now\n\
             extra new\n+y\ngone removed\n-x\n";
-        assert_eq!(shown(&now.changes(&before.noted(), &before)), expected);
+        assert_eq!(shown(&now.changes(&before.digests(), &before)), expected);
     }
 
     /// S02: a line that follows the last one does not make that another where haft put the lines together; in a file it
@@ -231,7 +231,7 @@ mod tests {
     fn s02_a_line_more_is_one_line() {
         let difference = |kind, [before, now]: [&str; 2]| {
             let of = |text: &str| one(&[Item::text(kind, "about", text.to_owned())]);
-            shown(&of(now).changes(&of(before).noted(), &of(before)))
+            shown(&of(now).changes(&of(before).digests(), &of(before)))
         };
         for (texts, lines) in [
             (["a\nb", "a\nb\nc"], "@@ -1,2 +1,3 @@\n a\n b\n+c\n"),
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn s02_where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
         let (noted, now) = (
-            one(&[item("run", "a\n"), item("same", "s\n")]).noted(),
+            one(&[item("run", "a\n"), item("same", "s\n")]).digests(),
             one(&[item("run", "b\n"), item("same", "s\n")]),
         );
         for before in [Disclosure::default(), now.clone()] {
