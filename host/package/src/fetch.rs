@@ -1,42 +1,22 @@
 //! Brings a package from wherever it is to a temporary place, within bounds, and says what it is.
 //! Installs nothing, and believes neither a name nor a header about what the bytes are.
 
+mod error;
+mod settings;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::archive::{self, ArchiveError, Form};
-use super::download::{self, DownloadError};
+pub use self::error::FetchError;
+pub use self::settings::Fetching;
+use super::archive::{self, Form};
+use super::download;
 use super::folder;
-use super::git::{self, GitError};
+use super::git;
 use super::listing::{Listing, TreeError};
-use super::oci::{self, Access, NotAReference, OciError, Reference};
-use super::signature::{self, SignatureError, Statement, Subject, Trust, Verdict};
-use super::{Digest, MAX_SIZE, PackageSource, Progress};
-use haft_core::grant::Grant;
-use haft_sandbox::confine::Confiner;
-
-/// What a fetch works with.
-#[derive(Clone, Debug)]
-pub struct Fetching<'a> {
-    /// An empty directory of this fetch alone. Whoever made it removes it.
-    pub directory: &'a Path,
-    /// What relative paths start from.
-    pub base: &'a Path,
-    /// What `~` means.
-    pub home: &'a Path,
-    /// Who hears how far it has come.
-    pub progress: Progress,
-    /// What [`Fetched::digest`] must be, whoever serves it.
-    pub expected: Option<Digest>,
-    /// As whom registries are asked.
-    pub access: &'a Access,
-    /// Whose signature is wanted.
-    pub trust: &'a Trust,
-    /// What holds `git` to `grant`.
-    pub confiner: &'a Confiner,
-    /// What `git` may do besides writing `directory`.
-    pub grant: &'a Grant,
-}
+use super::oci::{self, Reference};
+use super::signature::{self, Statement, Subject, Verdict};
+use super::{Digest, MAX_SIZE, PackageSource};
 
 /// What was fetched, in [`Fetching::directory`].
 #[derive(Debug)]
@@ -64,80 +44,6 @@ pub enum Content {
     Component(PathBuf),
     /// A folder with a program.toml, and the files in it.
     Tree(PathBuf, Listing),
-}
-
-/// Why a package could not be fetched.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// It cannot be read or written.
-    #[error("cannot {action} `{}`: {source}", path.display())]
-    Io {
-        /// What was being done.
-        action: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// From a registry.
-    #[error(transparent)]
-    Oci(#[from] OciError),
-    /// What should name a thing in a registry does not.
-    #[error(transparent)]
-    Reference(#[from] NotAReference),
-    /// Not signed as it has to be.
-    #[error("`{what}` is refused: {error}")]
-    Signature {
-        /// What was fetched.
-        what: String,
-        /// What is wrong.
-        error: SignatureError,
-    },
-    /// By HTTPS.
-    #[error(transparent)]
-    Download(#[from] DownloadError),
-    /// By git.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// An archive that cannot be unpacked.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// A folder that cannot be taken over.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// A folder that is none.
-    #[error("no `program.toml` in `{}`: a package's folder has one at its top", .0.display())]
-    NoManifest(PathBuf),
-    /// Something else altogether.
-    #[error("`{0}` is neither a WebAssembly component nor a tar archive")]
-    Form(String),
-    /// It is not what was expected.
-    #[error("`{source_text}` is {found}, and {expected} was expected")]
-    Digest {
-        /// Where from.
-        source_text: String,
-        /// What came.
-        found: Digest,
-        /// What should have come.
-        expected: Digest,
-    },
-}
-
-impl FetchError {
-    /// The way out, where there is one.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::Git(GitError::Missing) => "install git, or name an archive of the repository",
-            Self::Git(GitError::Failed { .. }) => "`git ls-remote URL` tells what it has",
-            Self::NoManifest(_) => "`haft init` writes one; a component alone is named by its file",
-            Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
-            Self::Signature { error, .. } => error.hint(),
-            Self::Oci(error) => return error.hint(),
-            Self::Reference(error) => return Some(error.hint()),
-            _ => return None,
-        };
-        Some(text.to_owned())
-    }
 }
 
 /// Fetches `source`.

@@ -1,17 +1,16 @@
 //! Who may pull from a registry: the files that `docker login` and `podman login` write. A
 //! credential goes to the registry that it was stored for and into no message.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::credential::{Credential, Secret};
 use super::helper;
 use super::reference::Reference;
 
@@ -20,60 +19,6 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// The names of Docker's registry, which is stored under one and asked under another.
 const DOCKER_HUB: &[&str] = &["docker.io", "index.docker.io", "registry-1.docker.io"];
-
-/// What is shown to a registry.
-#[derive(Clone)]
-pub(super) enum Secret {
-    /// A name and its password.
-    Password {
-        /// The name.
-        name: String,
-        /// The password.
-        password: SecretString,
-    },
-    /// What is exchanged for a token where tokens are handed out.
-    IdentityToken(SecretString),
-}
-
-/// A secret and where it was found.
-#[derive(Clone)]
-pub(super) struct Credential {
-    pub(super) secret: Secret,
-    place: String,
-}
-
-impl Credential {
-    /// Whose it is and where it is from, for people.
-    pub(super) fn describe(&self) -> String {
-        match &self.secret {
-            Secret::Password { name, .. } => format!("`{name}` from {}", self.place),
-            Secret::IdentityToken(_) => format!("the token from {}", self.place),
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn of_password(name: &str, password: &str, place: &str) -> Self {
-        let secret = Secret::Password { name: name.to_owned(), password: password.into() };
-        Self { secret, place: place.to_owned() }
-    }
-
-    /// Every text that must not be shown.
-    pub(super) fn secrets(&self) -> Vec<SecretString> {
-        match &self.secret {
-            Secret::Password { name, password } => {
-                let pair = format!("{name}:{}", password.expose_secret());
-                vec![password.clone(), STANDARD.encode(pair).into()]
-            }
-            Secret::IdentityToken(token) => vec![token.clone()],
-        }
-    }
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential").field("place", &self.place).finish_non_exhaustive()
-    }
-}
 
 /// Where credentials are looked for, the first first.
 #[derive(Clone, Debug, Default)]
@@ -127,7 +72,7 @@ impl CredentialFiles {
                     return Ok(Some(Credential { secret, place: format!("`{}`", path.display()) }));
                 }
                 Some(Found::Helper { name, server }) => {
-                    if let Some(secret) = helper::ask(&name, &server).await? {
+                    if let Some(secret) = helper::stored_secret(&name, &server).await? {
                         return Ok(Some(Credential { secret, place: format!("`docker-credential-{name}`") }));
                     }
                 }
@@ -255,6 +200,8 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     /// `u:p-4711-0815`.

@@ -9,13 +9,15 @@ use reqwest::header::LOCATION;
 use reqwest::{Method, Response, Url};
 use serde_json::json;
 
+use super::access::Access;
 use super::content::{COMPONENT, COMPONENT_CONFIG, Content, EMPTY_CONFIG, PACKAGE, TITLE};
+use super::document::document;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, Payload};
 use super::manifest::{Descriptor, MANIFEST, Manifest};
+use super::pull::resolve;
 use super::reference::{DEFAULT_TAG, Reference};
 use super::registry::{Action, Registry, WITHIN};
-use super::{Access, pull};
 use crate::{Digest, MAX_SIZE, Progress, Step};
 
 /// How long sending a layer may take: the largest at 150 KB a second.
@@ -74,7 +76,7 @@ pub async fn push(
         size: layer.size,
         was_there: false,
     };
-    match pull::resolve(reference, access).await? {
+    match resolve(reference, access).await? {
         Some(found) if found == pushed.digest => return Ok(Pushed { was_there: true, ..pushed }),
         Some(found) if !replace => {
             let tag = reference.tag().unwrap_or(DEFAULT_TAG).to_owned();
@@ -108,7 +110,7 @@ async fn send(
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, WITHIN).await?;
     // What the registry made of it is what others will get.
     let (_, found) =
-        pull::document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
+        document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
             .await?;
     if found == expected {
         return Ok(());

@@ -8,9 +8,9 @@ use reqwest::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Response, Url};
 use tokio::sync::OnceCell;
 
-use super::Access;
+use super::access::Access;
 use super::challenge::Challenge;
-use super::credentials::Credential;
+use super::credential::Credential;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, Asking, exchange, explained, is_public, same_origin};
 use super::reference::Reference;

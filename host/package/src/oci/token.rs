@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::challenge::Challenge;
-use super::credentials::{Credential, Secret};
+use super::credential::{Credential, Secret};
 use super::error::{Failure, excerpt};
 use super::exchange::{Ask, Asking, Payload, exchange, explained, is_private_ground, read, without_query};
 use haft_core::net::is_loopback;
