@@ -1,4 +1,4 @@
-//! What somebody agrees to: every tool as a model is told of it, and every file of a package. Shown in
+//! What somebody agrees to: every tool as a model is told of it, and every file of a package. DisclosureDigests in
 //! full or as the difference to what was shown before, and noted by digests in program.lock. Judges
 //! nothing.
 
@@ -82,7 +82,7 @@ pub struct ToolDisclosure {
 
 /// What program.lock notes of a [`Disclosure`]: digests by names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct DisclosureDigests {
     /// Of definitions.
     pub tools: BTreeMap<String, Digest>,
     /// Of files, and of what a component says of itself.
@@ -108,11 +108,11 @@ impl Disclosure {
     }
 
     /// What is noted of it.
-    pub fn digests(&self) -> Shown {
+    pub fn digests(&self) -> DisclosureDigests {
         let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
         let noted = |item: &Item| (item.name.clone(), item.digest.clone());
         let files = self.items.iter().filter(|item| !is_tool(item)).take(MAX_NOTED);
-        Shown {
+        DisclosureDigests {
             tools: self.items.iter().filter(is_tool).map(noted).collect(),
             files: files.map(noted).collect(),
         }
@@ -144,14 +144,14 @@ impl Item {
             kind: ItemKind::Tool,
             name: def.name.clone(),
             text: Some(text.join("\n")),
-            digest: Digest::of(exact.as_bytes()),
+            digest: Digest::hash(exact.as_bytes()),
             size: exact.len() as u64,
             executable: false,
         }
     }
 
     fn text(kind: ItemKind, name: &str, text: String) -> Self {
-        let (digest, size) = (Digest::of(text.as_bytes()), text.len() as u64);
+        let (digest, size) = (Digest::hash(text.as_bytes()), text.len() as u64);
         Self { kind, name: name.to_owned(), text: Some(text), digest, size, executable: false }
     }
 

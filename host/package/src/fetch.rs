@@ -48,10 +48,10 @@ pub enum Content {
 
 /// Fetches `source`.
 pub async fn fetch(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
-    let raw = bring(source, fetching).await?;
+    let raw = fetch_raw(source, fetching).await?;
     let (directory, expected) = (fetching.directory.to_owned(), fetching.expected.clone());
     let source_text = source.to_string();
-    let opened = apart(move || raw.open(&directory, &source_text, expected.as_ref()));
+    let opened = run_blocking(move || raw.open(&directory, &source_text, expected.as_ref()));
     opened.await
 }
 
@@ -84,7 +84,7 @@ impl Raw {
     }
 }
 
-async fn bring(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, FetchError> {
+async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, FetchError> {
     let file = fetching.directory.join("fetched");
     let what = source.to_string();
     match source {
@@ -105,7 +105,7 @@ async fn bring(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, F
             let beside = signature::beside(&path);
             let beside = beside.map_err(|error| FetchError::Signature { what: what.clone(), error })?;
             let to = file.clone();
-            apart(move || folder::copy_file(&path, &to)).await?;
+            run_blocking(move || folder::copy_file(&path, &to)).await?;
             Raw::file(file, beside, fetching, &what)
         }
         PackageSource::Url(url) => {
@@ -144,7 +144,7 @@ impl Raw {
                 return Err(FetchError::NoManifest(self.path));
             }
             let left_out = folder::copy(&self.path, &tree)?;
-            let (listing, size) = Listing::of(&tree)?;
+            let (listing, size) = Listing::from_folder(&tree)?;
             let kept = listing.digest();
             check(&kept)?;
             let content = Content::Tree(tree, listing);
@@ -154,14 +154,14 @@ impl Raw {
         let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
         check(&digest)?;
         match archive::form(&self.path).map_err(failed)? {
-            None => Err(FetchError::Form(haft_core::report::plain(bare(source)))),
+            None => Err(FetchError::Form(haft_core::report::plain(without_query(source)))),
             Some(Form::Component) => {
                 let (content, kept) = (Content::Component(self.path), digest.clone());
                 Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
             }
             Some(form) => {
                 let top = archive::unpack(&self.path, form, &tree)?;
-                let (listing, size) = Listing::of(&top)?;
+                let (listing, size) = Listing::from_folder(&top)?;
                 let kept = listing.digest();
                 let content = Content::Tree(top, listing);
                 Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
@@ -171,7 +171,7 @@ impl Raw {
 }
 
 /// Does what takes a while, and what nobody can interrupt, on a thread of its own.
-async fn apart<T: Send + 'static, E: From<TreeError> + Send + 'static>(
+async fn run_blocking<T: Send + 'static, E: From<TreeError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     match tokio::task::spawn_blocking(work).await {
@@ -184,7 +184,7 @@ async fn apart<T: Send + 'static, E: From<TreeError> + Send + 'static>(
 }
 
 /// A source for messages: a URL without its query, which may hold a secret.
-fn bare(source: &str) -> &str {
+fn without_query(source: &str) -> &str {
     let end = if source.contains("://") { source.find('?') } else { None };
     source.get(..end.unwrap_or(source.len())).unwrap_or(source)
 }

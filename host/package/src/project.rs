@@ -22,14 +22,14 @@ use haft_core::manifest::{MAX_FILE, Manifest, folder_of};
 use haft_core::report::{Report, plain};
 
 /// How long a change waits for another haft that changes the same program: that takes a moment.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often it looks.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long whoever only runs a program waits for a change of it. After that the files are read as they are: who may read
 /// a folder may lock it, tools too, and that is no way to keep a program from running.
-const CHANGES: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// While it lives, no other haft changes the programs of a folder.
 #[derive(Debug)]
@@ -167,8 +167,8 @@ impl Project {
         loop {
             match rustix::fs::flock(folder.as_fd(), FlockOperation::NonBlockingLockShared) {
                 Ok(()) => return Some(Unchanged { _lock: folder }),
-                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < CHANGES => {
-                    tokio::time::sleep(LOOK).await;
+                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < READ_TIMEOUT => {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 Err(_) => return None,
             }
@@ -269,7 +269,9 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
     loop {
         match rustix::fs::flock(file.as_fd(), how) {
             Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(POLL_INTERVAL)
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(ProjectError::Busy(folder.to_owned())),
             Err(error) => return Err(failed("lock", folder)(error.into())),
         }

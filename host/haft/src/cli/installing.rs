@@ -20,7 +20,7 @@ pub(super) struct InstallSession {
 
 /// As whom registries are asked.
 pub(super) fn access(home: &std::path::Path, terminal: Terminal) -> Access {
-    let credentials = CredentialFiles::of_environment(home);
+    let credentials = CredentialFiles::from_environment(home);
     Access { credentials, redactor: terminal.redactor(), ..Access::default() }
 }
 

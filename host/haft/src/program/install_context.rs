@@ -41,7 +41,7 @@ impl InstallContext {
         let sandbox = grants::sandbox(manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(manifest, &places, &[], &sandbox, &mut problems)?;
         let (git_grant, store) = (grants::errand(&places)?, Store::new(&places.store));
-        let credentials = CredentialFiles::of_environment(&places.home);
+        let credentials = CredentialFiles::from_environment(&places.home);
         let access = Access { credentials, ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
         let (options, progress) = (options.clone(), Progress::default());

@@ -38,7 +38,7 @@ impl Credential {
     }
 
     #[cfg(test)]
-    pub(super) fn of_password(name: &str, password: &str, place: &str) -> Self {
+    pub(super) fn from_password(name: &str, password: &str, place: &str) -> Self {
         let secret = Secret::Password { name: name.to_owned(), password: password.into() };
         Self { secret, place: place.to_owned() }
     }

@@ -38,7 +38,7 @@ impl CredentialFiles {
     /// Where docker and podman keep them: `$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`,
     /// `$XDG_RUNTIME_DIR/containers/auth.json`, `~/.config/containers/auth.json` and, where
     /// `$DOCKER_CONFIG` names no other, `~/.docker/config.json`.
-    pub fn of_environment(home: &Path) -> Self {
+    pub fn from_environment(home: &Path) -> Self {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let docker = variable("DOCKER_CONFIG");
@@ -215,7 +215,7 @@ mod tests {
         CredentialFiles::at([missing, file]).find(&reference.parse().unwrap()).await
     }
 
-    fn shown(credential: Option<Credential>) -> String {
+    fn display(credential: Option<Credential>) -> String {
         match credential.map(|credential| credential.secret) {
             None => "nothing".to_owned(),
             Some(Secret::Password { name, password }) => format!("{name}:{}", password.expose_secret()),
@@ -226,11 +226,11 @@ mod tests {
     #[tokio::test]
     async fn an_entry_is_found_for_its_registry_and_no_other() {
         let text = format!(r#"{{ "auths": {{ "a.test:5000": {{ "auth": "{PAIR}" }} }} }}"#);
-        assert_eq!(shown(find(&text, "oci://a.test:5000/b/c").await.unwrap()), "u:p-4711-0815");
+        assert_eq!(display(find(&text, "oci://a.test:5000/b/c").await.unwrap()), "u:p-4711-0815");
         for other in
             ["oci://a.test/b", "oci://a.test:50001/b", "oci://b.a.test:5000/b", "oci://xa.test:5000/b"]
         {
-            assert_eq!(shown(find(&text, other).await.unwrap()), "nothing", "{other}");
+            assert_eq!(display(find(&text, other).await.unwrap()), "nothing", "{other}");
         }
     }
 
@@ -240,8 +240,8 @@ mod tests {
         let text = format!(
             r#"{{ "auths": {{ "a.test": {{ "auth": "{PAIR}" }}, "a.test/b": {{ "auth": "{other}" }} }} }}"#
         );
-        assert_eq!(shown(find(&text, "oci://a.test/b/c").await.unwrap()), "other:password");
-        assert_eq!(shown(find(&text, "oci://a.test/bc").await.unwrap()), "u:p-4711-0815");
+        assert_eq!(display(find(&text, "oci://a.test/b/c").await.unwrap()), "other:password");
+        assert_eq!(display(find(&text, "oci://a.test/bc").await.unwrap()), "u:p-4711-0815");
     }
 
     #[tokio::test]
@@ -252,7 +252,7 @@ mod tests {
             (r"{ }", "nothing"),
         ] {
             let text = format!(r#"{{ "auths": {{ "https://index.docker.io/v1/": {entry} }}, "x": 1 }}"#);
-            assert_eq!(shown(find(&text, "oci://docker.io/a").await.unwrap()), expected, "{entry}");
+            assert_eq!(display(find(&text, "oci://docker.io/a").await.unwrap()), expected, "{entry}");
         }
     }
 

@@ -32,7 +32,7 @@ async fn parsed(response: Response, expected: Option<&Digest>) -> Result<(Docume
         |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (announced, media_type) = (text(DIGEST), text(CONTENT_TYPE.as_str()).unwrap_or_default());
     let body = read(response, THE_MANIFEST, MAX_MANIFEST, WITHIN).await?;
-    let found = Digest::of(&body);
+    let found = Digest::hash(&body);
     // One that cannot be checked says nothing: the bytes have been counted.
     let announced = announced.and_then(|text| super::reference::digest(&text).ok());
     for expected in expected.into_iter().chain(&announced) {
@@ -56,6 +56,6 @@ pub(super) async fn blob(
     let expected = descriptor.checked().map_err(|why| failed(Failure::Content(why)))?;
     let response = registry.send(&Ask::get(registry.url(&format!("blobs/{expected}"))), WITHIN).await?;
     let body = read(response, what, limit, WITHIN).await.map_err(failed)?;
-    let found = Digest::of(&body);
+    let found = Digest::hash(&body);
     if found == expected { Ok(body) } else { Err(failed(Failure::Digest { what, expected, found })) }
 }

@@ -112,9 +112,9 @@ async fn fetch_layer(
 ) -> Result<Described, OciError> {
     let registry = Registry::new(reference, Action::Pull, access)?;
     let described = described(&registry, reference).await?;
-    progress.tell(Step::Started { what: &reference.to_string(), total: Some(described.size) });
+    progress.report(Step::Started { what: &reference.to_string(), total: Some(described.size) });
     let fetched = layer(&registry, &described, file, progress).await;
-    progress.tell(Step::Finished);
+    progress.report(Step::Finished);
     if fetched.is_err() {
         // What came of it is not to be found by anybody.
         let _ = std::fs::remove_file(file);
@@ -236,7 +236,7 @@ impl Target {
             }
             hasher.update(&chunk);
             self.file.write_all(&chunk).await.map_err(&failed)?;
-            progress.tell(Step::Received { bytes: received });
+            progress.report(Step::Received { bytes: received });
         }
         self.file.flush().await.map_err(failed)?;
         let found = hasher.finish();

@@ -71,7 +71,7 @@ pub async fn push(
     };
     let bytes = serde_json::to_vec(&manifest).unwrap_or_default();
     let pushed = Pushed {
-        digest: Digest::of(&bytes),
+        digest: Digest::hash(&bytes),
         layer: layer.checked().map_err(|why| failed(Failure::Content(why)))?,
         size: layer.size,
         was_there: false,
@@ -84,9 +84,9 @@ pub async fn push(
         }
         _ => {}
     }
-    progress.tell(Step::Sending { what: &reference.to_string(), total: layer.size });
+    progress.report(Step::Sending { what: &reference.to_string(), total: layer.size });
     let sent = send(&registry, reference, publication, &manifest, config, bytes).await;
-    progress.tell(Step::Finished);
+    progress.report(Step::Finished);
     sent.map(|()| pushed)
 }
 
@@ -104,7 +104,7 @@ async fn send(
     }
     let media_type = manifest.config.media_type.clone();
     blob(registry, &manifest.config, Payload::Bytes { media_type, bytes: config }).await?;
-    let expected = Digest::of(&bytes);
+    let expected = Digest::hash(&bytes);
     let url = registry.url(&format!("manifests/{}", reference.tag().unwrap_or(DEFAULT_TAG)));
     let payload = Payload::Bytes { media_type: MANIFEST.to_owned(), bytes };
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, WITHIN).await?;
@@ -157,7 +157,7 @@ fn manifest(publication: &Publication) -> Result<(Manifest, Vec<u8>), Failure> {
     };
     let title = [(TITLE.to_owned(), name(file))].into();
     let layer = descriptor(media_type, &digest, size, title);
-    let own = descriptor(config_type, &Digest::of(&config), config.len() as u64, BTreeMap::new());
+    let own = descriptor(config_type, &Digest::hash(&config), config.len() as u64, BTreeMap::new());
     let manifest = Manifest {
         schema_version: 2,
         media_type: Some(MANIFEST.to_owned()),

@@ -172,7 +172,7 @@ impl fmt::Display for PublicKey {
 /// Enough of a key's digest for a person to compare: the identifier of minisign is chosen by whoever
 /// makes the key, and this is not.
 fn fingerprint(key: &[u8]) -> String {
-    format!("sha256:{}", Digest::of(key).hex().get(..16).unwrap_or_default())
+    format!("sha256:{}", Digest::hash(key).hex().get(..16).unwrap_or_default())
 }
 
 /// Base64 over any number of lines.
