@@ -1,5 +1,6 @@
-//! haft as a library: the example that embeds it does what it says.
+//! haft as a library: the examples that embed it do what they say.
 
+use haft::package::{Consent, Decision, Proposal, Store};
 use serde_json::json;
 
 use crate::agent::fake::{Fake, calls, says};
@@ -7,6 +8,10 @@ use crate::agent::fake::{Fake, calls, says};
 #[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
 #[path = "../host/haft/examples/embed.rs"]
 mod embed;
+
+#[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
+#[path = "../host/haft/examples/install.rs"]
+mod install;
 
 /// PL03: an agent with a tool of the embedding program's own, two calls at once, and a session on the disk.
 #[tokio::test]
@@ -25,4 +30,45 @@ async fn pl03_an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
     let saved = haft::agent::Sessions::new(place.path()).all().unwrap();
     assert_eq!(saved[0].restored().unwrap().turns, 2);
     fake.assert_done();
+}
+
+/// A consent that says no to everything, and the next that agrees: nothing is written by the first, both files by the
+/// second.
+#[tokio::test]
+async fn pl03_a_package_is_installed_with_the_consent_of_the_embedding_program() {
+    struct No;
+    #[async_trait::async_trait]
+    impl Consent for No {
+        async fn decide(&self, proposal: &Proposal<'_>) -> anyhow::Result<Decision> {
+            assert_eq!(proposal.candidate.offered.name.as_str(), "greetings");
+            let names: Vec<_> = proposal.candidate.disclosure.items.iter().map(|item| &item.name).collect();
+            assert_eq!(names, ["program__greetings__greet", "SKILL.md", "program.toml"]);
+            assert_eq!(proposal.more.len(), 2, "{:?}", proposal.more);
+            Ok(Decision::Decline)
+        }
+    }
+    let place = tempfile::tempdir().unwrap();
+    let (folder, program) = (place.path().join("greetings"), place.path().join("program.toml"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(
+        folder.join("program.toml"),
+        "[program]\nname = \"greetings\"\nversion = \"1.0.0\"\n\n[[tools]]\nname = \"greet\"\n\
+         description = \"Greets.\"\ncommand = [\"echo\", \"hello\"]\n",
+    )
+    .unwrap();
+    std::fs::write(folder.join("SKILL.md"), "---\nname: greetings\n---\nGreet everybody.\n").unwrap();
+    let store = || Some(Store::new(place.path().join("store")));
+
+    assert!(install::install(&program, &folder, store(), &No).await.unwrap().is_none());
+    assert!(!program.exists() && !program.with_extension("lock").exists());
+
+    let consent = install::Ask { yes: true };
+    let installed = install::install(&program, &folder, store(), &consent).await.unwrap().unwrap();
+    assert_eq!(installed.tools, ["program__greetings__greet"]);
+    let project = haft::package::Project::open(&program).unwrap();
+    assert_eq!(project.entry("greetings").unwrap().source.to_string(), folder.to_str().unwrap());
+    assert_eq!(project.lock.pins[0].kept, installed.pin.kept);
+    store().unwrap().check(&installed.pin.kept, false).unwrap();
+    let error = install::install(&program, &folder, store(), &consent).await.unwrap_err().to_string();
+    assert!(error.contains("has an entry `greetings` already"), "{error}");
 }

@@ -104,7 +104,7 @@ impl Fake {
 
     /// Keeps a blob.
     pub(crate) fn blob(&self, bytes: &[u8]) -> String {
-        let digest = Digest::of(bytes).to_string();
+        let digest = Digest::hash(bytes).to_string();
         self.kept.lock().unwrap().blobs.insert(digest.clone(), bytes.to_vec());
         digest
     }
@@ -114,7 +114,7 @@ impl Fake {
         let bytes = manifest.to_string().into_bytes();
         let media_type =
             manifest["mediaType"].as_str().unwrap_or("application/vnd.oci.image.manifest.v1+json");
-        let digest = Digest::of(&bytes);
+        let digest = Digest::hash(&bytes);
         let mut kept = self.kept.lock().unwrap();
         for target in [tag.to_owned(), digest.to_string()] {
             kept.manifests.insert(format!("a/b/{target}"), (media_type.to_owned(), bytes.clone()));
@@ -199,7 +199,7 @@ fn answer(request: &Request, kept: &mut Kept) -> Reply {
             return take_manifest(request, kept, repository, target);
         }
         let Some((media_type, bytes)) = kept.manifests.get(&key) else { return missing("MANIFEST_UNKNOWN") };
-        let digest = Digest::of(bytes).to_string();
+        let digest = Digest::hash(bytes).to_string();
         let headers = vec![("content-type", media_type.clone()), ("docker-content-digest", digest)];
         return Reply::Full(200, headers, bytes.clone());
     }
@@ -211,7 +211,7 @@ fn answer(request: &Request, kept: &mut Kept) -> Reply {
         let digest = query.split('&').find_map(|pair| pair.strip_prefix("digest=")).unwrap_or_default();
         let digest = digest.replace("%3A", ":");
         assert!(query.contains("state=x"), "{query}");
-        if Digest::of(&request.body).to_string() != digest {
+        if Digest::hash(&request.body).to_string() != digest {
             return reply(400, json!({ "errors": [{ "code": "DIGEST_INVALID" }] }).to_string());
         }
         kept.blobs.insert(digest, request.body.clone());
@@ -236,7 +236,7 @@ fn take_manifest(request: &Request, kept: &mut Kept, repository: &str, target: &
     }
     let media_type = request.header("content-type").unwrap_or_default().to_owned();
     assert_eq!(manifest["mediaType"], media_type);
-    for target in [target.to_owned(), Digest::of(&request.body).to_string()] {
+    for target in [target.to_owned(), Digest::hash(&request.body).to_string()] {
         kept.manifests.insert(format!("{repository}/{target}"), (media_type.clone(), request.body.clone()));
     }
     reply(201, "")

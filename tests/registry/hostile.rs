@@ -34,7 +34,7 @@ async fn an_honest_registry_is_believed_once_everything_was_counted() {
     let place = Place::new();
     let pulled = place.pull(&fake.reference("a/b:1"), &access(), &Trust::Nobody).await.unwrap();
     assert_eq!(std::fs::read(&pulled.file).unwrap(), EMPTY);
-    assert_eq!((pulled.digest, pulled.layer), (digest.clone(), Digest::of(EMPTY)));
+    assert_eq!((pulled.digest, pulled.layer), (digest.clone(), Digest::hash(EMPTY)));
     let again = Place::new();
     again.pull(&fake.reference(&format!("a/b@{digest}")), &access(), &Trust::Nobody).await.unwrap();
 }
@@ -45,7 +45,7 @@ async fn pr08_a_wrong_layer_is_refused() {
     let other = b"\0asm\x0d\0\x01\x01";
     let error = refusal(move |asked, _| asked.is("GET", "/blobs/").then(|| reply(200, *other))).await;
     assert!(
-        error.contains("the layer has the digest") && error.contains(&Digest::of(other).to_string()),
+        error.contains("the layer has the digest") && error.contains(&Digest::hash(other).to_string()),
         "{error}"
     );
 }
@@ -91,7 +91,7 @@ async fn pr08_a_manifest_is_bounded_and_counted() {
     assert!(refusal(html).await.contains("the manifest is not JSON but a page of HTML"));
     let lie = |asked: &Request, kept: &Kept| {
         let (_, bytes) = kept.manifests.get("a/b/1")?;
-        let header = vec![("docker-content-digest", Digest::of(b"other").to_string())];
+        let header = vec![("docker-content-digest", Digest::hash(b"other").to_string())];
         asked.is("GET", "/manifests/1").then(|| Reply::Full(200, header, bytes.clone()))
     };
     assert!(refusal(lie).await.contains("the manifest has the digest"));
@@ -105,7 +105,7 @@ async fn pr08_another_manifest_than_the_pinned_is_refused() {
         asked.is("GET", "/manifests/sha256").then(|| reply(200, bytes.clone()))
     });
     fake.thing("1", COMPONENT, EMPTY);
-    let wanted = Digest::of(b"something else");
+    let wanted = Digest::hash(b"something else");
     let error = refused(&fake, &format!("a/b@{wanted}")).await;
     assert!(error.contains("the manifest has the digest") && error.contains(&wanted.to_string()), "{error}");
 }
@@ -135,11 +135,11 @@ async fn an_index_leads_to_its_manifest_for_webassembly() {
             "platform": { "architecture": "x", "os": os } })
     };
     let index = |entries: &[serde_json::Value]| json!({ "schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": entries });
-    let other = Digest::of(b"other");
+    let other = Digest::hash(b"other");
     let top = fake.manifest("index", &index(&[entry(&other, "linux"), entry(&wasm, "wasip2")]));
     let place = Place::new();
     let pulled = place.pull(&fake.reference("a/b:index"), &access(), &Trust::Nobody).await.unwrap();
-    assert_eq!((pulled.digest, pulled.layer), (top.clone(), Digest::of(EMPTY)));
+    assert_eq!((pulled.digest, pulled.layer), (top.clone(), Digest::hash(EMPTY)));
     fake.manifest("linux", &index(&[entry(&other, "linux"), entry(&other, "windows")]));
     assert!(
         refused(&fake, "a/b:linux").await.contains("is an index of 2 manifests (`linux/x`, `windows/x`)")

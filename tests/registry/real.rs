@@ -53,7 +53,7 @@ async fn what_is_pushed_comes_back() {
         assert_eq!(std::fs::read(&pulled.file).unwrap(), bytes);
         assert_eq!(
             (pulled.content, pulled.layer, pulled.verdict),
-            (content, Digest::of(bytes), Verdict::Unsigned)
+            (content, Digest::hash(bytes), Verdict::Unsigned)
         );
     }
 }

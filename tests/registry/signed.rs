@@ -160,7 +160,7 @@ async fn pr08_a_signature_is_about_one_manifest() {
     let pair = Pair::p256();
     let fake = Fake::honest();
     let digest = fake.thing("1", COMPONENT, EMPTY);
-    sign(&fake, &digest, &Digest::of(b"other"), &[&pair]);
+    sign(&fake, &digest, &Digest::hash(b"other"), &[&pair]);
     let error = judged(&fake, &Trust::Given(pair.public())).await.unwrap_err();
     assert!(error.contains("it is about another manifest"), "{error}");
 }

@@ -21,6 +21,7 @@ mod gc;
 mod init;
 mod inspect;
 mod install_args;
+mod install_consent;
 mod installing;
 mod list;
 mod log;

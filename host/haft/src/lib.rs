@@ -16,7 +16,7 @@
 //! # In a program of your own
 //! A [`Toolbox`] holds tools, of your own ([`tool::Tool`]) or of a program.toml
 //! ([`program::Program::load`]); an [`Agent`] asks a [`provider::Provider`] and runs what it calls.
-//! `examples/embed.rs` is a whole program; the shortest agent is this:
+//! `examples/embed.rs` is a whole program, `examples/install.rs` one that installs packages; the shortest agent is this:
 //!
 //! ```no_run
 //! use haft::agent::{AgentSettings, History};

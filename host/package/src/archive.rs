@@ -195,7 +195,7 @@ impl Unpacking<'_> {
         if let Some(parent) = full.parent() {
             fs::create_dir_all(parent).map_err(written(parent))?;
         }
-        let mut read = Told::new(entry);
+        let mut read = ErrorCapture::new(entry);
         let done = write(&mut read, &full, size, mode & 0o100 != 0);
         // A library turns the end of a cut-off archive into the end of the file.
         match (read.failure, done) {
@@ -274,18 +274,18 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 /// A reader that keeps its failure, so that it can be told from one of whoever writes.
-struct Told<R> {
+struct ErrorCapture<R> {
     inner: R,
     failure: Option<io::Error>,
 }
 
-impl<R> Told<R> {
+impl<R> ErrorCapture<R> {
     fn new(inner: R) -> Self {
         Self { inner, failure: None }
     }
 }
 
-impl<R: Read> Read for Told<R> {
+impl<R: Read> Read for ErrorCapture<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.inner.read(buffer).map_err(|error| {
             let kind = error.kind();

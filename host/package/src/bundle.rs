@@ -17,6 +17,7 @@ use haft_core::manifest::{self, Component, Located, Manifest, Name, NameError, P
 use haft_core::report::Report;
 use haft_core::skill::{self, Skill};
 use haft_plugin_host::inspect::{self, Look, LookError};
+use haft_sandbox::lookup::find_on_path;
 
 /// A package: its program.toml and what lies beside it.
 #[derive(Clone, Debug)]
@@ -178,6 +179,13 @@ impl Bundle {
         })
     }
 
+    /// The programs that it requires and that are not on `PATH`, in backticks.
+    pub fn missing_programs(&self) -> Vec<String> {
+        let required = self.manifest.host_requirements.required.iter();
+        let missing = required.filter(|name| find_on_path(name).is_none());
+        missing.map(|name| format!("`{}`", name.value)).collect()
+    }
+
     /// Whether its command lines name files that it brings along: then every file of it counts.
     pub fn runs_its_own(&self) -> bool {
         !self.named().is_empty()
@@ -221,11 +229,11 @@ impl Bundle {
     pub fn requests(&self) -> Vec<Request> {
         let mut all: Vec<Request> = Vec::new();
         for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
-            all.extend(of_plugin(Some(plugin.name.as_str()), plugin));
+            all.extend(plugin_requests(Some(plugin.name.as_str()), plugin));
         }
-        all.extend(self.manifest.tools.iter().flat_map(request::of_command));
+        all.extend(self.manifest.tools.iter().flat_map(request::command_requests));
         let servers = self.manifest.mcp_servers.iter().filter(|server| server.enabled);
-        all.extend(servers.flat_map(request::of_server));
+        all.extend(servers.flat_map(request::server_requests));
         all.extend(self.skill.as_ref().map(|_| Request::Instructions));
         let mut different: Vec<Request> = Vec::new();
         for request in all {
@@ -248,7 +256,8 @@ impl Bundle {
         for plugin in &manifest.plugins {
             let known = inside(&plugin.component).is_some_and(|path| self.listing.file(&path).is_some());
             if !known {
-                let (what, path) = (format!("plugins.{}", plugin.name.as_str()), shown(&plugin.component));
+                let (what, path) =
+                    (format!("plugins.{}", plugin.name.as_str()), location_text(&plugin.component));
                 return Err(BundleError::Outside { what, path });
             }
         }
@@ -284,7 +293,7 @@ fn inside(component: &Located<Component>) -> Option<String> {
     names.map(|names| names.join("/"))
 }
 
-fn shown(component: &Located<Component>) -> String {
+fn location_text(component: &Located<Component>) -> String {
     haft_core::report::plain(&match &component.value {
         Component::File(path) => path.display().to_string(),
         Component::Url(url) => url.clone(),
@@ -292,11 +301,11 @@ fn shown(component: &Located<Component>) -> String {
     })
 }
 
-fn of_plugin(whose: Option<&str>, plugin: &Plugin) -> Vec<Request> {
-    let mut all = request::of_table(whose, &plugin.grant);
+fn plugin_requests(whose: Option<&str>, plugin: &Plugin) -> Vec<Request> {
+    let mut all = request::table_requests(whose, &plugin.grant);
     let secret = |secret| Request::Secret(whose.map(str::to_owned), secret);
     all.extend(plugin.secrets.iter().cloned().map(secret));
-    all.extend(request::of_limits(whose, &plugin.limits));
+    all.extend(request::limits_requests(whose, &plugin.limits));
     all
 }
 
@@ -323,8 +332,8 @@ impl Offered {
 
     fn package(bundle: Bundle) -> Result<Self, BundleError> {
         let plugin = |(plugin, file, digest): (&Plugin, PathBuf, Digest)| {
-            let shown = shown(&plugin.component);
-            let contract = contract_of(&look(&file, &shown)?, &shown)?;
+            let shown = location_text(&plugin.component);
+            let contract = contract_of(&inspect_file(&file, &shown)?, &shown)?;
             let (name, limits) = (plugin.name.to_string(), plugin.limits);
             Ok(OfferedPlugin { name, file, digest, limits, contract })
         };
@@ -344,7 +353,7 @@ impl Offered {
     }
 
     fn component(file: &Path, kept: &Digest, name: Option<Name>, stem: &str) -> Result<Self, BundleError> {
-        let look = look(file, stem)?;
+        let look = inspect_file(file, stem)?;
         let contract = contract_of(&look, stem)?;
         let inner = look.program.as_deref().map(|text| Manifest::parse(text, Path::new(MANIFEST)));
         let inner = inner.transpose().map_err(BundleError::Manifest)?.unwrap_or_default();
@@ -359,8 +368,8 @@ impl Offered {
         let own = inner.plugins.first();
         let limits = own.map(|plugin| plugin.limits).unwrap_or_default();
         let requests = match (own, &look.act) {
-            (Some(plugin), _) => of_plugin(None, plugin),
-            (None, Some(act)) => act.capabilities.iter().flat_map(request::of_act).collect(),
+            (Some(plugin), _) => plugin_requests(None, plugin),
+            (None, Some(act)) => act.capabilities.iter().flat_map(request::act_requests).collect(),
             (None, None) => Vec::new(),
         };
         let label = |name: &str| label(&look, name);
@@ -398,7 +407,7 @@ fn label(look: &Look, name: &str) -> Option<String> {
 }
 
 /// Looks into a component's file.
-fn look(file: &Path, shown: &str) -> Result<Look, BundleError> {
+fn inspect_file(file: &Path, shown: &str) -> Result<Look, BundleError> {
     let bytes = read(file).map_err(super::listing::io_error("read", file))?;
     inspect::look(&bytes).map_err(|error: LookError| BundleError::Component {
         file: shown.to_owned(),

@@ -26,7 +26,7 @@ pub struct Hasher(Sha256);
 
 impl Digest {
     /// The digest of `bytes`.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn hash(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::default();
         hasher.update(bytes);
         hasher.finish()
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_read_as_it_is_written() {
-        let digest = Digest::of(b"");
+        let digest = Digest::hash(b"");
         assert_eq!(digest.to_string(), format!("sha256:{EMPTY}"));
         assert_eq!(digest.to_string().parse(), Ok(digest.clone()));
         assert_eq!(EMPTY.to_uppercase().parse(), Ok(digest.clone()));
@@ -123,7 +123,7 @@ mod tests {
         let bytes = vec![7; 100_000];
         std::fs::write(file.path(), &bytes).unwrap();
         let (digest, size) = Digest::of_file(file.path(), 100_000).unwrap();
-        assert_eq!((digest, size), (Digest::of(&bytes), 100_000));
+        assert_eq!((digest, size), (Digest::hash(&bytes), 100_000));
         let error = Digest::of_file(file.path(), 99_999).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     }

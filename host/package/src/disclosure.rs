@@ -1,4 +1,4 @@
-//! What somebody agrees to: every tool as a model is told of it, and every file of a package. Shown in
+//! What somebody agrees to: every tool as a model is told of it, and every file of a package. DisclosureDigests in
 //! full or as the difference to what was shown before, and noted by digests in program.lock. Judges
 //! nothing.
 
@@ -73,7 +73,7 @@ pub enum ItemKind {
 
 /// A tool as it is offered, with what it comes to where that is more than its definition.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ToolDisclosure {
     /// What a model is told.
     pub def: ToolDef,
     /// The command line of a command tool, and how its arguments become words.
@@ -82,7 +82,7 @@ pub struct Told {
 
 /// What program.lock notes of a [`Disclosure`]: digests by names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct DisclosureDigests {
     /// Of definitions.
     pub tools: BTreeMap<String, Digest>,
     /// Of files, and of what a component says of itself.
@@ -91,7 +91,7 @@ pub struct Shown {
 
 impl Disclosure {
     /// What is to be shown of something that is offered, with these tools.
-    pub fn of(offered: &Offered, tools: &[Told]) -> Result<Self, TreeError> {
+    pub fn new(offered: &Offered, tools: &[ToolDisclosure]) -> Result<Self, TreeError> {
         let mut items: Vec<Item> = tools.iter().map(Item::tool).collect();
         match &offered.bundle {
             Some(bundle) => items.extend(files(bundle)?),
@@ -102,25 +102,25 @@ impl Disclosure {
     }
 
     /// The same of tools alone.
-    pub fn of_tools(tools: impl IntoIterator<Item = ToolDef>) -> Self {
-        let told = tools.into_iter().map(|def| Told { def, runs: Vec::new() });
-        Self { items: told.map(|told| Item::tool(&told)).collect() }
+    pub fn from_tools(tools: impl IntoIterator<Item = ToolDef>) -> Self {
+        let tools = tools.into_iter().map(|def| ToolDisclosure { def, runs: Vec::new() });
+        Self { items: tools.map(|tool| Item::tool(&tool)).collect() }
     }
 
     /// What is noted of it.
-    pub fn noted(&self) -> Shown {
+    pub fn digests(&self) -> DisclosureDigests {
         let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
         let noted = |item: &Item| (item.name.clone(), item.digest.clone());
         let files = self.items.iter().filter(|item| !is_tool(item)).take(MAX_NOTED);
-        Shown {
+        DisclosureDigests {
             tools: self.items.iter().filter(is_tool).map(noted).collect(),
             files: files.map(noted).collect(),
         }
     }
 
     /// What is noted of the definition of a tool that runs nothing of its own.
-    pub fn of_definition(def: ToolDef) -> Digest {
-        Item::tool(&Told { def, runs: Vec::new() }).digest
+    pub fn definition_digest(def: ToolDef) -> Digest {
+        Item::tool(&ToolDisclosure { def, runs: Vec::new() }).digest
     }
 
     /// The item of this kind and name.
@@ -130,8 +130,8 @@ impl Disclosure {
 }
 
 impl Item {
-    fn tool(told: &Told) -> Self {
-        let Told { def, runs } = told;
+    fn tool(tool: &ToolDisclosure) -> Self {
+        let ToolDisclosure { def, runs } = tool;
         // All of it: what serialises by itself is what goes into a prompt.
         let exact = json!({
             "name": def.name, "description": def.description, "parameters": def.parameters,
@@ -144,14 +144,14 @@ impl Item {
             kind: ItemKind::Tool,
             name: def.name.clone(),
             text: Some(text.join("\n")),
-            digest: Digest::of(exact.as_bytes()),
+            digest: Digest::hash(exact.as_bytes()),
             size: exact.len() as u64,
             executable: false,
         }
     }
 
     fn text(kind: ItemKind, name: &str, text: String) -> Self {
-        let (digest, size) = (Digest::of(text.as_bytes()), text.len() as u64);
+        let (digest, size) = (Digest::hash(text.as_bytes()), text.len() as u64);
         Self { kind, name: name.to_owned(), text: Some(text), digest, size, executable: false }
     }
 

@@ -118,7 +118,7 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
         };
         let mut text = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| DownloadError::Unreachable {
-            url: shown(&beside),
+            url: display_url(&beside),
             why: haft_core::report::plain(&chain(&error.without_url())),
         })? {
             text.extend_from_slice(&chunk);
@@ -129,7 +129,7 @@ pub(super) async fn signature(url: &str) -> Result<Option<String>, DownloadError
         }
         Ok(super::signature::text_beside(text))
     };
-    let late = |_| DownloadError::TimedOut(shown(&beside));
+    let late = |_| DownloadError::TimedOut(display_url(&beside));
     tokio::time::timeout(IDLE, fetching).await.map_err(late)?
 }
 
@@ -143,7 +143,7 @@ struct Hop {
 /// The answer that is no redirect.
 async fn respond(url: &str) -> Result<Response, DownloadError> {
     let url = Url::parse(url).map_err(|_| DownloadError::Scheme(shown_text(url)))?;
-    let first = shown(&url);
+    let first = display_url(&url);
     let mut hop = Hop { public_only: false, url };
     if !hop.is_encrypted() && !is_this_machine(&hop.url) {
         return Err(DownloadError::Scheme(first));
@@ -156,7 +156,7 @@ async fn respond(url: &str) -> Result<Response, DownloadError> {
         } else if status.is_success() {
             return Ok(response);
         } else {
-            return Err(DownloadError::Status { url: shown(&hop.url), status: status.to_string() });
+            return Err(DownloadError::Status { url: display_url(&hop.url), status: status.to_string() });
         }
     }
     Err(DownloadError::Redirects(first))
@@ -168,7 +168,7 @@ impl Hop {
     }
 
     async fn get(&self) -> Result<Response, DownloadError> {
-        let failed = |why: String| DownloadError::Unreachable { url: shown(&self.url), why };
+        let failed = |why: String| DownloadError::Unreachable { url: display_url(&self.url), why };
         let tls = haft_core::net::tls(self.is_encrypted()).map_err(|error| failed(error.to_string()))?;
         let mut builder = Client::builder()
             .user_agent(USER_AGENT)
@@ -188,7 +188,7 @@ impl Hop {
 
     /// Where the answer sends on to, if that is gone to.
     fn follow(&self, response: &Response) -> Result<Self, DownloadError> {
-        let from = shown(&self.url);
+        let from = display_url(&self.url);
         let refuse = |to: String, why| DownloadError::Redirect { from: from.clone(), to, why };
         let location = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
         let location = location.ok_or_else(|| refuse("nowhere".into(), "since it does not say where"))?;
@@ -198,7 +198,7 @@ impl Hop {
         let is_public = response.remote_addr().is_some_and(|address| local(address.ip()).is_none());
         let next = Self { public_only: self.public_only || is_public, url };
         match self.objection(&next) {
-            Some(why) => Err(refuse(shown(&next.url), why)),
+            Some(why) => Err(refuse(display_url(&next.url), why)),
             None => Ok(next),
         }
     }
@@ -253,7 +253,7 @@ impl Names {
 }
 
 async fn store(mut response: Response, to: &Path, progress: &Progress) -> Result<u64, DownloadError> {
-    let url = shown(response.url());
+    let url = display_url(response.url());
     let expected = response.content_length();
     if expected.is_some_and(|expected| expected > MAX_SIZE) {
         return Err(DownloadError::TooLarge(url));
@@ -273,7 +273,7 @@ async fn store(mut response: Response, to: &Path, progress: &Progress) -> Result
             return Err(DownloadError::TooLarge(url));
         }
         file.write_all(&chunk).map_err(written)?;
-        progress.tell(Step::Received { bytes: got });
+        progress.report(Step::Received { bytes: got });
     }
     if let Some(expected) = expected.filter(|expected| *expected != got) {
         return Err(DownloadError::Truncated { url, expected, got });
@@ -287,14 +287,14 @@ struct Telling<'a>(&'a Progress);
 
 impl<'a> Telling<'a> {
     fn begin(progress: &'a Progress, what: &str, total: Option<u64>) -> Self {
-        progress.tell(Step::Started { what, total });
+        progress.report(Step::Started { what, total });
         Self(progress)
     }
 }
 
 impl Drop for Telling<'_> {
     fn drop(&mut self) {
-        self.0.tell(Step::Finished);
+        self.0.report(Step::Finished);
     }
 }
 
@@ -307,7 +307,7 @@ fn address(url: &Url) -> Option<IpAddr> {
 }
 
 /// A URL for messages: without what may be a secret in it.
-fn shown(url: &Url) -> String {
+fn display_url(url: &Url) -> String {
     let mut bare = url.clone();
     // These fail for URLs that have no place for them, which then hold none.
     let _ = bare.set_username("");

@@ -1,42 +1,22 @@
 //! Brings a package from wherever it is to a temporary place, within bounds, and says what it is.
 //! Installs nothing, and believes neither a name nor a header about what the bytes are.
 
+mod error;
+mod settings;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::archive::{self, ArchiveError, Form};
-use super::download::{self, DownloadError};
+pub use self::error::FetchError;
+pub use self::settings::Fetching;
+use super::archive::{self, Form};
+use super::download;
 use super::folder;
-use super::git::{self, GitError};
+use super::git;
 use super::listing::{Listing, TreeError};
-use super::oci::{self, Access, NotAReference, OciError, Reference};
-use super::signature::{self, SignatureError, Statement, Subject, Trust, Verdict};
-use super::{Digest, MAX_SIZE, PackageSource, Progress};
-use haft_core::grant::Grant;
-use haft_sandbox::confine::Confiner;
-
-/// What a fetch works with.
-#[derive(Clone, Debug)]
-pub struct Fetching<'a> {
-    /// An empty directory of this fetch alone. Whoever made it removes it.
-    pub directory: &'a Path,
-    /// What relative paths start from.
-    pub base: &'a Path,
-    /// What `~` means.
-    pub home: &'a Path,
-    /// Who hears how far it has come.
-    pub progress: Progress,
-    /// What [`Fetched::digest`] must be, whoever serves it.
-    pub expected: Option<Digest>,
-    /// As whom registries are asked.
-    pub access: &'a Access,
-    /// Whose signature is wanted.
-    pub trust: &'a Trust,
-    /// What holds `git` to `grant`.
-    pub confiner: &'a Confiner,
-    /// What `git` may do besides writing `directory`.
-    pub grant: &'a Grant,
-}
+use super::oci::{self, Reference};
+use super::signature::{self, Statement, Subject, Verdict};
+use super::{Digest, MAX_SIZE, PackageSource};
 
 /// What was fetched, in [`Fetching::directory`].
 #[derive(Debug)]
@@ -66,86 +46,12 @@ pub enum Content {
     Tree(PathBuf, Listing),
 }
 
-/// Why a package could not be fetched.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// It cannot be read or written.
-    #[error("cannot {action} `{}`: {source}", path.display())]
-    Io {
-        /// What was being done.
-        action: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// From a registry.
-    #[error(transparent)]
-    Oci(#[from] OciError),
-    /// What should name a thing in a registry does not.
-    #[error(transparent)]
-    Reference(#[from] NotAReference),
-    /// Not signed as it has to be.
-    #[error("`{what}` is refused: {error}")]
-    Signature {
-        /// What was fetched.
-        what: String,
-        /// What is wrong.
-        error: SignatureError,
-    },
-    /// By HTTPS.
-    #[error(transparent)]
-    Download(#[from] DownloadError),
-    /// By git.
-    #[error(transparent)]
-    Git(#[from] GitError),
-    /// An archive that cannot be unpacked.
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    /// A folder that cannot be taken over.
-    #[error(transparent)]
-    Tree(#[from] TreeError),
-    /// A folder that is none.
-    #[error("no `program.toml` in `{}`: a package's folder has one at its top", .0.display())]
-    NoManifest(PathBuf),
-    /// Something else altogether.
-    #[error("`{0}` is neither a WebAssembly component nor a tar archive")]
-    Form(String),
-    /// It is not what was expected.
-    #[error("`{source_text}` is {found}, and {expected} was expected")]
-    Digest {
-        /// Where from.
-        source_text: String,
-        /// What came.
-        found: Digest,
-        /// What should have come.
-        expected: Digest,
-    },
-}
-
-impl FetchError {
-    /// The way out, where there is one.
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::Git(GitError::Missing) => "install git, or name an archive of the repository",
-            Self::Git(GitError::Failed { .. }) => "`git ls-remote URL` tells what it has",
-            Self::NoManifest(_) => "`haft init` writes one; a component alone is named by its file",
-            Self::Digest { .. } => "what is served has changed; do not install it unless you know why",
-            Self::Signature { error, .. } => error.hint(),
-            Self::Oci(error) => return error.hint(),
-            Self::Reference(error) => return Some(error.hint()),
-            _ => return None,
-        };
-        Some(text.to_owned())
-    }
-}
-
 /// Fetches `source`.
 pub async fn fetch(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
-    let raw = bring(source, fetching).await?;
+    let raw = fetch_raw(source, fetching).await?;
     let (directory, expected) = (fetching.directory.to_owned(), fetching.expected.clone());
     let source_text = source.to_string();
-    let opened = apart(move || raw.open(&directory, &source_text, expected.as_ref()));
+    let opened = run_blocking(move || raw.open(&directory, &source_text, expected.as_ref()));
     opened.await
 }
 
@@ -178,7 +84,7 @@ impl Raw {
     }
 }
 
-async fn bring(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, FetchError> {
+async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, FetchError> {
     let file = fetching.directory.join("fetched");
     let what = source.to_string();
     match source {
@@ -199,7 +105,7 @@ async fn bring(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Raw, F
             let beside = signature::beside(&path);
             let beside = beside.map_err(|error| FetchError::Signature { what: what.clone(), error })?;
             let to = file.clone();
-            apart(move || folder::copy_file(&path, &to)).await?;
+            run_blocking(move || folder::copy_file(&path, &to)).await?;
             Raw::file(file, beside, fetching, &what)
         }
         PackageSource::Url(url) => {
@@ -238,7 +144,7 @@ impl Raw {
                 return Err(FetchError::NoManifest(self.path));
             }
             let left_out = folder::copy(&self.path, &tree)?;
-            let (listing, size) = Listing::of(&tree)?;
+            let (listing, size) = Listing::from_folder(&tree)?;
             let kept = listing.digest();
             check(&kept)?;
             let content = Content::Tree(tree, listing);
@@ -248,14 +154,14 @@ impl Raw {
         let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
         check(&digest)?;
         match archive::form(&self.path).map_err(failed)? {
-            None => Err(FetchError::Form(haft_core::report::plain(bare(source)))),
+            None => Err(FetchError::Form(haft_core::report::plain(without_query(source)))),
             Some(Form::Component) => {
                 let (content, kept) = (Content::Component(self.path), digest.clone());
                 Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
             }
             Some(form) => {
                 let top = archive::unpack(&self.path, form, &tree)?;
-                let (listing, size) = Listing::of(&top)?;
+                let (listing, size) = Listing::from_folder(&top)?;
                 let kept = listing.digest();
                 let content = Content::Tree(top, listing);
                 Ok(Fetched { content, digest, kept, size, resolved, verdict, left_out: Vec::new() })
@@ -265,7 +171,7 @@ impl Raw {
 }
 
 /// Does what takes a while, and what nobody can interrupt, on a thread of its own.
-async fn apart<T: Send + 'static, E: From<TreeError> + Send + 'static>(
+async fn run_blocking<T: Send + 'static, E: From<TreeError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
     match tokio::task::spawn_blocking(work).await {
@@ -278,7 +184,7 @@ async fn apart<T: Send + 'static, E: From<TreeError> + Send + 'static>(
 }
 
 /// A source for messages: a URL without its query, which may hold a secret.
-fn bare(source: &str) -> &str {
+fn without_query(source: &str) -> &str {
     let end = if source.contains("://") { source.find('?') } else { None };
     source.get(..end.unwrap_or(source.len())).unwrap_or(source)
 }

@@ -143,7 +143,7 @@ mod tests {
         fs::write(from.join("program.toml"), "").unwrap();
         fs::set_permissions(from.join("bin/file"), fs::Permissions::from_mode(0o4777)).unwrap();
         assert_eq!(copy(&from, &to).unwrap(), ["sub/notes"]);
-        let (listing, _) = Listing::of(&to).unwrap();
+        let (listing, _) = Listing::from_folder(&to).unwrap();
         let paths: Vec<_> = listing.paths().collect();
         assert_eq!(paths, ["README.md", "bin/file", "program.toml"]);
         let mode = |path| fs::metadata(to.join(path)).unwrap().permissions().mode() & 0o7777;

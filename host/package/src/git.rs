@@ -24,7 +24,7 @@ const MAX_OUTPUT: usize = 4000;
 const MAX_CHECKOUT: u64 = 2 * MAX_SIZE;
 
 /// How often the size is looked at.
-const LOOK: Duration = Duration::from_millis(500);
+const SIZE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Files that are counted before a repository is taken for too large.
 const MAX_FILES: usize = 100_000;
@@ -77,13 +77,13 @@ pub(super) async fn clone(
     reference: Option<&str>,
     fetching: &Fetching<'_>,
 ) -> Result<(PathBuf, String), GitError> {
-    fetching.progress.tell(Step::Started { what: url, total: None });
+    fetching.progress.report(Step::Started { what: url, total: None });
     let cloned = Git::new(url, fetching).map(|git| async move { git.clone(url, reference).await });
     let cloned = match cloned {
         Ok(cloning) => cloning.await,
         Err(error) => Err(error),
     };
-    fetching.progress.tell(Step::Finished);
+    fetching.progress.report(Step::Finished);
     cloned
 }
 
@@ -165,7 +165,7 @@ impl<'a> Git<'a> {
         let running = process::run(self.fetching.confiner, &job, action, &context);
         let watching = async {
             while !is_larger(self.fetching.directory, MAX_CHECKOUT) {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(SIZE_POLL_INTERVAL).await;
             }
             cancel.cancel();
             std::future::pending::<Infallible>().await

@@ -1,5 +1,6 @@
 //! Packages: finding, checking, installing and keeping other people's plugins. Runs none of their code.
 //!
+//! - [`Installer`]: adds, restores, updates and removes what a [`Project`] names, with the caller's [`Consent`].
 //! - [`PackageSource`]: where one comes from, parsed from what a person writes.
 //! - [`fetch()`]: brings it to a temporary place, within bounds, with its digest.
 
@@ -12,6 +13,7 @@ pub mod edit;
 mod fetch;
 mod folder;
 mod git;
+mod installer;
 mod inventory;
 mod listing;
 mod lock;
@@ -26,11 +28,15 @@ mod store;
 pub use self::bundle::{Bundle, BundleError, Offered, OfferedPlugin};
 pub use self::digest::{Digest, DigestError, Hasher};
 pub use self::fetch::{Content, FetchError, Fetched, Fetching, fetch};
+pub use self::installer::{
+    Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation,
+    Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
+};
 pub use self::listing::{Listing, TreeError};
 pub use self::lock::{Kind, Lock, LockError, Pin, lock_path};
 pub use self::parts::parts;
 pub use self::progress::{Progress, Step};
-pub use self::project::{Change, Project, ProjectError, Unchanged};
+pub use self::project::{Change, Project, ProjectEntry, ProjectError, Unchanged};
 pub use self::request::{Limit, Request, more};
 pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
 pub use haft_core::manifest::{PackageSource, SourceError};

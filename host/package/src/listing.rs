@@ -71,7 +71,7 @@ pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Err
 impl Listing {
     /// Lists the tree at `root`, and how many bytes its files have. Refuses links and everything
     /// else that is neither a file nor a folder.
-    pub fn of(root: &Path) -> Result<(Self, u64), TreeError> {
+    pub fn from_folder(root: &Path) -> Result<(Self, u64), TreeError> {
         let mut walk = Walk { inventory: Inventory::default(), listing: Self::default() };
         walk.folder(root, "")?;
         Ok((walk.listing, walk.inventory.size()))
@@ -88,7 +88,7 @@ impl Listing {
 
     /// Of the whole tree.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.text().as_bytes())
+        Digest::hash(self.text().as_bytes())
     }
 
     /// Reads the listing at `path`, which must be that of the tree `digest`.
@@ -96,7 +96,7 @@ impl Listing {
         let mut text = Vec::new();
         let read = File::open(path).and_then(|file| file.take(MAX_LISTING).read_to_end(&mut text));
         read.map_err(io_error("read", path))?;
-        if Digest::of(&text) != *digest {
+        if Digest::hash(&text) != *digest {
             return Err(TreeError::Listing);
         }
         let text = std::str::from_utf8(&text).map_err(|_| TreeError::Listing)?;
@@ -131,7 +131,7 @@ impl Listing {
         let mut bytes = Vec::new();
         let file = open(&full).map_err(|error| missing(error, path, &full))?;
         file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(io_error("read", &full))?;
-        if bytes.len() as u64 > most || Digest::of(&bytes) != listed.digest {
+        if bytes.len() as u64 > most || Digest::hash(&bytes) != listed.digest {
             return Err(TreeError::Changed(path.to_owned()));
         }
         Ok(bytes)
@@ -139,7 +139,7 @@ impl Listing {
 
     /// Whether the tree at `root` is exactly this one, read in full.
     pub fn check(&self, root: &Path) -> Result<(), TreeError> {
-        let (found, _) = Self::of(root)?;
+        let (found, _) = Self::from_folder(root)?;
         for (path, listed) in &self.files {
             match found.files.get(path) {
                 None => return Err(TreeError::Missing(path.clone())),
@@ -237,7 +237,7 @@ mod tests {
     fn a_listing_tells_every_change() {
         let directory = tree();
         let root = directory.path();
-        let (listing, size) = Listing::of(root).unwrap();
+        let (listing, size) = Listing::from_folder(root).unwrap();
         assert_eq!((size, listing.paths().collect::<Vec<_>>()), (2, vec!["bin/run", "program.toml"]));
         assert!(listing.check(root).is_ok());
         let changes: [(&str, Act, Act); 4] = [
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn a_listing_is_read_back_and_belongs_to_one_digest() {
         let directory = tree();
-        let (listing, _) = Listing::of(directory.path()).unwrap();
+        let (listing, _) = Listing::from_folder(directory.path()).unwrap();
         let file = directory.path().join("files");
         fs::write(&file, listing.text()).unwrap();
         assert_eq!(Listing::read(&file, &listing.digest()).unwrap(), listing);
@@ -297,7 +297,7 @@ mod tests {
         let directory = tree();
         let root = directory.path();
         std::os::unix::fs::symlink("program.toml", root.join("link")).unwrap();
-        assert!(Listing::of(root).unwrap_err().to_string().contains("a symbolic link"));
+        assert!(Listing::from_folder(root).unwrap_err().to_string().contains("a symbolic link"));
         fs::remove_file(root.join("link")).unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -307,6 +307,6 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(Listing::of(root).unwrap_err().to_string().contains("a named pipe"));
+        assert!(Listing::from_folder(root).unwrap_err().to_string().contains("a named pipe"));
     }
 }

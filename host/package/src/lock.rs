@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::PackageSource;
 use super::digest::{Digest, DigestError};
-use super::disclosure::Shown;
+use super::disclosure::DisclosureDigests;
+use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
 use haft_core::manifest::Name;
 
@@ -57,7 +58,7 @@ pub struct Pin {
     /// What it was granted when it was installed or updated.
     pub granted: Vec<String>,
     /// What somebody was shown of it; `None` where an earlier haft pinned it, which noted nothing.
-    pub shown: Option<Shown>,
+    pub shown: Option<DisclosureDigests>,
 }
 
 /// A table of program.toml whose entries are installed.
@@ -158,12 +159,12 @@ struct WrittenPin {
     asked: Vec<String>,
     granted: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    shown: Option<WrittenShown>,
+    shown: Option<WrittenDigests>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenShown {
+struct WrittenDigests {
     #[serde(default)]
     tools: BTreeMap<String, String>,
     #[serde(default)]
@@ -241,6 +242,33 @@ fn is_absent(kind: io::ErrorKind) -> bool {
 }
 
 impl Pin {
+    /// Whether it is a component that is used where its author has it, and not from the store.
+    pub fn is_used_in_place(&self) -> bool {
+        self.kind == Kind::Plugin && matches!(self.source, PackageSource::Path(_))
+    }
+
+    /// Where exactly this came from: the commit and not the branch, the manifest's digest and not the tag. The plain
+    /// source where nothing more exact is known.
+    pub fn exact_source(&self) -> PackageSource {
+        match (&self.source, &self.resolved) {
+            (PackageSource::Git { url, .. }, Some(commit)) => {
+                PackageSource::Git { url: url.clone(), reference: Some(commit.clone()) }
+            }
+            (source @ PackageSource::Oci(_), Some(digest)) => {
+                let (reference, digest) = (source.to_string().parse::<Reference>(), digest.parse());
+                match (reference, digest) {
+                    (Ok(reference), Ok(digest)) => {
+                        let exact = reference.at_digest(digest).to_string();
+                        PackageSource::Oci(exact.trim_start_matches(SCHEME).to_owned())
+                    }
+                    // Fetching it says what is wrong with it.
+                    _ => source.clone(),
+                }
+            }
+            (source, _) => source.clone(),
+        }
+    }
+
     fn read(pin: WrittenPin) -> Result<Self, String> {
         let named = |what: &str, error: &dyn std::fmt::Display| {
             format!("`{what}` of `{}`: {error}", haft_core::report::plain(&pin.name))
@@ -261,7 +289,7 @@ impl Pin {
             signer: signer.map_err(|error| named("signer", &error))?,
             asked: pin.asked,
             granted: pin.granted,
-            shown: pin.shown.map(read_shown).transpose().map_err(|error| named("shown", &error))?,
+            shown: pin.shown.map(read_digests).transpose().map_err(|error| named("shown", &error))?,
         })
     }
 
@@ -281,17 +309,17 @@ impl Pin {
             shown: self
                 .shown
                 .as_ref()
-                .map(|shown| WrittenShown { tools: written(&shown.tools), files: written(&shown.files) }),
+                .map(|shown| WrittenDigests { tools: written(&shown.tools), files: written(&shown.files) }),
         }
     }
 }
 
-fn read_shown(shown: WrittenShown) -> Result<Shown, DigestError> {
+fn read_digests(shown: WrittenDigests) -> Result<DisclosureDigests, DigestError> {
     let read = |digests: BTreeMap<String, String>| {
         let digest = |(name, digest): (String, String)| Ok((name, digest.parse()?));
         digests.into_iter().map(digest).collect::<Result<_, DigestError>>()
     };
-    Ok(Shown { tools: read(shown.tools)?, files: read(shown.files)? })
+    Ok(DisclosureDigests { tools: read(shown.tools)?, files: read(shown.files)? })
 }
 
 fn written(digests: &BTreeMap<String, Digest>) -> BTreeMap<String, String> {
@@ -308,16 +336,16 @@ mod tests {
             kind,
             source: "https://a.test/words-1.0.tar.gz".parse().unwrap(),
             resolved: None,
-            digest: Digest::of(b"archive"),
-            kept: Digest::of(b"tree"),
+            digest: Digest::hash(b"archive"),
+            kept: Digest::hash(b"tree"),
             version: Some(semver::Version::new(1, 0, 0)),
             contracts: vec!["haft:plugin".into()],
             signer: None,
             asked: vec!["words:read=./docs".into()],
             granted: vec![],
-            shown: Some(Shown {
-                tools: [("words__count".to_owned(), Digest::of(b"tool"))].into(),
-                files: [("bin/run it".to_owned(), Digest::of(b"script"))].into(),
+            shown: Some(DisclosureDigests {
+                tools: [("words__count".to_owned(), Digest::hash(b"tool"))].into(),
+                files: [("bin/run it".to_owned(), Digest::hash(b"script"))].into(),
             }),
         }
     }
@@ -340,6 +368,20 @@ mod tests {
         assert_eq!(lock.pins.len(), 2);
         lock.put(pin("b", Kind::Plugin));
         assert_eq!(lock.pins.len(), 2);
+    }
+
+    #[test]
+    fn an_exact_source_names_the_commit_or_the_manifest() {
+        let digest = Digest::hash(b"manifest").to_string();
+        let exact = |source: &str, resolved: &str| {
+            let (source, resolved) = (source.parse().unwrap(), Some(resolved.to_owned()));
+            Pin { source, resolved, ..pin("a", Kind::Plugin) }.exact_source().to_string()
+        };
+        for source in ["oci://localhost:5000/owner/words:1.0", "oci://localhost:5000/owner/words"] {
+            assert_eq!(exact(source, &digest), format!("oci://localhost:5000/owner/words@{digest}"));
+        }
+        assert_eq!(exact("git+https://a.test/b@main", "c0ffee"), "git+https://a.test/b@c0ffee");
+        assert_eq!(exact("https://a.test/b.wasm", "c0ffee"), "https://a.test/b.wasm");
     }
 
     /// S02: what an earlier haft pinned is read, and says that nobody was shown what is in it.

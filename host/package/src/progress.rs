@@ -38,12 +38,12 @@ pub struct Progress(Option<Arc<Listener>>);
 
 impl Progress {
     /// Tells every step to `listener`, from any thread.
-    pub fn to(listener: impl Fn(Step<'_>) + Send + Sync + 'static) -> Self {
+    pub fn new(listener: impl Fn(Step<'_>) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(listener)))
     }
 
     /// Tells a step.
-    pub fn tell(&self, step: Step<'_>) {
+    pub fn report(&self, step: Step<'_>) {
         if let Some(listener) = &self.0 {
             listener(step);
         }

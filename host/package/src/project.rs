@@ -1,6 +1,8 @@
 //! A program.toml with its program.lock, as one thing to change: read anew under a lock, checked, and
 //! written whole or not at all. Knows nothing of what is installed.
 
+mod entries;
+
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -12,21 +14,22 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use tempfile::NamedTempFile;
 
+pub use self::entries::ProjectEntry;
 use super::edit::EditError;
-use super::lock::{Kind, Lock, LockError, lock_path};
+use super::lock::{Lock, LockError, lock_path};
 use super::store::{Store, StoreError};
 use haft_core::manifest::{MAX_FILE, Manifest, folder_of};
-use haft_core::report::Report;
+use haft_core::report::{Report, plain};
 
 /// How long a change waits for another haft that changes the same program: that takes a moment.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often it looks.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long whoever only runs a program waits for a change of it. After that the files are read as they are: who may read
 /// a folder may lock it, tools too, and that is no way to keep a program from running.
-const CHANGES: Duration = Duration::from_secs(2);
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// While it lives, no other haft changes the programs of a folder.
 #[derive(Debug)]
@@ -108,6 +111,19 @@ pub enum ProjectError {
         /// The name.
         name: String,
     },
+    /// There is no entry of this name.
+    #[error(
+        "`{}` has no package or plugin `{}`{}", path.display(), plain(name),
+        nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default()
+    )]
+    NoEntry {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+        /// The entry with the most similar name.
+        nearest: Option<String>,
+    },
 }
 
 impl ProjectError {
@@ -151,8 +167,8 @@ impl Project {
         loop {
             match rustix::fs::flock(folder.as_fd(), FlockOperation::NonBlockingLockShared) {
                 Ok(()) => return Some(Unchanged { _lock: folder }),
-                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < CHANGES => {
-                    tokio::time::sleep(LOOK).await;
+                Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < READ_TIMEOUT => {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 Err(_) => return None,
             }
@@ -179,16 +195,6 @@ impl Project {
     /// Its folder, which relative paths start from.
     pub fn folder(&self) -> &Path {
         &self.manifest.folder
-    }
-
-    /// The table that has an entry of this name.
-    pub fn kind_of(&self, name: &str) -> Option<Kind> {
-        let package = self.manifest.packages.iter().any(|package| package.name.as_str() == name);
-        let plugin = || self.manifest.plugins.iter().any(|plugin| plugin.name.as_str() == name);
-        if package {
-            return Some(Kind::Package);
-        }
-        plugin().then_some(Kind::Plugin)
     }
 
     /// Changes both files by what `change` makes of them as they are now. Two hafts at once change them
@@ -263,7 +269,9 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
     loop {
         match rustix::fs::flock(file.as_fd(), how) {
             Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => {
+                std::thread::sleep(POLL_INTERVAL)
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(ProjectError::Busy(folder.to_owned())),
             Err(error) => return Err(failed("lock", folder)(error.into())),
         }

@@ -158,12 +158,12 @@ pub fn more<'r>(agreed: &[String], new: &'r [Request]) -> Vec<&'r Request> {
 }
 
 /// The rights of a grant table.
-pub(super) fn of_table(whose: Option<&str>, table: &GrantTable) -> Vec<Request> {
+pub(super) fn table_requests(whose: Option<&str>, table: &GrantTable) -> Vec<Request> {
     table.rights().into_iter().map(|right| Request::Right(whose.map(str::to_owned), right)).collect()
 }
 
 /// The limits that are wider than usual.
-pub(super) fn of_limits(whose: Option<&str>, limits: &Limits) -> Vec<Request> {
+pub(super) fn limits_requests(whose: Option<&str>, limits: &Limits) -> Vec<Request> {
     let usual = Limits::default();
     let memory = (limits.memory > usual.memory).then_some(Limit::Memory(limits.memory));
     let time = (limits.time > usual.time).then_some(Limit::Time(limits.time));
@@ -174,14 +174,14 @@ pub(super) fn of_limits(whose: Option<&str>, limits: &Limits) -> Vec<Request> {
 }
 
 /// A command, and the variables that it wants to see.
-pub(super) fn of_command(tool: &CommandTool) -> Vec<Request> {
+pub(super) fn command_requests(tool: &CommandTool) -> Vec<Request> {
     let command = Request::Command(tool.name.as_str().to_owned(), tool.command.value.clone());
     let env = tool.env.iter().map(|name| Request::Right(None, Right::Env(name.clone())));
     std::iter::once(command).chain(env).collect()
 }
 
 /// A server, with what it is handed, and the variables whose values it wants to have.
-pub(super) fn of_server(server: &McpServer) -> Vec<Request> {
+pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
     let (how, handed) = match &server.transport {
         Transport::Stdio { command, env } => (shell_words::join(&command.value), env),
         Transport::Http { url, headers } => (url.value.clone(), headers),
@@ -202,7 +202,7 @@ pub(super) fn of_server(server: &McpServer) -> Vec<Request> {
 }
 
 /// What a component of another host asks for, in haft's words.
-pub(super) fn of_act(asked: &Asked) -> Vec<Request> {
+pub(super) fn act_requests(asked: &Asked) -> Vec<Request> {
     let right = |right| Request::Right(None, right);
     match asked {
         Asked::Files { path, write } => {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_another_host_calls_a_capability_is_said_in_haft_s_words() {
-        let texts = |asked| of_act(&asked).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let texts = |asked| act_requests(&asked).iter().map(ToString::to_string).collect::<Vec<_>>();
         let files = |path: &str, write| Asked::Files { path: path.into(), write };
         assert_eq!(texts(files("**", false)), ["read=/"]);
         assert_eq!(texts(files("/data/x*/y", true)), ["write=/data"]);

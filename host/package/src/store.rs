@@ -32,10 +32,10 @@ const PROGRAMS: &str = ".programs";
 const LOCK: &str = ".lock";
 
 /// How long an install waits for somebody who clears away: that takes a moment.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often it looks.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The store of this machine's user.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ impl Store {
     /// Begins an install; waits for whoever clears away just now.
     pub fn install(&self) -> Result<Installing, StoreError> {
         self.create(&self.root)?;
-        let lock = self.lock(FlockOperation::NonBlockingLockShared, PATIENCE)?;
+        let lock = self.lock(FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?;
         let directory = tempfile::Builder::new().prefix(INCOMING).tempdir_in(&self.root);
         let directory = directory.map_err(io_error("make a directory in", &self.root))?;
         Ok(Installing { store: self.clone(), directory, _lock: lock })
@@ -138,7 +138,7 @@ impl Store {
         // Whoever only looks may do so in a store that cannot be written.
         match File::open(&path) {
             Ok(file) => Ok(Some(Held {
-                _lock: locked(file, &path, FlockOperation::NonBlockingLockShared, PATIENCE)?,
+                _lock: locked(file, &path, FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?,
             })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io_error("open", &path)(error).into()),
@@ -151,13 +151,13 @@ impl Store {
         let folder = self.root.join(PROGRAMS);
         self.create(&folder)?;
         let bytes = lock.as_os_str().as_encoded_bytes();
-        let file = folder.join(Digest::of(bytes).hex());
+        let file = folder.join(Digest::hash(bytes).hex());
         // One that an earlier haft was killed over is empty or cut off.
         if fs::read(&file).is_ok_and(|noted| noted == bytes) {
             return Ok(());
         }
         // Whole or not at all: half a path is a program that is gone, whose content nobody would keep.
-        let _kept = self.lock(FlockOperation::NonBlockingLockShared, PATIENCE)?;
+        let _kept = self.lock(FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?;
         let write = || -> io::Result<()> {
             let mut new = tempfile::Builder::new().prefix(INCOMING).tempfile_in(&self.root)?;
             new.write_all(bytes)?;
@@ -186,7 +186,9 @@ fn locked(file: File, path: &Path, how: FlockOperation, patience: Duration) -> R
     loop {
         match rustix::fs::flock(file.as_fd(), how) {
             Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => std::thread::sleep(LOOK),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => {
+                std::thread::sleep(POLL_INTERVAL)
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 return Err(StoreError::Busy(path.parent().unwrap_or(path).to_owned()));
             }
@@ -213,7 +215,7 @@ impl Installing {
         // One at a time, or one would move away as damaged what another has just mended.
         let root = &self.store.root;
         let alone = File::open(root).map_err(io_error("open", root))?;
-        let _alone = locked(alone, &root.join(LOCK), FlockOperation::NonBlockingLockExclusive, PATIENCE)?;
+        let _alone = locked(alone, &root.join(LOCK), FlockOperation::NonBlockingLockExclusive, LOCK_TIMEOUT)?;
         if self.store.has(kept) {
             if self.store.check(kept, is_component).is_ok() {
                 return Ok(touch(&place)?);

@@ -7,14 +7,13 @@ use std::path::Path;
 
 use super::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use crate::cli::disclosed::{Sheet, clean};
-use crate::cli::installing::Arrival;
 use haft_core::grant::{Grant, Reach, Right, Root, normalise};
 use haft_core::limit::Limits;
 use haft_core::manifest::units::{format_duration, format_size};
 use haft_core::report::plain;
 use haft_package::disclosure::{Change, Item, ItemKind};
 use haft_package::signature::Signer;
-use haft_package::{Pin, Request};
+use haft_package::{Candidate, Pin, Request};
 
 /// Characters of what a package says of itself in one place. What runs is shown whole.
 const MAX_TEXT: usize = 400;
@@ -24,7 +23,7 @@ const MAX_NAMED: usize = 8;
 
 /// What there is to read.
 pub(super) struct Page<'a> {
-    pub(super) arrival: &'a Arrival,
+    pub(super) candidate: &'a Candidate,
     /// What is going to be granted.
     pub(super) granted: &'a [Request],
     /// What was installed before, and what the new one asks for beyond it.
@@ -53,7 +52,7 @@ impl Page<'_> {
         self.facts(&mut sheet);
         match self.before.as_ref().and_then(|before| before.changes.as_ref()) {
             Some(changes) => self.changes(changes, &mut sheet),
-            None => sheet.disclosure(&self.arrival.disclosure),
+            None => sheet.disclosure(&self.candidate.disclosure),
         }
         self.notes(&mut sheet);
         self.requests(&mut sheet);
@@ -61,7 +60,7 @@ impl Page<'_> {
     }
 
     fn title(&self, page: &mut String) {
-        let offered = &self.arrival.offered;
+        let offered = &self.candidate.offered;
         let version = |version: Option<&semver::Version>| version.map(|version| format!(" {version}"));
         let new = version(offered.version.as_ref()).unwrap_or_default();
         let old = self.before.as_ref().and_then(|before| version(before.pin.version.as_ref()));
@@ -73,7 +72,7 @@ impl Page<'_> {
     }
 
     fn facts(&self, sheet: &mut Sheet) {
-        let Arrival { source, fetched, offered, .. } = self.arrival;
+        let Candidate { source, fetched, offered, .. } = self.candidate;
         let mut fact = |name: &str, text: &str| sheet.line(name, Style::new(), text);
         fact("from", &plain(&source.to_string()));
         if let Some(resolved) = &fetched.resolved {
@@ -100,7 +99,7 @@ impl Page<'_> {
             let text = "its code is another one; what its tools say of themselves is as it was";
             sheet.line("", WARNING, text);
         }
-        let items = &self.arrival.disclosure.items;
+        let items = &self.candidate.disclosure.items;
         let is_changed =
             |item: &Item| changes.iter().any(|change| change.kind == item.kind && change.name == item.name);
         let same = items.iter().filter(|item| !is_changed(item)).count();
@@ -111,7 +110,7 @@ impl Page<'_> {
 
     /// What is not used, and what nobody can be shown.
     fn notes(&self, sheet: &mut Sheet) {
-        let left_out = &self.arrival.fetched.left_out;
+        let left_out = &self.candidate.fetched.left_out;
         if !left_out.is_empty() {
             let named: Vec<String> = left_out.iter().take(MAX_NAMED).map(|path| clean(path)).collect();
             let more = left_out.len().saturating_sub(named.len());
@@ -122,7 +121,7 @@ impl Page<'_> {
             );
             sheet.line("left out", DIM, &text);
         }
-        let Some(bundle) = &self.arrival.offered.bundle else { return };
+        let Some(bundle) = &self.candidate.offered.bundle else { return };
         if let Some(ignored) = bundle.ignored_servers() {
             sheet.line("ignored", WARNING, &ignored);
         }
@@ -133,7 +132,7 @@ impl Page<'_> {
     }
 
     fn signer(&self) -> String {
-        let verdict = &self.arrival.fetched.verdict;
+        let verdict = &self.candidate.fetched.verdict;
         let new = plain(&verdict.describe());
         match &self.before {
             Some(before) if before.pin.signer.as_ref() != verdict.signer() => {
@@ -145,14 +144,14 @@ impl Page<'_> {
     }
 
     fn requests(&self, sheet: &mut Sheet) {
-        let requests = &self.arrival.offered.requests;
+        let requests = &self.candidate.offered.requests;
         if requests.is_empty() {
             sheet.line("asks for", GOOD, "nothing: no files, no network, no environment");
         }
         for (index, request) in requests.iter().enumerate() {
             let head = if index == 0 { "asks for" } else { "" };
             let (style, mark) = self.mark(request);
-            sheet.line(head, style, &format!("{}{mark}", self.shown(request)));
+            sheet.line(head, style, &format!("{}{mark}", self.request_text(request)));
         }
         let asked: Vec<String> = requests.iter().map(ToString::to_string).collect();
         for gone in self.before.iter().flat_map(|before| &before.pin.asked).filter(|old| !asked.contains(old))
@@ -173,7 +172,7 @@ impl Page<'_> {
         let Limits { memory, time, result, disk } = Limits::default();
         let (memory, time) = (format_size(memory), format_duration(time));
         let (result, disk) = (format_size(result), format_size(disk));
-        if !self.arrival.offered.plugins.is_empty() {
+        if !self.candidate.offered.plugins.is_empty() {
             let text = format!(
                 "{memory} of memory, {time}, {result} of answer and {disk} of files for each, unless said above"
             );
@@ -181,8 +180,8 @@ impl Page<'_> {
         }
     }
 
-    fn shown(&self, request: &Request) -> String {
-        let whose = match (self.arrival.offered.plugins.len(), request) {
+    fn request_text(&self, request: &Request) -> String {
+        let whose = match (self.candidate.offered.plugins.len(), request) {
             (_, Request::Command(name, _) | Request::Server(name, _)) => Some(name.as_str()),
             (0 | 1, _) => None,
             _ => request.whose(),
@@ -193,14 +192,14 @@ impl Page<'_> {
 
     /// What it gets, directories by the paths that they have on this machine.
     fn grants_of(&self, sheet: &mut Sheet) {
-        let requests = &self.arrival.offered.requests;
+        let requests = &self.candidate.offered.requests;
         for (index, granted) in self.granted.iter().enumerate() {
             let extra = if is_asked(requests, granted) { "" } else { " (without being asked for)" };
             let text = match granted {
                 Request::Right(_, Right::Read(path) | Right::Write(path)) => {
                     format!("{} {}", granted.what(), self.absolute(path))
                 }
-                _ => self.shown(granted),
+                _ => self.request_text(granted),
             };
             sheet.line(if index == 0 { "granted" } else { "" }, Style::new(), &format!("{text}{extra}"));
         }

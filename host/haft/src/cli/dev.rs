@@ -156,12 +156,12 @@ impl Session<'_> {
 
     /// Tells what a model will be told: all of it at first, then what changed.
     fn show_tools(&mut self, good: &Good) {
-        let now = Disclosure::of_tools(good.tools().cloned());
+        let now = Disclosure::from_tools(good.tools().cloned());
         let mut sheet = Sheet::new(self.terminal.talk_columns(), None);
         if self.shown.items.is_empty() {
             sheet.disclosure(&now);
         } else {
-            sheet.changes(&now.changes(&self.shown.noted(), &self.shown));
+            sheet.changes(&now.changes(&self.shown.digests(), &self.shown));
         }
         if !sheet.text.is_empty() {
             self.terminal.message(sheet.text.trim_end());

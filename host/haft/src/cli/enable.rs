@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::terminal::Terminal;
-use crate::cli::installing::{InstallWork, told_project};
+use crate::cli::installing::{InstallSession, project_error};
 use haft_core::report::plain;
 use haft_package::{Change, Project, ProjectError, edit};
 
@@ -38,11 +38,13 @@ impl Disable {
 }
 
 fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-    let work = InstallWork::open(common, terminal)?;
+    let session = InstallSession::open(common, terminal)?;
     let state = if on { "enabled" } else { "disabled" };
-    let entries = names.iter().map(|name| Ok((work.entry(name)?, name.as_str())));
+    let entries = names
+        .iter()
+        .map(|name| Ok((session.project.entry(name).map_err(project_error)?.kind, name.as_str())));
     let entries: Vec<_> = entries.collect::<anyhow::Result<_>>()?;
-    let done = Project::change(&work.project.path, &work.bench.store, |project| {
+    let done = Project::change(&session.project.path, &session.context.store, |project| {
         let mut text = project.text.clone();
         for (kind, name) in &entries {
             if is_on(project, name) != on {
@@ -52,26 +54,26 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
         }
         Ok(Change { text, lock: project.lock.clone() })
     });
-    done.map_err(told_project)?;
+    done.map_err(project_error)?;
     if terminal.json {
         terminal.json(&json!({ state: names }))?;
     }
     for name in names {
-        let already = if is_on(&work.project, name) == on { " already" } else { "" };
+        let already = if is_on(&session.project, name) == on { " already" } else { "" };
         terminal.message(format_args!("`{name}` is {state}{already}"));
         if on {
-            unknown(&work, name, terminal);
+            warn_of_unknown_content(&session, name, terminal);
         }
     }
     Ok(Exit::Success)
 }
 
-/// Tells of an entry that goes to work now, and is not what somebody agreed to or may not be.
-fn unknown(work: &InstallWork, name: &str, terminal: Terminal) {
-    let pins = work.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
+/// Tells of an entry that goes to session now, and is not what somebody agreed to or may not be.
+fn warn_of_unknown_content(session: &InstallSession, name: &str, terminal: Terminal) {
+    let pins = session.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
     for pin in pins {
-        let why = match work.check(pin) {
-            Err(why) => format!("is not what was agreed to: {}", plain(&why)),
+        let why = match session.installer().verify(pin) {
+            Err(why) => format!("is not what was agreed to: {}", plain(&why.to_string())),
             Ok(()) if pin.shown.is_none() => {
                 "was pinned by an earlier haft, which did not note what it showed".to_owned()
             }

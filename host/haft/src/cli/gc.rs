@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::terminal::{Terminal, rounded};
-use crate::cli::installing::told;
+use crate::cli::installing::with_hint;
 use crate::program::Dirs;
 use haft_package::{Store, SweepError, Swept};
 
@@ -23,8 +23,8 @@ impl Gc {
     pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let store = Store::new(Dirs::of_this_machine()?.store);
         let swept = store.sweep(self.dry_run).map_err(|error| match &error {
-            SweepError::Lock { error: lock, .. } => told(lock.hint(), &error),
-            SweepError::Store(_) => told(None, &error),
+            SweepError::Lock { error: lock, .. } => with_hint(lock.hint(), &error),
+            SweepError::Store(_) => with_hint(None, &error),
         })?;
         if terminal.json {
             let removed = swept
@@ -40,11 +40,11 @@ impl Gc {
             }))?;
             return Ok(Exit::Success);
         }
-        self.report_swept(&swept, terminal)?;
+        self.print(&swept, terminal)?;
         Ok(Exit::Success)
     }
 
-    fn report_swept(&self, swept: &Swept, terminal: Terminal) -> anyhow::Result<()> {
+    fn print(&self, swept: &Swept, terminal: Terminal) -> anyhow::Result<()> {
         let lines = swept.removed.iter().map(|entry| format!("{}  {}\n", entry.digest, rounded(entry.size)));
         terminal.data(&lines.collect::<String>())?;
         let (word, count) = (if self.dry_run { "would remove" } else { "removed" }, swept.removed.len());

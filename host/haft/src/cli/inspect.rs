@@ -15,13 +15,15 @@ use serde_json::{Value, json};
 use self::component::{Bytes, Component, Subject};
 use super::Exit;
 use super::terminal::{Hinted, Terminal, rounded};
-use crate::cli::installing::{Expected, InstallWork, trust};
-use crate::program::{builtin, builtin_names};
+use crate::cli::installing::{InstallSession, install_error, trust};
+use crate::program::{builtin, builtin_names, command_tools};
 use haft_core::limit::Limits;
 use haft_core::report::{nearest, plain};
 use haft_package::disclosure::{Disclosure, ItemKind};
 use haft_package::signature::Verdict;
-use haft_package::{Content, Digest, Fetched, Kind, Offered, PackageSource, Pin, Request};
+use haft_package::{
+    Content, Digest, Expected, Fetched, Kind, Offered, PackageSource, Pin, Request, source_stem,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -79,9 +81,9 @@ enum Meant {
 
 impl Inspect {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = InstallWork::open(common, terminal)?;
+        let session = InstallSession::open(common, terminal)?;
         let found = tokio::select! {
-            found = self.find(&work, terminal) => found?,
+            found = self.find(&session) => found?,
             // Whatever was fetched goes with the future that is dropped.
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
@@ -95,31 +97,31 @@ impl Inspect {
         Ok(if is_sound { Exit::Success } else { Exit::Program })
     }
 
-    async fn find(&self, work: &InstallWork, terminal: Terminal) -> anyhow::Result<Found> {
-        match self.meant(work)? {
-            Meant::Entry(kind, name) => self.entry(work, kind, &name).await,
-            Meant::Builtin(name, bytes) => self.builtin(work, name, bytes).await,
-            Meant::Source(source) => self.source(work, source, terminal).await,
+    async fn find(&self, session: &InstallSession) -> anyhow::Result<Found> {
+        match self.meant(session)? {
+            Meant::Entry(kind, name) => self.entry(session, kind, &name).await,
+            Meant::Builtin(name, bytes) => self.builtin(session, name, bytes).await,
+            Meant::Source(source) => self.source(session, source).await,
         }
     }
 
     /// A bare word is a name first: `./word` is a file.
-    fn meant(&self, work: &InstallWork) -> anyhow::Result<Meant> {
+    fn meant(&self, session: &InstallSession) -> anyhow::Result<Meant> {
         let what = self.what.as_str();
         let is_word = !what.contains(['/', '.', ':']) && !what.is_empty();
-        if is_word && let Some(kind) = work.project.kind_of(what) {
+        if is_word && let Some(kind) = session.project.kind_of(what) {
             return Ok(Meant::Entry(kind, what.to_owned()));
         }
         if is_word && let Some((name, bytes)) = builtin(what) {
             return Ok(Meant::Builtin(name, bytes));
         }
         let here = std::env::current_dir()?;
-        let source = crate::cli::install_args::source(what, &here, work.project.folder())?;
+        let source = crate::cli::install_args::parse_source(what, &here, session.project.folder())?;
         if is_word && !Path::new(what).exists() {
-            let entries = work.entries();
+            let entries = session.project.entries();
             let names = entries
                 .iter()
-                .map(|(_, name)| name.as_str())
+                .map(|entry| entry.name.as_str())
                 .chain(builtin_names().map(|name| -> &str { name }));
             let near = nearest(what, names).map(|near| format!("; did you mean `{near}`?"));
             let message = format!(
@@ -132,7 +134,12 @@ impl Inspect {
     }
 
     /// Something that comes with haft.
-    async fn builtin(&self, work: &InstallWork, name: &str, bytes: &'static [u8]) -> anyhow::Result<Found> {
+    async fn builtin(
+        &self,
+        session: &InstallSession,
+        name: &str,
+        bytes: &'static [u8],
+    ) -> anyhow::Result<Found> {
         let subject = Subject {
             name: None,
             declared: None,
@@ -140,7 +147,7 @@ impl Inspect {
             bytes: Bytes::Embedded(bytes),
             limits: Limits::default(),
         };
-        let component = Component::of(subject, work.bench.engine()?, self.only_look).await?;
+        let component = Component::inspect(subject, session.context.engine()?, self.only_look).await?;
         Ok(Found {
             facts: vec![("from", "haft itself: it follows `[sandbox]` and `[builtins]`".to_owned())],
             components: vec![component],
@@ -150,13 +157,13 @@ impl Inspect {
     }
 
     /// Something that program.toml names.
-    async fn entry(&self, work: &InstallWork, kind: Kind, name: &str) -> anyhow::Result<Found> {
-        let pin = work.project.lock.find(kind, name);
-        let source = work.source(kind, name);
+    async fn entry(&self, session: &InstallSession, kind: Kind, name: &str) -> anyhow::Result<Found> {
+        let pin = session.project.lock.find(kind, name);
+        let source = session.source(kind, name);
         let mut found = Found::called(name);
         found.facts.extend(source.iter().map(|source| ("from", source.to_string())));
-        let granted = work.granted(kind, name);
-        found.granted = Some(granted.iter().map(shown).collect());
+        let granted = session.granted(kind, name);
+        found.granted = Some(granted.iter().map(request_text).collect());
         found.data = json!({
             "kind": kind,
             "source": source.as_ref().map(ToString::to_string),
@@ -164,38 +171,34 @@ impl Inspect {
         });
         let offered = match (pin, &source) {
             (Some(pin), _) => {
-                found.pinned(work, pin);
-                work.installed(pin).map_err(|error| error.to_string())
+                found.pinned(session, pin);
+                session.installer().installed(pin).map_err(|error| error.to_string())
             }
             (None, Some(PackageSource::Path(path))) if kind == Kind::Plugin => {
-                let file = work.project.manifest.resolve(path, &work.bench.places.home);
-                of_file(&file, name)
+                let file = session.project.manifest.resolve(path, &session.context.places.home);
+                offered_component(&file, name)
             }
             (None, _) => Err("it is not installed on this machine".to_owned()),
         };
         match offered {
-            Ok(offered) => self.offered(work, &mut found, offered).await?,
+            Ok(offered) => self.offered(session, &mut found, offered).await?,
             Err(why) => found.problems.push(why),
         }
         Ok(found)
     }
 
     /// Something from anywhere else.
-    async fn source(
-        &self,
-        work: &InstallWork,
-        source: PackageSource,
-        terminal: Terminal,
-    ) -> anyhow::Result<Found> {
+    async fn source(&self, session: &InstallSession, source: PackageSource) -> anyhow::Result<Found> {
         let trust = trust(self.key.as_deref())?;
-        let installing = work.bench.store.install()?;
-        let (place, wanted) = ((&source, work.project.folder()), Expected { digest: None, trust: &trust });
-        let fetched = work.bring(terminal, installing.directory(), place, wanted).await?;
-        let stem = crate::cli::installing::stem(&source);
+        let installing = session.context.store.install()?;
+        let expected = Expected { digest: None, trust };
+        let fetched = session.installer().fetch(installing.directory(), &source, expected).await;
+        let fetched = fetched.map_err(install_error)?;
+        let stem = source_stem(&source);
         let mut found = Found::called(&stem);
         found.arrived(&source, &fetched);
         match Offered::new(&fetched.content, &fetched.kept, None, &stem) {
-            Ok(offered) => self.offered(work, &mut found, offered).await?,
+            Ok(offered) => self.offered(session, &mut found, offered).await?,
             Err(error) => {
                 if let Content::Component(file) = &fetched.content {
                     let (title, bytes) = (stem, Bytes::File(file.clone()));
@@ -203,7 +206,7 @@ impl Inspect {
                         Subject { name: None, declared: None, title, bytes, limits: Limits::default() };
                     found
                         .components
-                        .push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
+                        .push(Component::inspect(subject, session.context.engine()?, self.only_look).await?);
                 }
                 // What is wrong with a component itself it says.
                 if found.components.iter().all(Component::is_sound) {
@@ -214,18 +217,23 @@ impl Inspect {
         Ok(found)
     }
 
-    async fn offered(&self, work: &InstallWork, found: &mut Found, offered: Offered) -> anyhow::Result<()> {
+    async fn offered(
+        &self,
+        session: &InstallSession,
+        found: &mut Found,
+        offered: Offered,
+    ) -> anyhow::Result<()> {
         found.name = offered.name.to_string();
         found.version = offered.version.as_ref().map(ToString::to_string);
         found.description.clone_from(&offered.description);
-        found.asked = Some(offered.requests.iter().map(shown).collect());
+        found.asked = Some(offered.requests.iter().map(request_text).collect());
         if !offered.authors.is_empty() {
             found.facts.push(("by", offered.authors.join(", ")));
         }
         found.facts.extend(offered.license.clone().map(|license| ("licence", license)));
         if let Some(bundle) = &offered.bundle {
-            let commands: Vec<_> = crate::cli::installing::commands(bundle).collect();
-            found.others = Disclosure::of(&offered, &commands)?;
+            let commands: Vec<_> = command_tools(bundle).collect();
+            found.others = Disclosure::new(&offered, &commands)?;
             found.ignored = bundle.ignored_servers();
         }
         let declared = |name: &str| {
@@ -240,7 +248,9 @@ impl Inspect {
                 bytes: Bytes::File(plugin.file),
                 limits: plugin.limits,
             };
-            found.components.push(Component::of(subject, work.bench.engine()?, self.only_look).await?);
+            found
+                .components
+                .push(Component::inspect(subject, session.context.engine()?, self.only_look).await?);
         }
         Ok(())
     }
@@ -265,14 +275,14 @@ impl Found {
     }
 
     /// What program.lock says.
-    fn pinned(&mut self, work: &InstallWork, pin: &Pin) {
+    fn pinned(&mut self, session: &InstallSession, pin: &Pin) {
         self.facts.extend(pin.resolved.clone().map(|resolved| ("", format!("that is {resolved}"))));
         let by = pin.signer.as_ref().map(|signer| format!("signed with {}", signer.describe()));
         self.facts.push(("signature", by.unwrap_or_else(|| "none was checked".to_owned())));
         self.facts.push(("pinned", pin.digest.to_string()));
         self.digest = Some(pin.digest.clone());
-        if let Err(why) = work.check(pin) {
-            self.problems.push(why);
+        if let Err(why) = session.installer().verify(pin) {
+            self.problems.push(why.to_string());
         }
     }
 
@@ -325,13 +335,13 @@ impl Found {
     }
 }
 
-fn of_file(file: &Path, name: &str) -> Result<Offered, String> {
+fn offered_component(file: &Path, name: &str) -> Result<Offered, String> {
     let digest = Digest::of_file(file, haft_package::MAX_SIZE);
     let (digest, _) = digest.map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
     let content = Content::Component(file.to_owned());
     Offered::new(&content, &digest, name.parse().ok(), name).map_err(|error| error.to_string())
 }
 
-fn shown(request: &Request) -> String {
+fn request_text(request: &Request) -> String {
     format!("{} {}", request.what(), request.detail())
 }

@@ -1,13 +1,13 @@
-//! What somebody says on the command line about what is to be installed: from where, with which rights,
-//! and whether they agree. Takes nothing for agreement that was not said.
+//! What somebody says on the command line about what is to be installed: from where, and with which rights.
+//! Grants nothing itself.
 
 use std::path::Path;
 use std::str::FromStr;
 
 use clap::Args;
 
-use super::consent::{Page, is_grantable};
-use super::terminal::{Hinted, Terminal};
+use super::consent::is_grantable;
+use super::terminal::Hinted;
 use haft_core::grant::{Right, RightError, normalise};
 use haft_core::report::plain;
 use haft_package::{Offered, PackageSource, Request};
@@ -69,52 +69,23 @@ impl Rights {
             return Ok(Vec::new());
         }
         if self.grant.is_empty() {
-            return Ok(of_the_whole(grantable()));
+            return Ok(for_whole_package(grantable()));
         }
         let mut chosen = Vec::new();
-        for given in &self.grant {
-            chosen.push(match given {
-                RightsChoice::Right(right) => Request::Right(None, moved(right, here, folder)?),
-                RightsChoice::Secret(name) => secret(offered, name)?,
+        for choice in &self.grant {
+            chosen.push(match choice {
+                RightsChoice::Right(right) => Request::Right(None, with_path_from(right, here, folder)?),
+                RightsChoice::Secret(name) => requested_secret(offered, name)?,
             });
         }
         // More of a limit reaches nobody's files: whoever names rights has not spoken of it.
         chosen.extend(grantable().filter(|request| matches!(request, Request::Limit(..))));
-        Ok(of_the_whole(chosen))
-    }
-
-    /// Whether somebody agrees, who is shown the page for it; `rest` is what shows all of it.
-    pub(super) async fn agree(
-        &self,
-        terminal: Terminal,
-        page: &Page<'_>,
-        (question, rest): (&str, &str),
-    ) -> anyhow::Result<bool> {
-        terminal.message(page.render(terminal.talk_columns(), (!self.full).then(|| rest.to_owned())));
-        if self.yes {
-            return Ok(true);
-        }
-        if !terminal.has_person() {
-            let message = "nothing was changed: nobody is here to be asked";
-            let hint = "`--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less";
-            terminal.fail(&Hinted::new(message, hint).into());
-            return Ok(false);
-        }
-        if self.grant.is_empty() && !self.no_grant && page.granted.iter().any(is_grantable) {
-            terminal.hint(
-                "to allow less, say no and add `--grant RIGHT` for each right it gets, or `--no-grant`",
-            );
-        }
-        let agreed = terminal.confirm(question).await?;
-        if !agreed {
-            terminal.message("nothing was changed");
-        }
-        Ok(agreed)
+        Ok(for_whole_package(chosen))
     }
 }
 
 /// What program.toml can say: for all plugins of a package alike, each thing once.
-fn of_the_whole(requests: impl IntoIterator<Item = Request>) -> Vec<Request> {
+fn for_whole_package(requests: impl IntoIterator<Item = Request>) -> Vec<Request> {
     let mut whole: Vec<Request> = Vec::new();
     for request in requests {
         let request = match request {
@@ -129,7 +100,7 @@ fn of_the_whole(requests: impl IntoIterator<Item = Request>) -> Vec<Request> {
     whole
 }
 
-fn secret(offered: &Offered, name: &str) -> anyhow::Result<Request> {
+fn requested_secret(offered: &Offered, name: &str) -> anyhow::Result<Request> {
     let is_meant =
         |request: &&Request| matches!(request, Request::Secret(_, secret) if secret.name.value == name);
     let found = offered.requests.iter().find(is_meant).cloned();
@@ -137,16 +108,16 @@ fn secret(offered: &Offered, name: &str) -> anyhow::Result<Request> {
 }
 
 /// A right with its directory as seen from `folder`.
-fn moved(right: &Right, here: &Path, folder: &Path) -> anyhow::Result<Right> {
+fn with_path_from(right: &Right, here: &Path, folder: &Path) -> anyhow::Result<Right> {
     Ok(match right {
-        Right::Read(path) => Right::Read(seen_from(path, here, folder)?),
-        Right::Write(path) => Right::Write(seen_from(path, here, folder)?),
+        Right::Read(path) => Right::Read(path_from(path, here, folder)?),
+        Right::Write(path) => Right::Write(path_from(path, here, folder)?),
         other => other.clone(),
     })
 }
 
 /// What a person in `here` calls `path`, as it is called from `folder`.
-fn seen_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
+fn path_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
     if path.starts_with(['/', '~']) {
         return Ok(path.to_owned());
     }
@@ -166,7 +137,7 @@ fn seen_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
 }
 
 /// A source as it is written into the program.toml of `folder` by somebody in `here`.
-pub(super) fn source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<PackageSource> {
+pub(super) fn parse_source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<PackageSource> {
     let source: PackageSource =
         text.parse().map_err(|error| anyhow::anyhow!("invalid source `{}`: {error}", plain(text)))?;
     match source {
@@ -178,7 +149,7 @@ pub(super) fn source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<P
                     (format!("no file or folder `{path}`"), format!("of a registry: `oci://{path}`"));
                 return Err(Hinted::new(problem, hint).into());
             }
-            Ok(PackageSource::Path(seen_from(path, here, folder)?.into()))
+            Ok(PackageSource::Path(path_from(path, here, folder)?.into()))
         }
         other => Ok(other),
     }
@@ -197,7 +168,7 @@ mod tests {
     #[test]
     fn paths_are_written_as_seen_from_the_program() {
         let seen = |path: &str, here: &str, folder: &str| {
-            seen_from(path, Path::new(here), Path::new(folder)).unwrap()
+            path_from(path, Path::new(here), Path::new(folder)).unwrap()
         };
         assert_eq!(seen("./docs", "/a", "/a"), "./docs");
         assert_eq!(seen("docs", "/a/b", "/a"), "./b/docs");

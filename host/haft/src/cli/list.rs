@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::Exit;
 use super::terminal::{Column, DIM, HEAD, Terminal, WARNING};
-use crate::cli::installing::InstallWork;
+use crate::cli::installing::InstallSession;
 use haft_core::report::plain;
-use haft_package::{Kind, Offered};
+use haft_package::{Kind, Offered, ProjectEntry, ToolLister};
 use haft_sandbox::lookup::find_on_path;
 
 #[derive(Debug, Args)]
@@ -45,10 +45,10 @@ struct Requirement {
 
 impl List {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = InstallWork::open(common, terminal)?;
+        let session = InstallSession::open(common, terminal)?;
         let mut rows = Vec::new();
-        for (kind, name) in work.entries() {
-            rows.push(row(&work, kind, &name).await);
+        for entry in session.project.entries() {
+            rows.push(row(&session, &entry).await);
         }
         if terminal.json {
             terminal.json(&rows)?;
@@ -61,42 +61,45 @@ impl List {
     }
 }
 
-async fn row(work: &InstallWork, kind: Kind, name: &str) -> Row {
-    let pin = work.project.lock.find(kind, name);
+async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
+    let (kind, name) = (entry.kind, entry.name.as_str());
+    let pin = session.project.lock.find(kind, name);
     let mut row = Row {
         name: name.to_owned(),
         kind,
         version: pin.and_then(|pin| pin.version.as_ref()).map(ToString::to_string),
         description: None,
-        enabled: super::enable::is_on(&work.project, name),
-        source: work.source(kind, name).map(|source| source.to_string()).unwrap_or_default(),
+        enabled: super::enable::is_on(&session.project, name),
+        source: entry.source.to_string(),
         digest: pin.map(|pin| pin.digest.to_string()),
         signer: pin.and_then(|pin| pin.signer.as_ref()).map(ToString::to_string),
         tools: Vec::new(),
         requirements: Vec::new(),
         asked: pin.map(|pin| pin.asked.clone()).unwrap_or_default(),
-        granted: work.granted(kind, name).iter().map(ToString::to_string).collect(),
+        granted: entry.granted.iter().map(ToString::to_string).collect(),
         problem: None,
     };
     let Some(pin) = pin else {
         row.problem = Some("not pinned by program.lock".to_owned());
         return row;
     };
-    let offered = match work.check(pin) {
-        Ok(()) => work.installed(pin).map_err(|error| format!("{error:#}")),
-        Err(why) => Err(why),
+    let offered = match session.installer().verify(pin) {
+        Ok(()) => {
+            session.installer().installed(pin).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
+        }
+        Err(why) => Err(why.to_string()),
     };
     match offered {
-        Ok(offered) => row.fill(work, &offered).await,
+        Ok(offered) => row.fill(session, &offered).await,
         Err(why) => row.problem = Some(why),
     }
     row
 }
 
 impl Row {
-    async fn fill(&mut self, work: &InstallWork, offered: &Offered) {
+    async fn fill(&mut self, session: &InstallSession, offered: &Offered) {
         self.description.clone_from(&offered.description);
-        match work.tools(offered).await {
+        match session.context.list_tools(offered).await {
             Ok(tools) => self.tools = tools.into_iter().map(|tool| tool.def.name).collect(),
             Err(error) => self.problem = Some(format!("{error:#}")),
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Exit;
 use super::check::component::{self, Checked};
 use super::terminal::{Hinted, Terminal, rounded};
-use crate::cli::installing::{access, told};
+use crate::cli::installing::{access, with_hint};
 use crate::program::{Dirs, FILE_NAME, InstallContext};
 use haft_author::archive::Package;
 use haft_author::pack;
@@ -75,7 +75,7 @@ impl Publish {
         let progress = terminal.progress();
         let pushing = push(&reference, &ready.publication, self.force, &access, &progress);
         let pushed = tokio::select! {
-            pushed = pushing => pushed.map_err(|error: OciError| told(error.hint().as_deref(), error))?,
+            pushed = pushing => pushed.map_err(|error: OciError| with_hint(error.hint().as_deref(), error))?,
             _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
         };
         report_pushed(&reference, &pushed, terminal)?;
@@ -84,7 +84,7 @@ impl Publish {
 
     fn reference(&self) -> anyhow::Result<Reference> {
         let parsed = self.reference.parse::<Reference>();
-        let reference = parsed.map_err(|error| told(Some(&error.hint()), error))?;
+        let reference = parsed.map_err(|error| with_hint(Some(&error.hint()), error))?;
         if reference.digest().is_some() {
             let message = format!("`{reference}` names a digest, and that is what publishing finds out");
             return Err(Hinted::new(message, "name a tag: `oci://REGISTRY/REPOSITORY:TAG`").into());

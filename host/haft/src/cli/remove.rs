@@ -7,8 +7,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::terminal::Terminal;
-use crate::cli::installing::{InstallWork, told_project};
-use haft_package::{Change, Project, ProjectError, edit};
+use crate::cli::installing::{InstallSession, install_error};
 
 #[derive(Debug, Args)]
 pub(super) struct Remove {
@@ -19,20 +18,9 @@ pub(super) struct Remove {
 
 impl Remove {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let work = InstallWork::open(common, terminal)?;
+        let session = InstallSession::open(common, terminal)?;
         // All of them or none.
-        let entries = self.names.iter().map(|name| Ok((work.entry(name)?, name.as_str())));
-        let entries: Vec<_> = entries.collect::<anyhow::Result<_>>()?;
-        let done = Project::change(&work.project.path, &work.bench.store, |project| {
-            let (mut text, mut lock) = (project.text.clone(), project.lock.clone());
-            for (kind, name) in &entries {
-                text = edit::remove(&text, *kind, name)
-                    .map_err(|error| ProjectError::Edit { path: project.path.clone(), error })?;
-                lock.remove(*kind, name);
-            }
-            Ok(Change { text, lock })
-        });
-        done.map_err(told_project)?;
+        session.installer().remove(&self.names).map_err(install_error)?;
         if terminal.json {
             terminal.json(&json!({ "removed": self.names }))?;
         }

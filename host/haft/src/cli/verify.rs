@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
-use crate::cli::installing::InstallWork;
-use haft_package::{Kind, PackageSource, Pin};
+use crate::cli::installing::{InstallSession, project_error};
+use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
 #[derive(Debug, Args)]
 pub(super) struct Verify {
@@ -40,20 +40,21 @@ enum State {
 
 impl Verify {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut work = InstallWork::open(common, terminal)?;
-        let _held = work.hold()?;
+        let mut session = InstallSession::open(common, terminal)?;
+        let _held = session.hold()?;
         for name in &self.names {
-            work.entry(name)?;
+            session.project.entry(name).map_err(project_error)?;
         }
         let is_meant = |name: &str| self.names.is_empty() || self.names.iter().any(|meant| meant == name);
-        let mut all: Vec<_> = work
+        let mut all: Vec<_> = session
+            .project
             .entries()
             .iter()
-            .filter(|(_, name)| is_meant(name))
-            .map(|(kind, name)| entry(&work, *kind, name))
+            .filter(|entry| is_meant(entry.name.as_str()))
+            .map(|entry| verify_entry(&session, entry))
             .collect();
-        let left = work.project.lock.pins.iter().filter(|pin| is_meant(pin.name.as_str()));
-        all.extend(left.filter(|pin| work.source(pin.kind, pin.name.as_str()).is_none()).map(left_over));
+        let left = session.project.lock.pins.iter().filter(|pin| is_meant(pin.name.as_str()));
+        all.extend(left.filter(|pin| session.source(pin.kind, pin.name.as_str()).is_none()).map(left_over));
         if terminal.json {
             terminal.json(&all)?;
         } else {
@@ -68,25 +69,25 @@ impl Verify {
     }
 }
 
-fn entry(work: &InstallWork, kind: Kind, name: &str) -> Found {
+fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
+    let (kind, name, source) = (entry.kind, entry.name.as_str(), &entry.source);
     let found = |state, why: Option<String>| Found { name: name.to_owned(), kind, state, why };
-    let source = work.source(kind, name);
-    let Some(pin) = work.project.lock.find(kind, name) else {
+    let Some(pin) = session.project.lock.find(kind, name) else {
         return match (kind, source) {
             // Somebody wrote it by hand, and uses whatever the file is.
-            (Kind::Plugin, Some(PackageSource::Path(_))) => {
+            (Kind::Plugin, PackageSource::Path(_)) => {
                 found(State::Unpinned, Some("a file that nothing pins".to_owned()))
             }
             _ => found(State::Bad, Some("it is not installed: program.lock does not know it".to_owned())),
         };
     };
-    if source.is_some_and(|source| source != pin.source) {
+    if *source != pin.source {
         let why = format!("program.toml names another source than program.lock: `{}`", pin.source);
         return found(State::Bad, Some(why));
     }
-    match work.check(pin) {
+    match session.installer().verify(pin) {
         Ok(()) => found(State::Good, None),
-        Err(why) => found(State::Bad, Some(why)),
+        Err(why) => found(State::Bad, Some(why.to_string())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What installing works with: the places of this machine, an engine that lists a component's tools, and
+//! What installing works with: the directories of this machine, an engine that lists a component's tools, and
 //! the rights that commands of the program have. Loads none of the program's tools.
 
 use std::sync::OnceLock;
@@ -7,21 +7,26 @@ use super::options::Options;
 use super::{Dirs, grants, rights};
 use haft_core::grant::Grant;
 use haft_core::manifest::Manifest;
-use haft_package::Store;
+use haft_package::oci::{Access, CredentialFiles};
+use haft_package::{Installer, Progress, Project, Store};
 use haft_plugin_host::Engine;
 use haft_sandbox::confine::Confiner;
 
-/// A place to look at packages before they are a part of a program.
+/// What packages are fetched, listed and kept with before they are a part of a program.
 #[derive(Debug)]
 pub struct InstallContext {
     /// Where things are.
     pub places: Dirs,
     /// Where what is installed is kept.
     pub store: Store,
+    /// As whom registries are asked: with the credentials that docker and podman keep for this user.
+    pub access: Access,
+    /// Who hears how far a download has come; nobody at first.
+    pub progress: Progress,
     /// What `bash` and commands of the program may do.
     pub sandbox: Grant,
     /// What `git` may do while it fetches.
-    pub errand: Grant,
+    pub git_grant: Grant,
     /// What holds both to it.
     pub confiner: Confiner,
     options: Options,
@@ -30,16 +35,32 @@ pub struct InstallContext {
 }
 
 impl InstallContext {
-    /// A bench for the program `manifest`.
+    /// What is needed to install into the program `manifest`.
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
         let places = Dirs::of_this_machine()?;
         let mut problems = Vec::new();
         let sandbox = grants::sandbox(manifest, &places, &options.allow, &mut problems)?;
         let declared = grants::plugins(manifest, &places, &[], &sandbox, &mut problems)?;
-        let (errand, store) = (grants::errand(&places)?, Store::new(&places.store));
+        let (git_grant, store) = (grants::errand(&places)?, Store::new(&places.store));
+        let credentials = CredentialFiles::from_environment(&places.home);
+        let access = Access { credentials, ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
-        let options = options.clone();
-        Ok(Self { places, store, sandbox, errand, confiner, options, declared, engine })
+        let (options, progress) = (options.clone(), Progress::default());
+        Ok(Self { places, store, access, progress, sandbox, git_grant, confiner, options, declared, engine })
+    }
+
+    /// What installs into `project`, with the tools listed by components that run without rights.
+    pub fn installer<'a>(&'a self, project: &'a Project) -> Installer<'a> {
+        Installer {
+            project,
+            store: &self.store,
+            home: &self.places.home,
+            access: &self.access,
+            progress: &self.progress,
+            confiner: &self.confiner,
+            git_grant: &self.git_grant,
+            tools: self,
+        }
     }
 
     /// Runs components to list their tools, with no rights. Made at its first use: most of what is done

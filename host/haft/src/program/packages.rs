@@ -17,7 +17,6 @@ use haft_core::report::Problem;
 use haft_package::{Bundle, Kind, Skill, StoreError};
 use haft_plugin_host::{GrantPlace, Source};
 use haft_sandbox::confine::Confiner;
-use haft_sandbox::lookup::find_on_path;
 use haft_sandbox::native::command::{self, CommandTool};
 
 /// A package that is installed and can be used.
@@ -93,7 +92,7 @@ fn open(declared: &Declared, pinned: &Pinned<'_>) -> Result<(Bundle, Option<Agre
 
 /// What the package needs and this machine has not got (PR06).
 fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
-    let missing = missing(bundle);
+    let missing = bundle.missing_programs();
     let name = declared.name.as_str();
     (!missing.is_empty()).then(|| {
         Problem::new(format!("package `{name}` is left out: it requires {}", missing.join(", ")))
@@ -108,12 +107,6 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
     let problem = problem.at(declared.name.span, "this package");
     Some(problem.hint("its author declares them as `[[mcp_servers]]` in its program.toml"))
-}
-
-/// The required programs of a package that are not on `PATH`, in backticks.
-pub fn missing(bundle: &Bundle) -> Vec<String> {
-    let required = bundle.manifest.host_requirements.required.iter();
-    required.filter(|name| find_on_path(name).is_none()).map(|name| format!("`{}`", name.value)).collect()
 }
 
 /// What each plugin of each package may do: within `rights`, which are those of the program's own tools

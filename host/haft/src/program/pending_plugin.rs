@@ -49,7 +49,7 @@ impl PendingPlugin<'_> {
         // What the program itself says of a tool is its own.
         let def = described(self.declared.filter(|_| self.package.is_some()), own);
         let name = exposed_name(&[&self.name, &own.name]);
-        agreed.get(&name) == Some(&Disclosure::of_definition(ToolDef { name: name.clone(), ..def }))
+        agreed.get(&name) == Some(&Disclosure::definition_digest(ToolDef { name: name.clone(), ..def }))
     }
 
     /// What the names of its tools begin with.

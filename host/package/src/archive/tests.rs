@@ -57,7 +57,7 @@ fn unpacked(bytes: &[u8]) -> Result<Vec<String>, String> {
     fs::write(&file, bytes).unwrap();
     let form = form(&file).unwrap().ok_or("no archive")?;
     let top = unpack(&file, form, &to).map_err(|error| error.to_string())?;
-    let (listing, _) = Listing::of(&top).unwrap();
+    let (listing, _) = Listing::from_folder(&top).unwrap();
     Ok(listing.paths().map(str::to_owned).collect())
 }
 

@@ -16,7 +16,7 @@ fn offered(files: &[(&str, &[u8])]) -> Result<Offered, String> {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
-    let (listing, _) = Listing::of(directory.path()).unwrap();
+    let (listing, _) = Listing::from_folder(directory.path()).unwrap();
     let kept = listing.digest();
     let content = Content::Tree(directory.path().to_owned(), listing);
     Offered::new(&content, &kept, None, "x").map_err(|error| error.to_string())
@@ -148,7 +148,7 @@ fn component(bytes: &[u8], name: Option<&str>, stem: &str) -> Result<Offered, St
     fs::write(file.path(), bytes).unwrap();
     let content = Content::Component(file.path().to_owned());
     let name = name.map(|name| name.parse().unwrap());
-    Offered::new(&content, &Digest::of(bytes), name, stem).map_err(|error| error.to_string())
+    Offered::new(&content, &Digest::hash(bytes), name, stem).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-use super::{Disclosure, Item, ItemKind, Shown};
+use super::{Disclosure, DisclosureDigests, Item, ItemKind};
 use crate::Digest;
 
 /// Lines around a change that are shown with it.
 const AROUND: usize = 3;
 
 /// How long the shortest difference of one item is looked for; after that a longer one will do.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Something that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Sign {
 
 impl Disclosure {
     /// What of it is not what was `noted`, beside what was shown `before`, as far as that can be had.
-    pub fn changes(&self, noted: &Shown, before: &Disclosure) -> Vec<Change> {
+    pub fn changes(&self, noted: &DisclosureDigests, before: &Disclosure) -> Vec<Change> {
         let mut changes: Vec<Change> =
             self.items.iter().filter_map(|item| changed(item, noted, before)).collect();
         let mut gone: Vec<(bool, &str)> =
@@ -93,7 +93,7 @@ impl Disclosure {
     }
 }
 
-fn changed(item: &Item, noted: &Shown, before: &Disclosure) -> Option<Change> {
+fn changed(item: &Item, noted: &DisclosureDigests, before: &Disclosure) -> Option<Change> {
     let is_tool = item.kind == ItemKind::Tool;
     let change = |what: String, lines| Some(Change { kind: item.kind, name: item.name.clone(), what, lines });
     let known = if is_tool { &noted.tools } else { &noted.files }.get(&item.name);
@@ -107,7 +107,7 @@ fn changed(item: &Item, noted: &Shown, before: &Disclosure) -> Option<Change> {
         }
         (None, Some(known)) if *known == item.digest => None,
         (None, Some(known)) => {
-            let now = told(&item.digest, item.size);
+            let now = digest_and_size(&item.digest, item.size);
             let what = format!(
                 "changed from {} to {now}; what it was is not kept here, and this is all of it",
                 short(known)
@@ -118,7 +118,7 @@ fn changed(item: &Item, noted: &Shown, before: &Disclosure) -> Option<Change> {
             let mode = if item.executable { ", executable" } else { "" };
             let what = match item.text {
                 Some(_) => format!("new{mode}"),
-                None => format!("new{mode}, {}", told(&item.digest, item.size)),
+                None => format!("new{mode}, {}", digest_and_size(&item.digest, item.size)),
             };
             change(what, all(item, Sign::Added))
         }
@@ -143,7 +143,8 @@ fn between(old: &Item, new: &Item) -> (String, Vec<Line>) {
         }
         (Some(_), Some(_)) => (format!("changed in its form, not in its words{and}"), Vec::new()),
         _ => {
-            let (before, now) = (told(&old.digest, old.size), told(&new.digest, new.size));
+            let (before, now) =
+                (digest_and_size(&old.digest, old.size), digest_and_size(&new.digest, new.size));
             (format!("changed from {before} to {now}{and}"), Vec::new())
         }
     }
@@ -161,7 +162,7 @@ fn ended(kind: ItemKind, text: &str) -> Cow<'_, str> {
 
 /// A unified difference.
 fn unified(before: &str, now: &str) -> Vec<Line> {
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(before, now);
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(before, now);
     let mut lines = Vec::new();
     for hunk in diff.unified_diff().context_radius(AROUND).iter_hunks() {
         lines.push(Line { sign: Sign::Place, text: hunk.header().to_string().trim_end().to_owned() });
@@ -185,7 +186,7 @@ fn all(item: &Item, sign: Sign) -> Vec<Line> {
     lines.map(|line| Line { sign, text: line.to_owned() }).collect()
 }
 
-fn told(digest: &Digest, size: u64) -> String {
+fn digest_and_size(digest: &Digest, size: u64) -> String {
     format!("{} ({size} bytes)", short(digest))
 }
 
@@ -205,7 +206,7 @@ mod tests {
         Disclosure { items: items.to_vec() }
     }
 
-    fn shown(changes: &[Change]) -> String {
+    fn summary(changes: &[Change]) -> String {
         let one = |Change { name, what, lines, .. }: &Change| {
             let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
             format!("{name} {what}\n{lines}")
@@ -218,11 +219,11 @@ mod tests {
     fn s02_every_change_is_told() {
         let before = one(&[item("run", "a\nb\nc\n"), item("gone", "x\n"), item("same", "s\n")]);
         let mut now = one(&[item("run", "a\nB\nc"), item("same", "s\n"), item("extra", "y\n")]);
-        assert!(before.changes(&before.noted(), &before).is_empty());
+        assert!(before.changes(&before.digests(), &before).is_empty());
         now.items[1].executable = true;
         let expected = "run changed\n@@ -1,3 +1,3 @@\n a\n-b\n-c\n+B\n+c [no newline]\nsame is executable now\n\
             extra new\n+y\ngone removed\n-x\n";
-        assert_eq!(shown(&now.changes(&before.noted(), &before)), expected);
+        assert_eq!(summary(&now.changes(&before.digests(), &before)), expected);
     }
 
     /// S02: a line that follows the last one does not make that another where haft put the lines together; in a file it
@@ -231,7 +232,7 @@ mod tests {
     fn s02_a_line_more_is_one_line() {
         let difference = |kind, [before, now]: [&str; 2]| {
             let of = |text: &str| one(&[Item::text(kind, "about", text.to_owned())]);
-            shown(&of(now).changes(&of(before).noted(), &of(before)))
+            summary(&of(now).changes(&of(before).digests(), &of(before)))
         };
         for (texts, lines) in [
             (["a\nb", "a\nb\nc"], "@@ -1,2 +1,3 @@\n a\n b\n+c\n"),
@@ -249,11 +250,11 @@ mod tests {
     #[test]
     fn s02_where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
         let (noted, now) = (
-            one(&[item("run", "a\n"), item("same", "s\n")]).noted(),
+            one(&[item("run", "a\n"), item("same", "s\n")]).digests(),
             one(&[item("run", "b\n"), item("same", "s\n")]),
         );
         for before in [Disclosure::default(), now.clone()] {
-            let text = shown(&now.changes(&noted, &before));
+            let text = summary(&now.changes(&noted, &before));
             assert!(
                 text.starts_with("run changed from sha256:") && text.ends_with("all of it\n+b\n"),
                 "{text}"

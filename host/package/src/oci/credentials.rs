@@ -1,17 +1,16 @@
 //! Who may pull from a registry: the files that `docker login` and `podman login` write. A
 //! credential goes to the registry that it was stored for and into no message.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::credential::{Credential, Secret};
 use super::helper;
 use super::reference::Reference;
 
@@ -20,60 +19,6 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// The names of Docker's registry, which is stored under one and asked under another.
 const DOCKER_HUB: &[&str] = &["docker.io", "index.docker.io", "registry-1.docker.io"];
-
-/// What is shown to a registry.
-#[derive(Clone)]
-pub(super) enum Secret {
-    /// A name and its password.
-    Password {
-        /// The name.
-        name: String,
-        /// The password.
-        password: SecretString,
-    },
-    /// What is exchanged for a token where tokens are handed out.
-    IdentityToken(SecretString),
-}
-
-/// A secret and where it was found.
-#[derive(Clone)]
-pub(super) struct Credential {
-    pub(super) secret: Secret,
-    place: String,
-}
-
-impl Credential {
-    /// Whose it is and where it is from, for people.
-    pub(super) fn describe(&self) -> String {
-        match &self.secret {
-            Secret::Password { name, .. } => format!("`{name}` from {}", self.place),
-            Secret::IdentityToken(_) => format!("the token from {}", self.place),
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn of_password(name: &str, password: &str, place: &str) -> Self {
-        let secret = Secret::Password { name: name.to_owned(), password: password.into() };
-        Self { secret, place: place.to_owned() }
-    }
-
-    /// Every text that must not be shown.
-    pub(super) fn secrets(&self) -> Vec<SecretString> {
-        match &self.secret {
-            Secret::Password { name, password } => {
-                let pair = format!("{name}:{}", password.expose_secret());
-                vec![password.clone(), STANDARD.encode(pair).into()]
-            }
-            Secret::IdentityToken(token) => vec![token.clone()],
-        }
-    }
-}
-
-impl fmt::Debug for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credential").field("place", &self.place).finish_non_exhaustive()
-    }
-}
 
 /// Where credentials are looked for, the first first.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +38,7 @@ impl CredentialFiles {
     /// Where docker and podman keep them: `$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`,
     /// `$XDG_RUNTIME_DIR/containers/auth.json`, `~/.config/containers/auth.json` and, where
     /// `$DOCKER_CONFIG` names no other, `~/.docker/config.json`.
-    pub fn of_environment(home: &Path) -> Self {
+    pub fn from_environment(home: &Path) -> Self {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let docker = variable("DOCKER_CONFIG");
@@ -127,7 +72,7 @@ impl CredentialFiles {
                     return Ok(Some(Credential { secret, place: format!("`{}`", path.display()) }));
                 }
                 Some(Found::Helper { name, server }) => {
-                    if let Some(secret) = helper::ask(&name, &server).await? {
+                    if let Some(secret) = helper::stored_secret(&name, &server).await? {
                         return Ok(Some(Credential { secret, place: format!("`docker-credential-{name}`") }));
                     }
                 }
@@ -255,6 +200,8 @@ fn read(path: &Path) -> Result<Option<Stored>, String> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     /// `u:p-4711-0815`.
@@ -268,7 +215,7 @@ mod tests {
         CredentialFiles::at([missing, file]).find(&reference.parse().unwrap()).await
     }
 
-    fn shown(credential: Option<Credential>) -> String {
+    fn display(credential: Option<Credential>) -> String {
         match credential.map(|credential| credential.secret) {
             None => "nothing".to_owned(),
             Some(Secret::Password { name, password }) => format!("{name}:{}", password.expose_secret()),
@@ -279,11 +226,11 @@ mod tests {
     #[tokio::test]
     async fn an_entry_is_found_for_its_registry_and_no_other() {
         let text = format!(r#"{{ "auths": {{ "a.test:5000": {{ "auth": "{PAIR}" }} }} }}"#);
-        assert_eq!(shown(find(&text, "oci://a.test:5000/b/c").await.unwrap()), "u:p-4711-0815");
+        assert_eq!(display(find(&text, "oci://a.test:5000/b/c").await.unwrap()), "u:p-4711-0815");
         for other in
             ["oci://a.test/b", "oci://a.test:50001/b", "oci://b.a.test:5000/b", "oci://xa.test:5000/b"]
         {
-            assert_eq!(shown(find(&text, other).await.unwrap()), "nothing", "{other}");
+            assert_eq!(display(find(&text, other).await.unwrap()), "nothing", "{other}");
         }
     }
 
@@ -293,8 +240,8 @@ mod tests {
         let text = format!(
             r#"{{ "auths": {{ "a.test": {{ "auth": "{PAIR}" }}, "a.test/b": {{ "auth": "{other}" }} }} }}"#
         );
-        assert_eq!(shown(find(&text, "oci://a.test/b/c").await.unwrap()), "other:password");
-        assert_eq!(shown(find(&text, "oci://a.test/bc").await.unwrap()), "u:p-4711-0815");
+        assert_eq!(display(find(&text, "oci://a.test/b/c").await.unwrap()), "other:password");
+        assert_eq!(display(find(&text, "oci://a.test/bc").await.unwrap()), "u:p-4711-0815");
     }
 
     #[tokio::test]
@@ -305,7 +252,7 @@ mod tests {
             (r"{ }", "nothing"),
         ] {
             let text = format!(r#"{{ "auths": {{ "https://index.docker.io/v1/": {entry} }}, "x": 1 }}"#);
-            assert_eq!(shown(find(&text, "oci://docker.io/a").await.unwrap()), expected, "{entry}");
+            assert_eq!(display(find(&text, "oci://docker.io/a").await.unwrap()), expected, "{entry}");
         }
     }
 

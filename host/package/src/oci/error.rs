@@ -167,7 +167,7 @@ impl Failure {
     }
 
     /// Adds what was wanted.
-    pub(super) fn of(self, reference: impl fmt::Display, attempts: u32) -> OciError {
+    pub(super) fn into_error(self, reference: impl fmt::Display, attempts: u32) -> OciError {
         OciError { reference: reference.to_string(), attempts, failure: self }
     }
 }

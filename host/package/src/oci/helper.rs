@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::credentials::Secret;
+use super::credential::Secret;
 use haft_core::grant::{Grant, Root};
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
@@ -59,7 +59,7 @@ struct Answer {
 }
 
 /// What the helper `docker-credential-NAME` keeps for `server`.
-pub(super) async fn ask(name: &str, server: &str) -> Result<Option<Secret>, String> {
+pub(super) async fn stored_secret(name: &str, server: &str) -> Result<Option<Secret>, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.len() > MAX_NAME || !name.chars().all(is_name) {
         return Err("the credential helper that is named for the registry has a name that is none".to_owned());

@@ -1,34 +1,34 @@
-//! Fetching: the manifest, the one layer that matters, and what is attached to it. It believes no
-//! size and no digest before it has counted.
+//! Fetching: the manifest, the one layer that matters, what is attached to it, and whether that is the signature that
+//! is wanted. It believes no size and no digest before it has counted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::Response;
-use reqwest::header::CONTENT_TYPE;
 use tokio::fs::File;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
+use super::access::Access;
 use super::content::{Content, judge};
+use super::document::document;
 use super::error::{Failure, OciError};
-use super::exchange::{Ask, broken, read};
-use super::manifest::{ACCEPT, Descriptor, Document, MAX_MANIFEST, Manifest};
+use super::exchange::{Ask, broken};
+use super::manifest::{Descriptor, Document, Manifest};
 use super::reference::Reference;
 use super::registry::{Action, Registry, WITHIN};
-use super::{Access, signatures};
-use crate::signature::Statement;
-use crate::{Digest, Hasher, MAX_SIZE, Progress, Step};
+use super::signatures;
+use crate::signature::{self, Statement, Subject, Verdict};
+use crate::{Digest, FetchError, Fetching, Hasher, MAX_SIZE, Progress, Step};
 
 /// How long a layer may take to come: the largest at 150 KB a second.
 const DOWNLOAD: Duration = Duration::from_mins(30);
 
-/// The header in which registries say the digest of what they answer.
-const DIGEST: &str = "docker-content-digest";
-
-/// What words of messages stand for.
-const THE_MANIFEST: &str = "the manifest";
+/// What messages call it.
 const THE_LAYER: &str = "the layer";
+
+/// What a fetched layer is called in [`Fetching::directory`].
+const FILE: &str = "layer";
 
 /// What a registry holds under a reference, before anything of it was fetched.
 #[derive(Debug)]
@@ -69,8 +69,42 @@ pub async fn resolve(reference: &Reference, access: &Access) -> Result<Option<Di
     }
 }
 
+/// What a registry gave.
+#[derive(Debug)]
+pub struct Pulled {
+    /// The file, in [`Fetching::directory`].
+    pub file: PathBuf,
+    /// What the registry says it is. The bytes themselves decide.
+    pub content: Content,
+    /// Of the manifest or the index that the reference stands for: what is signed, and what to pin.
+    pub digest: Digest,
+    /// Of the file.
+    pub layer: Digest,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Who signed it, as far as that could be checked.
+    pub verdict: Verdict,
+}
+
+/// Fetches the one layer of `reference` to a file of at most [`MAX_SIZE`](crate::MAX_SIZE) bytes in
+/// [`Fetching::directory`]: counted, compared with the manifest's digest, and signed as
+/// [`Fetching::trust`] has it.
+pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pulled, FetchError> {
+    let file = fetching.directory.join(FILE);
+    let described = fetch_layer(reference, &file, fetching.access, &fetching.progress).await?;
+    let judged =
+        signature::judge(&described.statements, Subject::Manifest(&described.digest), fetching.trust);
+    let verdict = judged.map_err(|error| {
+        // What is not signed as it has to be is not to be found by anybody.
+        let _ = std::fs::remove_file(&file);
+        FetchError::Signature { what: reference.to_string(), error }
+    })?;
+    let Described { content, digest, layer, size, .. } = described;
+    Ok(Pulled { file, content, digest, layer, size, verdict })
+}
+
 /// Fetches the layer of `reference` to `file`, which must not exist.
-pub(super) async fn fetch(
+async fn fetch_layer(
     reference: &Reference,
     file: &Path,
     access: &Access,
@@ -78,9 +112,9 @@ pub(super) async fn fetch(
 ) -> Result<Described, OciError> {
     let registry = Registry::new(reference, Action::Pull, access)?;
     let described = described(&registry, reference).await?;
-    progress.tell(Step::Started { what: &reference.to_string(), total: Some(described.size) });
+    progress.report(Step::Started { what: &reference.to_string(), total: Some(described.size) });
     let fetched = layer(&registry, &described, file, progress).await;
-    progress.tell(Step::Finished);
+    progress.report(Step::Finished);
     if fetched.is_err() {
         // What came of it is not to be found by anybody.
         let _ = std::fs::remove_file(file);
@@ -126,51 +160,6 @@ fn checked(manifest: &Manifest) -> Result<(Content, &Descriptor), Failure> {
         return Err(Failure::TooLarge { what: THE_LAYER, limit: MAX_SIZE });
     }
     Ok((content, layer))
-}
-
-/// A manifest or an index, and its digest, which is counted and compared with everything that was
-/// said of it before.
-pub(super) async fn document(
-    registry: &Registry<'_>,
-    target: &str,
-    expected: Option<&Digest>,
-) -> Result<(Document, Digest), OciError> {
-    let ask = Ask { accept: Some(ACCEPT), ..Ask::get(registry.url(&format!("manifests/{target}"))) };
-    let response = registry.send(&ask, WITHIN).await?;
-    parsed(response, expected).await.map_err(|failure| registry.failed(failure))
-}
-
-async fn parsed(response: Response, expected: Option<&Digest>) -> Result<(Document, Digest), Failure> {
-    let text =
-        |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let (announced, media_type) = (text(DIGEST), text(CONTENT_TYPE.as_str()).unwrap_or_default());
-    let body = read(response, THE_MANIFEST, MAX_MANIFEST, WITHIN).await?;
-    let found = Digest::of(&body);
-    // One that cannot be checked says nothing: the bytes have been counted.
-    let announced = announced.and_then(|text| super::reference::digest(&text).ok());
-    for expected in expected.into_iter().chain(&announced) {
-        if *expected != found {
-            return Err(Failure::Digest { what: THE_MANIFEST, expected: expected.clone(), found });
-        }
-    }
-    let document = Document::parse(&body, &media_type);
-    let document = document.map_err(|why| Failure::Malformed { what: THE_MANIFEST, why })?;
-    Ok((document, found))
-}
-
-/// A small blob, all of it.
-pub(super) async fn blob(
-    registry: &Registry<'_>,
-    descriptor: &Descriptor,
-    what: &'static str,
-    limit: u64,
-) -> Result<Vec<u8>, OciError> {
-    let failed = |failure| registry.failed(failure);
-    let expected = descriptor.checked().map_err(|why| failed(Failure::Content(why)))?;
-    let response = registry.send(&Ask::get(registry.url(&format!("blobs/{expected}"))), WITHIN).await?;
-    let body = read(response, what, limit, WITHIN).await.map_err(failed)?;
-    let found = Digest::of(&body);
-    if found == expected { Ok(body) } else { Err(failed(Failure::Digest { what, expected, found })) }
 }
 
 /// The layer, to a file, from the start again where the connection breaks.
@@ -247,7 +236,7 @@ impl Target {
             }
             hasher.update(&chunk);
             self.file.write_all(&chunk).await.map_err(&failed)?;
-            progress.tell(Step::Received { bytes: received });
+            progress.report(Step::Received { bytes: received });
         }
         self.file.flush().await.map_err(failed)?;
         let found = hasher.finish();

@@ -9,13 +9,15 @@ use reqwest::header::LOCATION;
 use reqwest::{Method, Response, Url};
 use serde_json::json;
 
+use super::access::Access;
 use super::content::{COMPONENT, COMPONENT_CONFIG, Content, EMPTY_CONFIG, PACKAGE, TITLE};
+use super::document::document;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, Payload};
 use super::manifest::{Descriptor, MANIFEST, Manifest};
+use super::pull::resolve;
 use super::reference::{DEFAULT_TAG, Reference};
 use super::registry::{Action, Registry, WITHIN};
-use super::{Access, pull};
 use crate::{Digest, MAX_SIZE, Progress, Step};
 
 /// How long sending a layer may take: the largest at 150 KB a second.
@@ -69,12 +71,12 @@ pub async fn push(
     };
     let bytes = serde_json::to_vec(&manifest).unwrap_or_default();
     let pushed = Pushed {
-        digest: Digest::of(&bytes),
+        digest: Digest::hash(&bytes),
         layer: layer.checked().map_err(|why| failed(Failure::Content(why)))?,
         size: layer.size,
         was_there: false,
     };
-    match pull::resolve(reference, access).await? {
+    match resolve(reference, access).await? {
         Some(found) if found == pushed.digest => return Ok(Pushed { was_there: true, ..pushed }),
         Some(found) if !replace => {
             let tag = reference.tag().unwrap_or(DEFAULT_TAG).to_owned();
@@ -82,9 +84,9 @@ pub async fn push(
         }
         _ => {}
     }
-    progress.tell(Step::Sending { what: &reference.to_string(), total: layer.size });
+    progress.report(Step::Sending { what: &reference.to_string(), total: layer.size });
     let sent = send(&registry, reference, publication, &manifest, config, bytes).await;
-    progress.tell(Step::Finished);
+    progress.report(Step::Finished);
     sent.map(|()| pushed)
 }
 
@@ -102,13 +104,13 @@ async fn send(
     }
     let media_type = manifest.config.media_type.clone();
     blob(registry, &manifest.config, Payload::Bytes { media_type, bytes: config }).await?;
-    let expected = Digest::of(&bytes);
+    let expected = Digest::hash(&bytes);
     let url = registry.url(&format!("manifests/{}", reference.tag().unwrap_or(DEFAULT_TAG)));
     let payload = Payload::Bytes { media_type: MANIFEST.to_owned(), bytes };
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, WITHIN).await?;
     // What the registry made of it is what others will get.
     let (_, found) =
-        pull::document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
+        document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
             .await?;
     if found == expected {
         return Ok(());
@@ -155,7 +157,7 @@ fn manifest(publication: &Publication) -> Result<(Manifest, Vec<u8>), Failure> {
     };
     let title = [(TITLE.to_owned(), name(file))].into();
     let layer = descriptor(media_type, &digest, size, title);
-    let own = descriptor(config_type, &Digest::of(&config), config.len() as u64, BTreeMap::new());
+    let own = descriptor(config_type, &Digest::hash(&config), config.len() as u64, BTreeMap::new());
     let manifest = Manifest {
         schema_version: 2,
         media_type: Some(MANIFEST.to_owned()),

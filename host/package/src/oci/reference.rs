@@ -1,5 +1,9 @@
 //! What names a thing in a registry: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. It refuses to
 //! guess a registry: the host is always written.
+//!
+//! This is not the parser of `oci-spec` 0.8: that one puts `docker.io` before `owner/words`, adds `:latest` to what
+//! names no tag, knows no `[::1]:5000`, takes port 99999 and digests in upper case, and says only
+//! `invalid reference format` of the rest.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -78,6 +82,12 @@ impl Reference {
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Self {
         Self { digest: Some(digest), ..self.clone() }
+    }
+
+    /// The manifest of this digest in the same repository, whatever tag it has.
+    #[must_use]
+    pub fn at_digest(&self, digest: Digest) -> Self {
+        Self { tag: None, digest: Some(digest), ..self.clone() }
     }
 
     /// What the registry is asked for: the digest if there is one, else the tag.

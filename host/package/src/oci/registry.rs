@@ -8,9 +8,9 @@ use reqwest::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Response, Url};
 use tokio::sync::OnceCell;
 
-use super::Access;
+use super::access::Access;
 use super::challenge::Challenge;
-use super::credentials::Credential;
+use super::credential::Credential;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, Asking, exchange, explained, is_public, same_origin};
 use super::reference::Reference;
@@ -59,7 +59,7 @@ impl<'a> Registry<'a> {
         action: Action,
         access: &'a Access,
     ) -> Result<Self, OciError> {
-        let failed = |failure: Failure| failure.of(reference, 1);
+        let failed = |failure: Failure| failure.into_error(reference, 1);
         let secure = !reference.is_loopback();
         let scheme = if secure { "https" } else { "http" };
         let base = Url::parse(&format!("{scheme}://{}/", reference.endpoint()));
@@ -98,7 +98,7 @@ impl<'a> Registry<'a> {
 
     /// Adds what was wanted to what went wrong.
     pub(super) fn failed(&self, failure: Failure) -> OciError {
-        failure.of(self.reference, 1)
+        failure.into_error(self.reference, 1)
     }
 
     /// Asks until there is an answer with a status of success, or none to be hoped for.
@@ -112,8 +112,8 @@ impl<'a> Registry<'a> {
             };
             let failure = miss.failure.cleaned(&self.access.redactor);
             let delay = self.delay(attempts, &failure, miss.retry_after);
-            let Some(delay) = delay else { return Err(failure.of(self.reference, attempts)) };
-            tracing::info!("{}; trying again in {delay:.1?}", failure.of(self.reference, attempts));
+            let Some(delay) = delay else { return Err(failure.into_error(self.reference, attempts)) };
+            tracing::info!("{}; trying again in {delay:.1?}", failure.into_error(self.reference, attempts));
             tokio::time::sleep(delay).await;
             attempts += 1;
         }

@@ -3,10 +3,10 @@
 
 use reqwest::Url;
 
+use super::document::{blob, document};
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, read};
 use super::manifest::{Descriptor, Document, INDEX, MAX_MANIFEST};
-use super::pull::{blob, document};
 use super::reference::Reference;
 use super::registry::{Registry, WITHIN};
 use crate::Digest;

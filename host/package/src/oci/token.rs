@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::challenge::Challenge;
-use super::credentials::{Credential, Secret};
+use super::credential::{Credential, Secret};
 use super::error::{Failure, excerpt};
 use super::exchange::{Ask, Asking, Payload, exchange, explained, is_private_ground, read, without_query};
 use haft_core::net::is_loopback;
@@ -36,7 +36,7 @@ pub(super) struct Asker<'a> {
 }
 
 /// What is to be shown, and the secrets in it that must appear nowhere.
-pub(super) struct Shown {
+pub(super) struct Authorization {
     pub(super) header: HeaderValue,
     pub(super) secrets: Vec<SecretString>,
 }
@@ -53,7 +53,7 @@ struct Answer {
 
 impl Asker<'_> {
     /// What answers `challenge`; `None` where nothing is known that would.
-    pub(super) async fn answer(&self, challenge: &Challenge) -> Result<Option<Shown>, Failure> {
+    pub(super) async fn answer(&self, challenge: &Challenge) -> Result<Option<Authorization>, Failure> {
         match challenge {
             Challenge::Basic => self.credential.map(basic).transpose().map(Option::flatten),
             Challenge::Bearer { realm, service, .. } => {
@@ -62,7 +62,7 @@ impl Asker<'_> {
         }
     }
 
-    async fn bearer(&self, realm: &str, service: Option<&str>) -> Result<Shown, Failure> {
+    async fn bearer(&self, realm: &str, service: Option<&str>) -> Result<Authorization, Failure> {
         let url = self.realm(realm)?;
         let ask = self.token_ask(url, service);
         let shown = match self.credential.map(|credential| &credential.secret) {
@@ -122,16 +122,16 @@ impl Asker<'_> {
 }
 
 /// A name and a password, if that is what there is.
-fn basic(credential: &Credential) -> Result<Option<Shown>, Failure> {
+fn basic(credential: &Credential) -> Result<Option<Authorization>, Failure> {
     let Secret::Password { name, password } = &credential.secret else { return Ok(None) };
     let pair = STANDARD.encode(format!("{name}:{}", password.expose_secret()));
     let header = header(&format!("Basic {pair}"));
     let header =
         header.ok_or_else(|| Failure::Credentials(format!("{} cannot be sent", credential.describe())))?;
-    Ok(Some(Shown { header, secrets: credential.secrets() }))
+    Ok(Some(Authorization { header, secrets: credential.secrets() }))
 }
 
-fn token(body: &[u8]) -> Result<Shown, Failure> {
+fn token(body: &[u8]) -> Result<Authorization, Failure> {
     let malformed = |why: &str| Failure::Malformed { what: "the answer with the token", why: why.to_owned() };
     // What serde says of a wrong value repeats it.
     let answer: Answer = serde_json::from_slice(body).map_err(|_| malformed("is not what it should be"))?;
@@ -141,7 +141,7 @@ fn token(body: &[u8]) -> Result<Shown, Failure> {
         .filter(|token| !token.is_empty())
         .ok_or_else(|| malformed("holds no token"))?;
     let header = header(&format!("Bearer {token}")).ok_or_else(|| malformed("holds a token that is none"))?;
-    Ok(Shown { header, secrets: vec![token.into()] })
+    Ok(Authorization { header, secrets: vec![token.into()] })
 }
 
 /// A header's value that the client keeps out of its own logs.
@@ -200,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn cl04_a_credential_goes_to_its_own_site() {
         let client = Asking::new(false).unwrap();
-        let credential = Credential::of_password("u", "password-4711", "a file");
+        let credential = Credential::from_password("u", "password-4711", "a file");
         let (public, local) =
             (Url::parse("https://ghcr.io").unwrap(), Url::parse("http://localhost:1").unwrap());
         for (registry, realm, anonymous, known) in [

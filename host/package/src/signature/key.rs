@@ -73,7 +73,7 @@ pub enum KeyError {
 
 impl PublicKey {
     /// What a person gives: the key itself, or a file that holds it.
-    pub fn given(text: &str) -> Result<Self, KeyError> {
+    pub fn from_argument(text: &str) -> Result<Self, KeyError> {
         match Self::parse(text) {
             Err(KeyError::NotAKey) => {}
             parsed => return parsed,
@@ -172,7 +172,7 @@ impl fmt::Display for PublicKey {
 /// Enough of a key's digest for a person to compare: the identifier of minisign is chosen by whoever
 /// makes the key, and this is not.
 fn fingerprint(key: &[u8]) -> String {
-    format!("sha256:{}", Digest::of(key).hex().get(..16).unwrap_or_default())
+    format!("sha256:{}", Digest::hash(key).hex().get(..16).unwrap_or_default())
 }
 
 /// Base64 over any number of lines.
@@ -213,9 +213,9 @@ mod tests {
     fn a_key_is_given_by_itself_or_by_its_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), PEM).unwrap();
-        assert_eq!(PublicKey::given(file.path().to_str().unwrap()), PublicKey::parse(PEM));
-        assert_eq!(PublicKey::given(WORD), PublicKey::parse(WORD));
-        let error = PublicKey::given("no/such/key").unwrap_err().to_string();
+        assert_eq!(PublicKey::from_argument(file.path().to_str().unwrap()), PublicKey::parse(PEM));
+        assert_eq!(PublicKey::from_argument(WORD), PublicKey::parse(WORD));
+        let error = PublicKey::from_argument("no/such/key").unwrap_err().to_string();
         assert!(error.starts_with("`no/such/key` is neither a public key nor a file with one"), "{error}");
     }
 

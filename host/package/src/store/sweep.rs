@@ -20,7 +20,7 @@ use crate::lock::{Lock, LockError};
 pub(super) const YOUNG: Duration = Duration::from_mins(10);
 
 /// How long is waited for installs under way.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What was cleared away, or would be.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl Store {
         if !self.root.is_dir() {
             return Ok(swept);
         }
-        let _alone = self.lock(FlockOperation::NonBlockingLockExclusive, PATIENCE)?;
+        let _alone = self.lock(FlockOperation::NonBlockingLockExclusive, LOCK_TIMEOUT)?;
         let used = self.used(dry_run)?;
         // Nobody installs: whatever is here was left behind, and its names are needed for what goes now.
         swept.remains = self.clear_remains(dry_run)?;

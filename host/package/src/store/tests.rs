@@ -14,7 +14,7 @@ fn keep(store: &Store, bytes: &[u8]) -> Digest {
     let installing = store.install().unwrap();
     let file = installing.directory().join("fetched");
     fs::write(&file, bytes).unwrap();
-    let digest = Digest::of(bytes);
+    let digest = Digest::hash(bytes);
     installing.keep(&Content::Component(file), &digest).unwrap();
     digest
 }
@@ -71,7 +71,7 @@ fn content_is_kept_once_and_mended_where_it_was_damaged() {
     assert!(matches!(store.check(&digest, true), Err(StoreError::Changed(_))));
     keep(&store, b"one");
     assert!(store.check(&digest, true).is_ok());
-    assert!(matches!(store.check(&Digest::of(b"none"), true), Err(StoreError::Absent)));
+    assert!(matches!(store.check(&Digest::hash(b"none"), true), Err(StoreError::Absent)));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_tree_is_kept_with_the_list_of_its_files() {
     let folder = installing.directory().join("tree");
     fs::create_dir_all(folder.join("bin")).unwrap();
     fs::write(folder.join("bin/run"), "x").unwrap();
-    let (listing, _) = Listing::of(&folder).unwrap();
+    let (listing, _) = Listing::from_folder(&folder).unwrap();
     let kept = listing.digest();
     installing.keep(&Content::Tree(folder, listing.clone()), &kept).unwrap();
     drop(installing);

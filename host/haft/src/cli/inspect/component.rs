@@ -59,9 +59,9 @@ pub(super) struct Tools {
 
 impl Component {
     /// Looks at `subject`; asks it for its tools unless `only_look`.
-    pub(super) async fn of(subject: Subject, engine: &Engine, only_look: bool) -> anyhow::Result<Self> {
+    pub(super) async fn inspect(subject: Subject, engine: &Engine, only_look: bool) -> anyhow::Result<Self> {
         let bytes = subject.read()?;
-        let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
+        let (digest, size) = (Digest::hash(&bytes), bytes.len() as u64);
         let look = look(&bytes).map_err(|error| error.to_string());
         drop(bytes);
         let contract = match &look {

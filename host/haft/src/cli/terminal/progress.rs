@@ -29,10 +29,10 @@ impl Terminal {
     /// Where fetches are shown.
     pub(in crate::cli) fn progress(self) -> Progress {
         if !io::stderr().is_terminal() {
-            return Progress::to(move |step| self.line(step));
+            return Progress::new(move |step| self.line(step));
         }
         let bar: Mutex<Option<ProgressBar>> = Mutex::new(None);
-        Progress::to(move |step| {
+        Progress::new(move |step| {
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             match step {
                 Step::Started { what, total } => *bar = Some(started(what, total)),

@@ -1,0 +1,102 @@
+//! Consent on the terminal: whoever installs something reads the page and answers the question, or has answered it
+//! with `--yes`. Takes nothing for agreement that was not said.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+
+use super::consent::{Before, Page, is_grantable};
+use super::install_args::Rights;
+use super::installing::InstallSession;
+use super::terminal::{Hinted, Terminal};
+use haft_package::{Consent, Decision, Offered, Operation, Proposal, Request};
+
+/// Asks the person at the terminal.
+pub(super) struct TerminalConsent<'a> {
+    pub(super) rights: &'a Rights,
+    pub(super) terminal: Terminal,
+    pub(super) session: &'a InstallSession,
+    /// Where the command was started, which directories on the command line start from.
+    pub(super) here: PathBuf,
+    /// The command that shows what the page cuts.
+    pub(super) full_command: String,
+}
+
+#[async_trait]
+impl Consent for TerminalConsent<'_> {
+    async fn decide(&self, proposal: &Proposal<'_>) -> anyhow::Result<Decision> {
+        let new = self.new_grants(proposal)?;
+        let question = match &proposal.operation {
+            Operation::Add => "Install it?",
+            Operation::Adopt => "Install it with what program.toml grants?",
+            Operation::Update(Some(reason)) => {
+                let name = &proposal.candidate.offered.name;
+                self.terminal.warning(&format!("`{name}` {reason}"));
+                "Update it?"
+            }
+            Operation::Update(None) => return Ok(Decision::Install(new)),
+        };
+        let granted = [proposal.granted, &new].concat();
+        if self.agree(&self.page(proposal, &granted), question).await? {
+            Ok(Decision::Install(new))
+        } else {
+            Ok(Decision::Decline)
+        }
+    }
+}
+
+impl TerminalConsent<'_> {
+    /// What is granted besides what program.toml grants: of what is new, all of it or what the command line says.
+    fn new_grants(&self, proposal: &Proposal<'_>) -> anyhow::Result<Vec<Request>> {
+        let offered = &proposal.candidate.offered;
+        let folder = self.session.project.folder();
+        match proposal.operation {
+            Operation::Add => self.rights.chosen(offered, &self.here, folder),
+            Operation::Adopt => Ok(Vec::new()),
+            Operation::Update(_) if self.rights.grant.is_empty() => {
+                let requests = proposal.more.iter().map(|request| (*request).clone()).collect();
+                self.rights.chosen(&Offered { requests, ..offered.clone() }, &self.here, folder)
+            }
+            Operation::Update(_) => self.rights.chosen(offered, &self.here, folder),
+        }
+    }
+
+    /// What somebody reads before agreeing.
+    fn page<'a>(&'a self, proposal: &'a Proposal<'_>, granted: &'a [Request]) -> Page<'a> {
+        let is_update = matches!(proposal.operation, Operation::Update(_));
+        let before = proposal.previous.as_ref().filter(|_| is_update).map(|previous| Before {
+            pin: previous.pin,
+            more: proposal.more.to_vec(),
+            changes: previous.changes.clone(),
+        });
+        let context = &self.session.context;
+        let places = (self.session.project.folder(), context.places.home.as_path());
+        Page { candidate: proposal.candidate, granted, before, sandbox: &context.sandbox, places }
+    }
+
+    /// Whether somebody agrees, who is shown the page for it.
+    async fn agree(&self, page: &Page<'_>, question: &str) -> anyhow::Result<bool> {
+        let (rights, terminal) = (self.rights, self.terminal);
+        let rest = (!rights.full).then(|| self.full_command.clone());
+        terminal.message(page.render(terminal.talk_columns(), rest));
+        if rights.yes {
+            return Ok(true);
+        }
+        if !terminal.has_person() {
+            let message = "nothing was changed: nobody is here to be asked";
+            let hint = "`--yes` agrees to what is shown above; `--grant RIGHT` and `--no-grant` allow less";
+            terminal.fail(&Hinted::new(message, hint).into());
+            return Ok(false);
+        }
+        if rights.grant.is_empty() && !rights.no_grant && page.granted.iter().any(is_grantable) {
+            terminal.hint(
+                "to allow less, say no and add `--grant RIGHT` for each right it gets, or `--no-grant`",
+            );
+        }
+        let agreed = terminal.confirm(question).await?;
+        if !agreed {
+            terminal.message("nothing was changed");
+        }
+        Ok(agreed)
+    }
+}

@@ -1,0 +1,125 @@
+//! Updating one entry: fetches it anew and has everything agreed to that is not as it was agreed to before.
+
+use super::{
+    Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation, Previous,
+    Proposal, UpdateReason,
+};
+use crate::disclosure::Change;
+use crate::signature::{PublicKey, Trust};
+use crate::{Kind, PackageSource, Pin, ProjectEntry, more};
+
+/// What came of updating one entry.
+#[derive(Clone, Debug)]
+pub enum Updated {
+    /// What is installed is what there is.
+    Unchanged,
+    /// Something else is installed now.
+    Replaced {
+        /// What that is.
+        installed: Installed,
+        /// What is not as it was agreed to before; `None` where nothing was noted of that.
+        changes: Option<Vec<Change>>,
+    },
+    /// It was not agreed to. What was installed stays.
+    Declined,
+}
+
+impl Installer<'_> {
+    /// Fetches an entry anew. Whoever signed it before has to have signed it again, or the owner of `key` if there is
+    /// one.
+    ///
+    /// # Errors
+    /// Where it cannot be fetched, is not signed as it has to be, calls itself otherwise, clashes with another, or
+    /// cannot be written.
+    pub async fn update(
+        &self,
+        entry: &ProjectEntry,
+        key: Option<PublicKey>,
+        consent: &dyn Consent,
+    ) -> Result<Updated, InstallError> {
+        let (kind, name) = (entry.kind, entry.name.as_str());
+        let old = self.project.lock.find(kind, name);
+        let own = (kind == Kind::Plugin).then(|| entry.name.clone());
+        let expected = Expected { digest: None, trust: trusted_for_update(old, key) };
+        let candidate = self.fetch_candidate(entry.source.clone(), expected, own).await?;
+        candidate.check_name(kind, name)?;
+        if old.is_some_and(|old| is_same(old, &candidate)) && self.verify(&candidate.pin(&[])).is_ok() {
+            return Ok(Updated::Unchanged);
+        }
+        self.check_clashes(&candidate.offered)?;
+        self.replace(entry, old, &candidate, consent).await
+    }
+
+    /// Has `candidate` agreed to and puts it in the place of what was there.
+    async fn replace(
+        &self,
+        entry: &ProjectEntry,
+        old: Option<&Pin>,
+        candidate: &Candidate,
+        consent: &dyn Consent,
+    ) -> Result<Updated, InstallError> {
+        let agreed = old.map(|pin| pin.asked.as_slice()).unwrap_or_default();
+        let more = more(agreed, &candidate.offered.requests);
+        let changes = self.changes(old, candidate).await;
+        let proposal = Proposal {
+            candidate,
+            operation: Operation::Update(update_reason(old, candidate, !more.is_empty())),
+            granted: &entry.granted,
+            more: &more,
+            previous: old.map(|pin| Previous { pin, changes: changes.clone() }),
+        };
+        let Decision::Install(new) = consent.decide(&proposal).await? else {
+            return Ok(Updated::Declined);
+        };
+        candidate.keep()?;
+        let granted = [entry.granted.as_slice(), &new].concat();
+        self.write_update(candidate.pin(&granted), &new)?;
+        Ok(Updated::Replaced { installed: candidate.installed(granted), changes })
+    }
+
+    /// What is not as it was agreed to; `None` where nobody noted what that was.
+    async fn changes(&self, old: Option<&Pin>, candidate: &Candidate) -> Option<Vec<Change>> {
+        let pin = old?;
+        let noted = pin.shown.as_ref()?;
+        Some(candidate.disclosure.changes(noted, &self.previous_disclosure(pin).await))
+    }
+}
+
+/// Whose signature an update must have.
+fn trusted_for_update(old: Option<&Pin>, key: Option<PublicKey>) -> Trust {
+    match (key, old.and_then(|pin| pin.signer.clone())) {
+        (Some(key), _) => Trust::Given(key),
+        (None, Some(signer)) => Trust::Pinned(signer),
+        (None, None) => Trust::Nobody,
+    }
+}
+
+/// Whether it is what is installed, from where and by whom that is, and says of its tools what that says.
+fn is_same(old: &Pin, candidate: &Candidate) -> bool {
+    let fetched = &candidate.fetched;
+    old.kept == fetched.kept
+        && old.source == candidate.source
+        && old.signer.as_ref() == fetched.verdict.signer()
+        && old.shown.as_ref() == Some(&candidate.disclosure.digests())
+}
+
+/// Why somebody has to be asked.
+fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) -> Option<UpdateReason> {
+    let Some(old) = old else { return Some(UpdateReason::NotInstalled) };
+    let is_other_content = old.kept != candidate.fetched.kept;
+    let versions = old.version.clone().zip(candidate.offered.version.clone());
+    let signers = old.signer.clone().zip(candidate.fetched.verdict.signer().cloned());
+    let is_here = matches!(candidate.source, PackageSource::Path(_));
+    match (signers, versions) {
+        _ if asks_for_more => Some(UpdateReason::AsksForMore),
+        (Some((before, now)), _) if before != now => Some(UpdateReason::OtherSigner { before, now }),
+        (_, Some((before, now))) if now < before => Some(UpdateReason::Older { before, now }),
+        (_, Some((before, now))) if !is_here && before == now && is_other_content => {
+            Some(UpdateReason::SameVersion(now))
+        }
+        _ if old.shown.is_none() => Some(UpdateReason::NothingNoted),
+        _ if is_other_content => Some(UpdateReason::OtherContent),
+        _ if old.shown.as_ref() != Some(&candidate.disclosure.digests()) => Some(UpdateReason::OtherTools),
+        _ => None,
+    }
+}

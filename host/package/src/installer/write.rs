@@ -1,0 +1,84 @@
+//! Writing program.toml and program.lock: both or neither, as [`Project::change`] does it.
+
+use super::{Candidate, InstallError, Installer};
+use crate::edit::{self, EditError, NewEntry};
+use crate::{Change, Kind, Pin, Project, ProjectError, Request};
+
+impl Installer<'_> {
+    /// Takes entries out of program.toml and their pins out of program.lock, all of them or none. Their content stays
+    /// in the store: other programs may use it.
+    ///
+    /// # Errors
+    /// Where there is no entry of one of the names, or the files cannot be written.
+    pub fn remove<S: AsRef<str>>(&self, names: &[S]) -> Result<(), InstallError> {
+        let entries = names.iter().map(|name| self.project.entry(name.as_ref()));
+        let entries = entries.collect::<Result<Vec<_>, _>>()?;
+        self.change(|project| {
+            let (mut text, mut lock) = (project.text.clone(), project.lock.clone());
+            for entry in &entries {
+                let name = entry.name.as_str();
+                text = edited(project, edit::remove(&text, entry.kind, name))?;
+                lock.remove(entry.kind, name);
+            }
+            Ok(Change { text, lock })
+        })
+    }
+
+    /// Writes a new entry and its pin.
+    pub(super) fn write_new(&self, candidate: &Candidate, granted: &[Request]) -> Result<(), InstallError> {
+        let offered = &candidate.offered;
+        let granted = written_in_entry(offered.kind, granted);
+        self.change(|project| {
+            let name = offered.name.as_str();
+            if project.kind_of(name).is_some() {
+                return Err(ProjectError::Taken { path: project.path.clone(), name: name.to_owned() });
+            }
+            let source = candidate.source.to_string();
+            let entry = NewEntry { kind: offered.kind, name, source: &source, granted: &granted };
+            let text = edited(project, edit::add(&project.text, &entry))?;
+            let mut lock = project.lock.clone();
+            lock.put(candidate.pin(&granted));
+            Ok(Change { text, lock })
+        })
+    }
+
+    /// Pins an entry and leaves program.toml as it is.
+    pub(super) fn write_pin(&self, pin: Pin) -> Result<(), InstallError> {
+        self.change(|project| {
+            let mut lock = project.lock.clone();
+            lock.put(pin);
+            Ok(Change { text: project.text.clone(), lock })
+        })
+    }
+
+    /// Pins an entry that is there, and writes what it is granted besides what it was.
+    pub(super) fn write_update(&self, pin: Pin, new_grants: &[Request]) -> Result<(), InstallError> {
+        let new_grants = written_in_entry(pin.kind, new_grants);
+        self.change(|project| {
+            let grant = edit::grant(&project.text, pin.kind, pin.name.as_str(), &new_grants);
+            let text = edited(project, grant)?;
+            let mut lock = project.lock.clone();
+            lock.put(pin);
+            Ok(Change { text, lock })
+        })
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&Project) -> Result<Change, ProjectError>,
+    ) -> Result<(), InstallError> {
+        Ok(Project::change(&self.project.path, self.store, change)?)
+    }
+}
+
+/// What of a grant is written into an entry: a package's limits are its own; a component has nowhere else to have
+/// them.
+fn written_in_entry(kind: Kind, granted: &[Request]) -> Vec<Request> {
+    let is_package = kind == Kind::Package;
+    let is_written = |request: &&Request| !(is_package && matches!(request, Request::Limit(..)));
+    granted.iter().filter(is_written).cloned().collect()
+}
+
+fn edited(project: &Project, text: Result<String, EditError>) -> Result<String, ProjectError> {
+    text.map_err(|error| ProjectError::Edit { path: project.path.clone(), error })
+}

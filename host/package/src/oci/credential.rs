@@ -1,0 +1,62 @@
+//! One credential: what a registry is shown, and where it was found. It is never printed.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::{ExposeSecret, SecretString};
+
+/// What is shown to a registry.
+#[derive(Clone)]
+pub(super) enum Secret {
+    /// A name and its password.
+    Password {
+        /// The name.
+        name: String,
+        /// The password.
+        password: SecretString,
+    },
+    /// What is exchanged for a token where tokens are handed out.
+    IdentityToken(SecretString),
+}
+
+/// A secret and where it was found.
+#[derive(Clone)]
+pub(super) struct Credential {
+    pub(super) secret: Secret,
+    /// The file, for people.
+    pub(super) place: String,
+}
+
+impl Credential {
+    /// Whose it is and where it is from, for people.
+    pub(super) fn describe(&self) -> String {
+        match &self.secret {
+            Secret::Password { name, .. } => format!("`{name}` from {}", self.place),
+            Secret::IdentityToken(_) => format!("the token from {}", self.place),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn from_password(name: &str, password: &str, place: &str) -> Self {
+        let secret = Secret::Password { name: name.to_owned(), password: password.into() };
+        Self { secret, place: place.to_owned() }
+    }
+
+    /// Every text that must not be shown.
+    pub(super) fn secrets(&self) -> Vec<SecretString> {
+        match &self.secret {
+            Secret::Password { name, password } => {
+                let pair = format!("{name}:{}", password.expose_secret());
+                vec![password.clone(), STANDARD.encode(pair).into()]
+            }
+            Secret::IdentityToken(token) => vec![token.clone()],
+        }
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("place", &self.place).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! The entries of a program.toml that can be installed: `[[packages]]` and `[[plugins]]`.
+
+use super::{Project, ProjectError};
+use crate::{Kind, PackageSource, Request};
+use haft_core::manifest::{GrantTable, Name};
+
+/// An entry of program.toml that can be installed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProjectEntry {
+    /// The table it is in.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Name,
+    /// Where it comes from.
+    pub source: PackageSource,
+    /// What program.toml grants it.
+    pub granted: Vec<Request>,
+}
+
+impl Project {
+    /// All entries, in the order of the file: packages, then plugins.
+    pub fn entries(&self) -> Vec<ProjectEntry> {
+        let packages = self.manifest.packages.iter().map(|package| ProjectEntry {
+            kind: Kind::Package,
+            name: package.name.value.clone(),
+            source: package.source.value.clone(),
+            granted: requests(&package.grant),
+        });
+        let plugins = self.manifest.plugins.iter().map(|plugin| ProjectEntry {
+            kind: Kind::Plugin,
+            name: plugin.name.value.clone(),
+            source: plugin.component.value.source(),
+            granted: requests(&plugin.grant),
+        });
+        packages.chain(plugins).collect()
+    }
+
+    /// The entry of this name.
+    ///
+    /// # Errors
+    /// Where there is none; the error names the nearest.
+    pub fn entry(&self, name: &str) -> Result<ProjectEntry, ProjectError> {
+        let entries = self.entries();
+        if let Some(entry) = entries.iter().find(|entry| entry.name.as_str() == name) {
+            return Ok(entry.clone());
+        }
+        let nearest = haft_core::report::nearest(name, entries.iter().map(|entry| entry.name.as_str()));
+        let (path, name, nearest) = (self.path.clone(), name.to_owned(), nearest.map(str::to_owned));
+        Err(ProjectError::NoEntry { path, name, nearest })
+    }
+
+    /// The table that has an entry of this name.
+    pub fn kind_of(&self, name: &str) -> Option<Kind> {
+        self.entries().into_iter().find(|entry| entry.name.as_str() == name).map(|entry| entry.kind)
+    }
+}
+
+fn requests(table: &GrantTable) -> Vec<Request> {
+    table.rights().into_iter().map(|right| Request::Right(None, right)).collect()
+}
