@@ -31,7 +31,7 @@ pub(crate) struct Readable {
 }
 
 /// Converts a page that came from `url`.
-pub(crate) fn of(document: &Document, url: &Url) -> Readable {
+pub(crate) fn convert_document(document: &Document, url: &Url) -> Readable {
     let written = document.first("base").and_then(|base| base.attribute("href"));
     let base = written.and_then(|href| url.join(href).ok()).unwrap_or_else(|| url.clone());
     let writer = Writer { base, has_block: with_blocks(document) };
