@@ -36,7 +36,7 @@ impl Page {
         let document = html::parse(&source);
         drop(source);
         let title = document.first("title").map(|title| title.text().chars().take(MAX_TITLE).collect());
-        let readable = markdown::of(&document, url);
+        let readable = markdown::convert_document(&document, url);
         let remark = match (document.is_cut(), readable.is_part) {
             (true, _) => Some("(the page is too large or too deeply nested; its rest was left out)"),
             (_, true) => Some("(the main part of the page; `raw` shows all of it)"),

@@ -5,7 +5,7 @@ fn url() -> Url {
 }
 
 fn markdown(html: &str) -> String {
-    of(&haft_html::parse(html), &url()).text
+    convert_document(&haft_html::parse(html), &url()).text
 }
 
 #[track_caller]
@@ -115,9 +115,9 @@ fn the_main_part_is_enough() {
     let long = "word ".repeat(60);
     let page =
         format!("<nav>menu</nav><header>top</header><main><h1>T</h1><p>{long}</main><footer>end</footer>");
-    let readable = of(&haft_html::parse(&page), &url());
+    let readable = convert_document(&haft_html::parse(&page), &url());
     assert_eq!((readable.text, readable.is_part), (format!("# T\n\n{}", long.trim()), true));
-    let of_parts = |html: &str| of(&haft_html::parse(html), &url()).is_part;
+    let of_parts = |html: &str| convert_document(&haft_html::parse(html), &url()).is_part;
     assert!(of_parts(&format!("menu<article>{long}</article>")));
     assert!(of_parts(&format!("menu<div role=main>{long}</div>")));
     assert!(!of_parts(&format!("<article>{long}</article><article>{long}</article>")));

@@ -1,5 +1,11 @@
-//! HTML to Markdown, for reading: what a person would see of the page, its structure kept, nothing
-//! escaped that need not be. Looks at no style sheet and runs nothing.
+//! Converts HTML to Markdown for reading: what a person would see of the page, its structure kept, nothing
+//! escaped that need not be. It reads no style sheet and runs no script.
+//!
+//! The crate `htmd` (0.5.6) was measured in its place. As it is, it drops each `<th>` below the head of a table,
+//! overflows a stack of 8 MiB at 10,000 nested `<div>`s and makes 400 MB of a table of 300 kB. Fed with the bounded
+//! tree of `haft-html` and given handlers for tables, code and links, it still writes `max\_size` for `max_size`,
+//! which no option turns off, needs more than the 64 MiB of a plugin for a code block of 4 MiB in 24 nested lists and
+//! quotes, and makes the component 12 % larger.
 
 mod block;
 mod inline;
@@ -31,7 +37,7 @@ pub(crate) struct Readable {
 }
 
 /// Converts a page that came from `url`.
-pub(crate) fn of(document: &Document, url: &Url) -> Readable {
+pub(crate) fn convert_document(document: &Document, url: &Url) -> Readable {
     let written = document.first("base").and_then(|base| base.attribute("href"));
     let base = written.and_then(|href| url.join(href).ok()).unwrap_or_else(|| url.clone());
     let writer = Writer { base, has_block: with_blocks(document) };
