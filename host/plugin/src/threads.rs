@@ -1,8 +1,7 @@
-//! Where guests run: on threads of their own, one for each call under way, so that the kernel
-//! shares the processors fairly between guests that spin and everything else, and each inside a
-//! wall (`walls`). A guest that will be over in a moment may begin on a thread that was lent to it
-//! (`lent`). No guest ever runs on haft's own runtime, and on a guest's thread haft opens no file and starts
-//! no process.
+//! Where guests run: on threads of their own, one for each call under way, so that the kernel shares the
+//! processors fairly between guests that spin and everything else. Each thread is confined by Landlock (`pools`). A
+//! short call may begin on the thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime,
+//! and on a guest's thread haft opens no file and starts no process.
 
 pub(crate) mod descriptors;
 pub(crate) mod epoch;
@@ -90,14 +89,14 @@ impl Threads {
         Ok(self.places.place(party, time, cancel).await?)
     }
 
-    /// Begins `work` on the calling thread, if that is lent to guests and they may write nowhere else than
-    /// `writable` says. What it came to, unless it waits or has yet to begin.
+    /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. `Pending`
+    /// where it may not, or where `work` waits.
     pub(super) fn begin<W: Future + ?Sized>(
         &self,
         writable: &Writable,
         work: Pin<&mut W>,
     ) -> Result<Poll<W::Output>, NoAnswer> {
-        if !inline::is_lent() || !writable.is_nowhere() {
+        if !inline::is_enabled() || !writable.is_nowhere() {
             return Ok(Poll::Pending);
         }
         self.walls.pool(writable)?.begin(work).map_err(NoAnswer::Unconfined)

@@ -31,7 +31,7 @@ use haft_core::event::Events;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::plain;
-use haft_core::tool::inline::{self, Whose};
+use haft_core::tool::inline::{self, ThreadLoad};
 use haft_core::tool::{Context, Notes, Schema, Tool, ToolError, foreign};
 
 /// Where in program.toml a person would grant more; part of every refusal's hint.
@@ -81,7 +81,7 @@ struct Job {
     only_reads: bool,
     /// Where the plugin's instances serve several calls.
     turn: Option<InstancePermit>,
-    /// Whether the guest begins on a thread that was lent to it.
+    /// Whether the guest begins on the thread that read the call.
     is_brief: bool,
 }
 
@@ -139,13 +139,13 @@ impl PluginTool {
         })
     }
 
-    /// Does a job: here and now where that is lent, and over in a moment; else on a thread of the guests.
+    /// Runs a job: inline on the calling thread where that is enabled and the call is short, else on a guests' thread.
     async fn run(&self, job: Job, place: Permit) -> Result<Answered, NoAnswer> {
         let (is_brief, writable) = (job.is_brief, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
         if is_brief && let Poll::Ready((answer, remains)) = threads.begin(&writable, work.as_mut())? {
-            inline::leave(move |whose| remains.clear_here(place, whose));
+            inline::defer_cleanup(move |load| remains.clear_here(place, load));
             return Ok(answer);
         }
         let answered = threads.run(place, writable, move |handle, sender| {
@@ -165,7 +165,7 @@ impl PluginTool {
         })
     }
 
-    /// What became of a call whose guest was never heard of.
+    /// What became of a call load guest was never heard of.
     fn lost(&self, lost: &NoAnswer) -> ToolError {
         match lost {
             NoAnswer::NoPermit(none) => self.ended(&none.to_string()),
@@ -263,16 +263,16 @@ impl Cleanup {
         drop(job.turn);
     }
 
-    /// The same of a guest on a thread that is lent: there, or elsewhere if the next call waits already.
-    fn clear_here(self, place: Permit, whose: Whose) {
+    /// The same after an inline call: on this thread, or on another one if the next call waits already.
+    fn clear_here(self, place: Permit, load: ThreadLoad) {
         let Self { plugin, job, instance, _ticking } = self;
-        let left = instance.into_iter().filter_map(|instance| match whose {
-            Whose::Nobodys => Some(instance),
-            Whose::Callers => Inner::clear_later(&plugin, instance, &job.grant, job.limits),
+        let left = instance.into_iter().filter_map(|instance| match load {
+            ThreadLoad::Idle => Some(instance),
+            ThreadLoad::Busy => Inner::clear_later(&plugin, instance, &job.grant, job.limits),
         });
         drop((left.last(), place));
         plugin.engine.tidy();
-        Inner::restock_here(&plugin, &job.grant, &job.limits, whose);
+        Inner::restock_here(&plugin, &job.grant, &job.limits, load);
     }
 }
 
@@ -366,7 +366,7 @@ impl Inner {
         Refused { plugin: &self.name, place: &job.place, limits: &job.limits, only_reads: job.only_reads }
     }
 
-    /// The same of a guest that ended without a word of its own, or whose answer is of no use.
+    /// The same of a guest that ended without a word of its own, or load answer is of no use.
     fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> Failed {
         journal_notes::ended(&job.notes, end);
         let refused = self.refused(job);

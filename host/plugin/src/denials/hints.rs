@@ -23,7 +23,7 @@ const MAX_HINTS: usize = 4;
 /// whatever the tool is about.
 const VARIABLE: &str = "environment variable";
 
-/// Whose refusal it is.
+/// What a hint has to know about the tool that was refused something.
 #[derive(Clone, Copy)]
 pub(crate) struct Refused<'a> {
     pub(crate) plugin: &'a str,

@@ -16,7 +16,7 @@ use crate::plugin::Inner;
 use crate::threads::landlock;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
-use haft_core::tool::inline::Whose;
+use haft_core::tool::inline::ThreadLoad;
 
 /// Used instances that wait to be cleared away: what eight calls at once leave.
 const MAX_LEFT: usize = 8;
@@ -128,11 +128,11 @@ impl Inner {
         }
     }
 
-    /// Makes one for the next call if none waits, on the calling thread, which is lent to guests, where that
-    /// has nothing else to do.
-    pub(crate) fn restock_here(plugin: &Arc<Self>, grant: &Arc<Grant>, limits: &Limits, whose: Whose) {
+    /// Makes one instance for the next call if none waits, on the calling thread, if calls run inline there and it
+    /// is idle.
+    pub(crate) fn restock_here(plugin: &Arc<Self>, grant: &Arc<Grant>, limits: &Limits, load: ThreadLoad) {
         let Ok(linked) = plugin.linked() else { return };
-        let is_wanted = whose == Whose::Nobodys && plugin.is_in_use() && !plugin.stock.has(grant, limits);
+        let is_wanted = load == ThreadLoad::Idle && plugin.is_in_use() && !plugin.stock.has(grant, limits);
         if !is_wanted || !plugin.stock.has_room(grant, limits) {
             return;
         }

@@ -2,8 +2,8 @@
 //! once, for a call with exactly the rights it was made with, and thrown away when none comes.
 //!
 //! They are made when the plugin has been quiet for a moment: making them takes as long as it
-//! does during a call, so in the middle of many calls it would only be in their way. A thread that is lent to
-//! guests makes one right after a call, when it has nothing else to do.
+//! does during a call, so in the middle of many calls it would only be in their way. A thread that runs calls
+//! inline makes one right after a call, when it is idle.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -18,7 +18,7 @@ use super::super::handler::Handler;
 use super::reader::Incoming;
 use super::under_way::{self, UnderWay};
 use super::writer::{WeakWriter, Writer};
-use haft_core::tool::inline::{self, Whose};
+use haft_core::tool::inline::{self, ThreadLoad};
 
 /// What the reader's thread needs to begin a call and to have it answered.
 pub(super) struct FastPath {
@@ -36,8 +36,8 @@ const MAX_FAST_PATH_BYTES: usize = 64 << 10;
 /// What comes after a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
-    /// Whose the moment after it is.
-    pub(super) whose: Whose,
+    /// Whether another call is waiting.
+    pub(super) load: ThreadLoad,
     /// Messages that are read already.
     pub(super) ahead: usize,
 }
@@ -64,7 +64,7 @@ impl FastPath {
                     if bytes <= MAX_FAST_PATH_BYTES && self.may_run_inline(&request) =>
                 {
                     let left = self.begin(request, bytes, next.ahead);
-                    inline::clear(next.whose);
+                    inline::run_cleanups(next.load);
                     Incoming::Message(Box::new(JsonRpcMessage::Request(left?)), bytes)
                 }
                 other => Incoming::Message(Box::new(other), bytes),

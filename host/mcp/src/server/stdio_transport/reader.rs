@@ -18,7 +18,7 @@ use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
 use super::fast_path::{FastPath, Next};
 use super::hangup::Hangup;
 use crate::scan::Scan;
-use haft_core::tool::inline::{self, Whose};
+use haft_core::tool::inline::{self, ThreadLoad};
 
 /// Messages that were read and not looked at yet. A client that sends more waits.
 const QUEUE: usize = 64;
@@ -67,7 +67,7 @@ pub(super) fn start(
     let (sender, receiver) = mpsc::channel(QUEUE);
     let read = move || {
         // This thread reads, makes calls and answers them, and does nothing else.
-        inline::lend();
+        inline::enable();
         let input = BufReader::with_capacity(BUFFER, input);
         if let Err(error) = (Reader { input, fast_path, sender, hangup: &hangup }).read() {
             tracing::warn!(%error, "standard input cannot be read any more");
@@ -90,9 +90,9 @@ impl<I: Input> Reader<'_, I> {
         let mut line = Vec::new();
         loop {
             if !self.input.buffer().contains(&b'\n') {
-                // Nothing is held back, or left, by somebody who waits.
+                // Before this thread blocks, held answers are written and deferred cleanups run.
                 self.fast_path.flush_held();
-                inline::clear(Whose::Nobodys);
+                inline::run_cleanups(ThreadLoad::Idle);
             }
             let taken = (&mut self.input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
             if taken == 0 {
@@ -147,8 +147,8 @@ impl<I: Input> Reader<'_, I> {
 
 /// What comes after a message where `buffer` is read already.
 fn next(buffer: &[u8]) -> Next {
-    let whose = if buffer.is_empty() { Whose::Nobodys } else { Whose::Callers };
-    Next { whose, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
+    let load = if buffer.is_empty() { ThreadLoad::Idle } else { ThreadLoad::Busy };
+    Next { load, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
 }
 
 /// The messages of a line: one, or those of a batch (2025-03-26).

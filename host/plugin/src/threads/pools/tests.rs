@@ -410,27 +410,27 @@ fn directories_are_opened_once() {
     assert_ne!(writable.extent(), ground.granted().extent());
 }
 
-/// WA02: a thread that is lent to guests is inside their wall from the first on; nobody else's thread is used,
-/// and none for guests that may write.
+/// WA02: a thread that runs calls inline is confined from the first one on; no other thread is used for them, and
+/// none for guests that may write.
 #[test]
-fn wa02_a_lent_thread_writes_nothing() {
+fn wa02_a_thread_that_runs_calls_inline_writes_nothing() {
     let Some(ground) = Ground::walled() else { return };
     let granted = ground.path("granted");
     let before = look(&granted);
     let (own, writable) = (granted.clone(), ground.granted());
     std::thread::scope(|scope| {
-        let lent = scope.spawn(|| {
+        let inline_thread = scope.spawn(|| {
             let begin = |writable: &Writable| {
                 let work = std::pin::pin!(async { deeds(&own) });
                 ground.threads.begin(writable, work).unwrap()
             };
-            assert!(begin(&nowhere()).is_pending(), "not lent");
-            inline::lend();
+            assert!(begin(&nowhere()).is_pending(), "not enabled");
+            inline::enable();
             assert!(begin(&writable).is_pending(), "for a guest that may write");
             let Poll::Ready(done) = begin(&nowhere()) else { panic!("nothing was done") };
             done
         });
-        for (deed, outcome) in lent.join().unwrap() {
+        for (deed, outcome) in inline_thread.join().unwrap() {
             assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed}");
         }
     });
