@@ -258,8 +258,8 @@ fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     linker.allow_shadowing(true);
-    filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
-    filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
+    filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::guest_files)?;
+    filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::guest_files)?;
     cli::environment::add_to_linker::<State, environment::HasEnvironment>(&mut linker, environment::view)?;
     sockets::udp_create_socket::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
     sockets::ip_name_lookup::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;

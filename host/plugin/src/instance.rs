@@ -16,7 +16,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
-use super::contract::{Contract, Guest, Linked, Request};
+use super::contract::dispatch::{Guest, Linked};
+use super::contract::{Contract, Request};
 use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
 use crate::component::listing::Untold;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use wasmtime::component::Component;
 
-use super::contract::{Contract, Linked};
+use super::contract::Contract;
+use super::contract::dispatch::Linked;
 use super::engine::Engine;
 use super::failure::LoadError;
 use super::instance::Instance;
@@ -38,7 +39,7 @@ pub(super) struct Inner {
     pub(super) ready: OnceLock<Option<Linked>>,
     pub(super) injections: Injections,
     /// Where instances serve several calls.
-    pub(super) reuse: Option<Reuse>,
+    pub(super) reuse: Option<Arc<Reuse>>,
     pub(super) stock: WarmPool,
     pub(super) calls: AtomicU64,
     pub(super) restocking: AtomicBool,
@@ -135,7 +136,7 @@ impl Plugin {
     /// The same plugin, whose instances serve several calls.
     #[must_use]
     pub fn with_reuse(self, reuse: manifest::Reuse) -> Self {
-        self.changed(|inner| inner.reuse = Some(Reuse::new(reuse)))
+        self.changed(|inner| inner.reuse = Some(Arc::new(Reuse::new(reuse))))
     }
 
     /// The same plugin with a change, and with no instance yet.
@@ -144,7 +145,7 @@ impl Plugin {
         let same = Self::new(&own.engine, &own.name, own.met.clone(), own.linked.clone());
         let Some(mut inner) = Arc::into_inner(same.0) else { return self };
         inner.injections = own.injections.clone();
-        inner.reuse = own.reuse.as_ref().map(|reuse| Reuse::new(reuse.settings()));
+        inner.reuse = own.reuse.as_ref().map(|reuse| Arc::new(Reuse::new(reuse.settings())));
         change(&mut inner);
         Self(Arc::new(inner))
     }

@@ -17,6 +17,7 @@ use super::failure::End;
 use super::instance::{Instance, Used};
 use super::threads::NoAnswer;
 use crate::contract::answer;
+use crate::denials::grant_place::GrantPlace;
 use crate::denials::hints::Refused;
 use crate::denials::journal_notes;
 use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance, Reuse};
@@ -33,21 +34,6 @@ use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_core::tool::inline::{self, ThreadLoad};
 use haft_core::tool::{Context, Notes, Schema, Tool, ToolError, foreign};
-
-/// Where in program.toml a person would grant more; part of every refusal's hint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GrantPlace {
-    /// The tool comes with haft and follows `[sandbox]`.
-    Sandbox,
-    /// The tool is a plugin's and follows its `[plugins.grant]`.
-    Plugin,
-    /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
-    Package(String),
-    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
-    FetchAllow,
-    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
-    SearchUrl,
-}
 
 /// One tool of a plugin.
 pub struct PluginTool {
@@ -298,10 +284,10 @@ impl Inner {
             Ok(Err(error)) => Err(Failed::Said(self.refusal(error, state, job))),
             Err(end) => Err(self.ended(&end, Some(state), job)),
         };
-        match ground.filter(|_| is_alive) {
-            Some(ground) => (answer, Reuse::keep(self, instance, ground)),
-            None => (answer, Some(instance)),
-        }
+        let (Some(reuse), Some(ground)) = (&self.reuse, ground.filter(|_| is_alive)) else {
+            return (answer, Some(instance));
+        };
+        (answer, reuse.keep((&self.engine, &self.name), instance, ground))
     }
 
     async fn instance(&self, job: &Job, ground: Option<&InstanceRights>) -> Result<Instance, End> {

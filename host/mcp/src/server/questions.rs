@@ -10,14 +10,14 @@ mod key;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rmcp::model::JsonObject;
 use sha2::{Digest, Sha256};
 
-use self::claims::{Claims, Folder, Memory};
+use self::claims::{Claims, Folder, Memory, unix_seconds};
 use self::key::{Key, TAG};
 use super::random;
 use haft_core::tool::Question;
@@ -69,7 +69,7 @@ impl Questions {
 
     /// A state for the question with these words about `call`.
     pub(super) fn put(&self, call: &Fingerprint, words: &Words) -> io::Result<String> {
-        let until = seconds(SystemTime::now() + LIFE);
+        let until = unix_seconds(SystemTime::now() + LIFE);
         let nonce: [u8; NONCE] = random::bytes()?;
         let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, words].concat();
         let tag = self.ready()?.key.sign(&self.signed(&payload, call));
@@ -81,7 +81,7 @@ impl Questions {
         let Some((until, payload, tag)) = parse(state) else { return Ok(None) };
         let Ready { key, claims } = self.ready()?;
         let is_ours = key.is_signed(&self.signed(&payload, call), &tag);
-        let is_over = until <= seconds(SystemTime::now());
+        let is_over = until <= unix_seconds(SystemTime::now());
         let is_good = is_ours && !is_over && claims.claim(&tag, until).await?;
         Ok(payload.last_chunk().filter(|_| is_good).copied())
     }
@@ -132,11 +132,6 @@ fn parse(state: &str) -> Option<(u64, [u8; PAYLOAD], [u8; TAG])> {
     let (form, rest) = payload.split_first()?;
     let until = u64::from_be_bytes(*rest.first_chunk()?);
     (*form == FORM).then_some((until, payload.try_into().ok()?, tag.try_into().ok()?))
-}
-
-/// Seconds since 1970; every process of every machine counts them alike.
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The fingerprint of a call: who makes it, of which tool, and every byte of the arguments.
@@ -216,7 +211,7 @@ mod tests {
     #[tokio::test]
     async fn c07_a_state_ends() {
         let questions = Questions::default();
-        let old = seconds(SystemTime::now());
+        let old = unix_seconds(SystemTime::now());
         let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &WORDS].concat();
         let tag = questions.ready().unwrap().key.sign(&questions.signed(&payload, &A));
         let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());

@@ -7,6 +7,7 @@
 
 mod fast_path;
 mod hangup;
+mod incoming;
 mod reader;
 mod under_way;
 mod writer;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::fast_path::FastPath;
 pub(super) use self::hangup::Hangup;
-use self::reader::Incoming;
+use self::incoming::Incoming;
 pub use self::reader::Input;
 use self::under_way::{Refused, Request, UnderWay};
 pub use self::writer::Output;

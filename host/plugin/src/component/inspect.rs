@@ -2,6 +2,7 @@
 //! is made of and what it says of itself. Judges nothing.
 
 use crate::contract::Contract;
+use crate::contract::dispatch::detect_contract;
 use crate::failure::LoadError;
 
 pub use crate::component::sections::{
@@ -13,7 +14,7 @@ impl Look {
     /// The contract that the component keeps, or why no tool can come of it.
     pub fn contract(&self) -> Result<Contract, LoadError> {
         let offered = self.exports.iter().filter(|one| matches!(one.kind, Kind::Interface | Kind::Function));
-        Contract::of(&offered.map(|one| one.name.as_str()).collect::<Vec<_>>())
+        detect_contract(&offered.map(|one| one.name.as_str()).collect::<Vec<_>>())
     }
 }
 

@@ -20,7 +20,7 @@ use self::shapes::{Answer, CallTool, ListTools};
 use crate::component::listing::Untold;
 use crate::contract::Request;
 use crate::contract::answer::Output;
-use crate::contract::haft_world::exported_version;
+use crate::contract::version::exported_version;
 use crate::failure::LoadError;
 use crate::instance::state::State;
 use haft_core::tool::ToolError;

@@ -9,6 +9,7 @@ use crate::contract::Request;
 use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::bindings::exports::haft::plugin::tools;
 use crate::contract::bindings::{Plugin as Bindings, PluginPre};
+use crate::contract::version::exported_version;
 use crate::failure::LoadError;
 use crate::instance::state::State;
 use haft_core::call::{Attachment, Hints};
@@ -24,24 +25,6 @@ const SUPPORTED: &str = "0.1.0";
 /// an error.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
-}
-
-/// Whether an interface, which `prefix` names up to its version, is among `exports` in a version that
-/// is spoken here; another version alone is an error.
-pub(crate) fn exported_version(
-    exports: &[&str],
-    prefix: &str,
-    world: &'static str,
-    supported: &'static str,
-    is_spoken: fn(&str) -> bool,
-) -> Result<bool, LoadError> {
-    let versions = || exports.iter().filter_map(|name| name.strip_prefix(prefix));
-    if versions().any(is_spoken) {
-        return Ok(true);
-    }
-    let other =
-        versions().next().map(|found| LoadError::WrongVersion { world, found: found.to_owned(), supported });
-    other.map_or(Ok(false), Err)
 }
 
 /// A component of the world, with the places of its two functions.

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::denials::denied_access::Use;
+use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, State, bytes};
-use crate::tool::GrantPlace;
 use crate::wasi::files::Closed;
 use haft_core::grant::{AddressError, Destination, Proposal};
 use haft_core::limit::Limits;

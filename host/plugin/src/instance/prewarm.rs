@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::contract::Linked;
+use crate::contract::dispatch::Linked;
 use crate::failure::End;
 use crate::instance::Instance;
 use crate::instance::state::Run;

@@ -11,8 +11,8 @@ use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Engine;
 use crate::instance::Instance;
-use crate::plugin::Inner;
 use crate::threads::writable::{Identity, Writable};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
@@ -123,19 +123,22 @@ impl Reuse {
 
     /// Keeps an instance after a call that it served to its end, if it may serve another; else it
     /// comes back.
-    pub(crate) fn keep(plugin: &Arc<Inner>, instance: Instance, ground: InstanceRights) -> Option<Instance> {
-        let Some(reuse) = &plugin.reuse else { return Some(instance) };
-        let mut instance = instance;
-        if instance.calls() >= reuse.settings.max_calls || !instance.is_tidy() {
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        (engine, plugin): (&Engine, &Arc<str>),
+        mut instance: Instance,
+        ground: InstanceRights,
+    ) -> Option<Instance> {
+        if instance.calls() >= self.settings.max_calls || !instance.is_tidy() {
             return Some(instance);
         }
-        let Some(spare) = plugin.engine.spare() else { return Some(instance) };
+        let Some(spare) = engine.spare() else { return Some(instance) };
         instance.set_aside(spare);
-        instance.renew(&plugin.name);
-        let mut kept = reuse.lock();
+        instance.renew(plugin);
+        let mut kept = self.lock();
         kept.idle.push(Idle { instance, ground, since: Instant::now() });
         if !std::mem::replace(&mut kept.watched, true) {
-            plugin.engine.threads().spawn(watch(Arc::downgrade(plugin), reuse.settings.max_idle));
+            engine.threads().spawn(watch(Arc::downgrade(self), self.settings.max_idle));
         }
         None
     }
@@ -161,11 +164,11 @@ impl Reuse {
 }
 
 /// Sees to it that no idle instance of a plugin outstays its time.
-async fn watch(plugin: Weak<Inner>, first: Duration) {
+async fn watch(reuse: Weak<Reuse>, first: Duration) {
     let mut wait = first;
     loop {
         tokio::time::sleep(wait).await;
-        let next = plugin.upgrade().and_then(|plugin| plugin.reuse.as_ref()?.expire());
+        let next = reuse.upgrade().and_then(|reuse| reuse.expire());
         let Some(next) = next else { return };
         wait = next;
     }

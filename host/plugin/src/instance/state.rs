@@ -16,7 +16,7 @@ use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
 use crate::wasi::files::{ProtectedPaths, Relative};
 use crate::wasi::http::Http;
-use crate::wasi::network::{self, Refused};
+use crate::wasi::network::address_check::{self, Refused};
 use crate::wasi::output::Captured;
 use haft_core::event::Events;
 use haft_core::grant::Grant;
@@ -170,7 +170,7 @@ fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refu
         .stderr(stderr.clone())
         .allow_blocking_current_thread(true)
         .max_random_size(MAX_RANDOM);
-    network::allow(&mut builder, grant, refused);
+    address_check::allow(&mut builder, grant, refused);
     for name in grant.env() {
         if let Some(value) = std::env::var_os(name) {
             builder.env(name, value.to_string_lossy());

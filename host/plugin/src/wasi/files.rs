@@ -18,26 +18,19 @@
 //!
 //! It refuses to judge a path as text: every decision is made on an open file.
 
-use std::fs::File;
-use std::sync::Arc;
-
-use wasmtime::component::{HasData, Resource};
-use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
     ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp,
     OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
-use wasmtime_wasi::{FsPerms, OpenMode};
 
-use crate::denials::denied_access::{DeniedAccess, Use};
-use crate::instance::state::State;
-use crate::threads::writable::Writable;
-use crate::wasi::disk_budget::Disk;
-use haft_core::grant::{Grant, Reach};
+use crate::denials::denied_access::Use;
 use open::OpenRequest;
 use resolve::{Bounds, Links};
+use view::links;
 
 mod entries;
 mod open;
@@ -48,81 +41,11 @@ mod relative;
 mod replace;
 mod resolve;
 mod stand_in;
+mod view;
 
 pub(crate) use protected::{Closed, KnownProtectedPaths, ProtectedPaths};
 pub(crate) use relative::Relative;
-
-/// The type under which wasmtime finds [`Files`] in a store.
-pub(crate) struct HasFiles;
-
-/// A guest's view of the file system.
-pub(crate) struct Files<'a> {
-    inner: WasiFilesystemCtxView<'a>,
-    grant: &'a Grant,
-    seals: &'a ProtectedPaths,
-    /// What the call may write; nothing while there is no call.
-    writable: Option<&'a Writable>,
-    wanted: &'a mut DeniedAccess,
-    relative: &'a mut Relative,
-    disk: &'a Arc<Disk>,
-}
-
-impl HasData for HasFiles {
-    type Data<'a> = Files<'a>;
-}
-
-/// The view of one store.
-pub(crate) fn view(state: &mut State) -> Files<'_> {
-    let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
-    let writable = state.writable.as_ref();
-    let (wanted, relative) = (&mut state.wanted, &mut state.relative);
-    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted, relative, disk: &state.disk }
-}
-
-impl Files<'_> {
-    /// A second handle of the directory `fd` stands for.
-    fn directory(&self, fd: &Resource<Descriptor>) -> FsResult<Dir> {
-        match self.inner.table.get(fd)? {
-            Descriptor::Dir(directory) => Ok(directory.clone()),
-            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
-        }
-    }
-
-    /// The open file that `fd` stands for.
-    fn file(&self, fd: &Resource<Descriptor>) -> FsResult<Arc<File>> {
-        match self.inner.table.get(fd)? {
-            Descriptor::File(file) => Ok(file.file.clone()),
-            Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
-        }
-    }
-
-    /// `stream`, which writes to `file`, with what it writes counted.
-    fn counted(
-        &mut self,
-        stream: Resource<DynOutputStream>,
-        file: &Arc<File>,
-        at: Option<Filesize>,
-    ) -> FsResult<Resource<DynOutputStream>> {
-        let stream = self.inner.table.delete(stream)?;
-        Ok(self.inner.table.push(self.disk.counted(stream, file, at))?)
-    }
-
-    /// How far a look at a path may lead.
-    fn bounds(&self) -> Bounds {
-        if self.grant.readable() == Reach::Anywhere { Bounds::Anywhere } else { Bounds::Beneath }
-    }
-
-    /// A descriptor of something that was only looked at: good for asking about it, and for nothing else.
-    fn glance(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
-        let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
-        Ok(self.inner.table.push(descriptor)?)
-    }
-}
-
-/// What becomes of a link at the end of a path.
-fn links(flags: PathFlags) -> Links {
-    if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
-}
+pub(crate) use view::{Files, HasFiles, guest_files};
 
 impl types::Host for Files<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {

@@ -7,12 +7,11 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
 use super::key::TAG;
-use super::seconds;
 use haft_core::sync::Lock;
 
 /// Claims that are kept, each for as long as its state is good: more answers than people give in that
@@ -42,7 +41,7 @@ pub(super) struct Folder(PathBuf);
 impl Claims for Memory {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
         let mut claimed = self.0.lock();
-        let now = seconds(SystemTime::now());
+        let now = unix_seconds(SystemTime::now());
         claimed.retain(|_, until| !is_over(*until, now));
         if claimed.len() >= MAX_CLAIMS {
             return Err(full());
@@ -59,7 +58,7 @@ impl Folder {
 
     fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        if self.sweep(seconds(SystemTime::now()))? >= MAX_CLAIMS {
+        if self.sweep(unix_seconds(SystemTime::now()))? >= MAX_CLAIMS {
             return Err(full());
         }
         // The system makes it for one of all that try at the same time.
@@ -107,6 +106,11 @@ impl Claims for Folder {
     }
 }
 
+/// Seconds since 1970; every process of every machine counts them alike.
+pub(super) fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
 fn is_over(until: u64, now: u64) -> bool {
     until.saturating_add(MARGIN) < now
 }
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn c07_a_state_is_claimed_once() {
         let folder = tempfile::tempdir().unwrap();
-        let until = seconds(SystemTime::now()) + 60;
+        let until = unix_seconds(SystemTime::now()) + 60;
         let won = std::thread::scope(|scope| {
             let claim = || Folder::new(folder.path()).claim(&[7; TAG], until).unwrap();
             let tasks: Vec<_> = (0..8).map(|_| scope.spawn(claim)).collect();
@@ -154,7 +158,7 @@ mod tests {
     #[test]
     fn c07_claims_end_with_their_states() {
         let folder = tempfile::tempdir().unwrap();
-        let (claims, now) = (Folder::new(folder.path()), seconds(SystemTime::now()));
+        let (claims, now) = (Folder::new(folder.path()), unix_seconds(SystemTime::now()));
         claims.claim(&[1; TAG], now - MARGIN - 1).unwrap();
         claims.claim(&[2; TAG], now).unwrap();
         assert_eq!(used(folder.path()), 1, "the first was swept away");

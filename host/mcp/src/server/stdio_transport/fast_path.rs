@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::super::calls::Calls;
 use super::super::handler::Handler;
-use super::reader::Incoming;
+use super::incoming::Incoming;
 use super::under_way::{self, UnderWay};
 use super::writer::{WeakWriter, Writer};
 use haft_core::tool::inline::{self, ThreadLoad};

@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
 use super::fast_path::{FastPath, Next};
 use super::hangup::Hangup;
+use super::incoming::Incoming;
 use crate::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -48,14 +49,6 @@ impl Input for File {
         poll(&mut descriptors, Some(&now)).is_ok()
             && descriptors.iter().any(|one| one.revents().intersects(hung_up))
     }
-}
-
-/// What was read.
-pub(super) enum Incoming {
-    /// A message, and how long its line was.
-    Message(Box<ClientJsonRpcMessage>, usize),
-    /// No message; the answer to it.
-    Invalid(Option<RequestId>, ErrorData),
 }
 
 /// Starts reading.

@@ -13,10 +13,10 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, NewTimestamp};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use crate::denials::denied_access::Use;
-use crate::wasi::files::Files;
 use crate::wasi::files::replace;
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, enter};
+use crate::wasi::files::view::Files;
 
 /// What a new directory may be, before the user's own mask.
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);

@@ -13,10 +13,10 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::entries::Entry;
 use crate::denials::denied_access::Use;
-use crate::wasi::files::Files;
 use crate::wasi::files::protected::{Closed, Judged};
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, Object, look};
+use crate::wasi::files::view::Files;
 
 /// How often a path is looked at again: for every link that leads to a file yet to be made, and when
 /// somebody else changes it meanwhile. The kernel follows as many links.

@@ -8,8 +8,9 @@ use wasmtime_wasi::filesystem::{Descriptor, Dir};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
+use super::relative;
 use super::relative::Handed;
-use super::{Files, relative};
+use super::view::Files;
 use crate::wasi::files::protected::Closed;
 use crate::wasi::files::resolve::Object;
 use haft_core::grant::Preopen;

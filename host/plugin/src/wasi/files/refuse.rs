@@ -11,10 +11,10 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::open::is;
 use crate::denials::denied_access::Use;
-use crate::wasi::files::Files;
 use crate::wasi::files::protected::{Closed, Judged, ProtectedObject};
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, Object, look};
+use crate::wasi::files::view::Files;
 
 /// How often an object is looked for that loses its place while it is judged, as a file that another
 /// process replaces again and again.

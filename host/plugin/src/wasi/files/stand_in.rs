@@ -15,9 +15,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::Files;
 use super::open::OpenRequest;
 use super::relative::{Handed, NAME, names_directory, split, upwards};
+use super::view::Files;
 use crate::denials::denied_access::Use;
 use crate::wasi::files::resolve::{Bounds, Links};
 use haft_core::grant::Preopen;

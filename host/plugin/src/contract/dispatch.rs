@@ -1,0 +1,124 @@
+//! Finding the contract of a component by its exports, and linking, instantiating and calling it by that contract.
+//! Knows nothing of rights: an instance is given the store that holds them.
+
+use wasmtime::Store;
+use wasmtime::component::Component;
+
+use crate::component::listing::Untold;
+use crate::contract::answer::Output;
+use crate::contract::{Contract, Request, act, haft_world, typed};
+use crate::engine::Engine;
+use crate::failure::LoadError;
+use crate::instance::state::State;
+use haft_core::tool::ToolError;
+
+/// A component linked to all that it may import, with the places of its exports known.
+#[derive(Clone)]
+pub(crate) enum Linked {
+    Plugin(haft_world::Linked),
+    Act(act::Linked),
+    Typed(typed::Linked),
+}
+
+/// What is called in one instance.
+pub(crate) enum Guest {
+    Plugin(haft_world::Guest),
+    Act(act::Guest),
+    Typed(typed::Guest),
+}
+
+/// The contract of a component that exports these names.
+///
+/// # Errors
+/// A known contract in a version that is not supported, or nothing that could be called.
+pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
+    if haft_world::is_exported(exports)? {
+        return Ok(Contract::Plugin);
+    }
+    if act::is_exported(exports)? {
+        return Ok(Contract::Act);
+    }
+    if exports.iter().all(|name| typed::is_hidden(name)) {
+        return Err(LoadError::nothing(exports));
+    }
+    Ok(Contract::Typed)
+}
+
+impl Linked {
+    /// Links a component, with the places of its exports looked up once and for all.
+    pub(crate) fn new(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
+        let exports = component.component_type();
+        let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
+        match detect_contract(&names)? {
+            Contract::Plugin => haft_world::Linked::new(engine.link(component)?).map(Self::Plugin),
+            Contract::Typed => {
+                let exports = typed::Exports::of(component.engine(), component);
+                Ok(Self::Typed(typed::Linked::new(engine.link(component)?, exports)))
+            }
+            Contract::Act => act::Linked::new(engine.link(component)?, &names).map(Self::Act),
+        }
+    }
+
+    /// The contract it keeps.
+    pub(crate) fn contract(&self) -> Contract {
+        match self {
+            Self::Plugin(_) => Contract::Plugin,
+            Self::Act(_) => Contract::Act,
+            Self::Typed(_) => Contract::Typed,
+        }
+    }
+
+    /// The component that is linked.
+    pub(crate) fn component(&self) -> &Component {
+        match self {
+            Self::Plugin(linked) => linked.component(),
+            Self::Act(linked) => linked.component(),
+            Self::Typed(linked) => linked.component(),
+        }
+    }
+
+    /// Bytes that haft keeps for each byte of a result while it reads it, beside the result itself:
+    /// for typed functions wasmtime makes a value of its own of every element of a list, bytes too.
+    pub(crate) fn result_cost(&self) -> usize {
+        match self {
+            Self::Plugin(_) | Self::Act(_) => 0,
+            Self::Typed(_) => size_of::<wasmtime::component::Val>(),
+        }
+    }
+
+    /// Makes an instance in `store`.
+    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
+        match self {
+            Self::Plugin(linked) => linked.instantiate(store).await.map(Guest::Plugin),
+            Self::Act(linked) => linked.instantiate(store).await.map(Guest::Act),
+            Self::Typed(linked) => linked.instantiate(store).await.map(Guest::Typed),
+        }
+    }
+}
+
+impl Guest {
+    /// Asks for the list of tools. Typed functions are listed without being asked, so there are none.
+    pub(crate) async fn list(
+        &self,
+        store: &mut Store<State>,
+    ) -> wasmtime::Result<Result<Vec<Untold>, LoadError>> {
+        match self {
+            Self::Plugin(guest) => guest.list(store).await.map(Ok),
+            Self::Act(guest) => guest.list(store).await,
+            Self::Typed(_) => Ok(Ok(Vec::new())),
+        }
+    }
+
+    /// Runs a tool to its end.
+    pub(crate) async fn call(
+        &self,
+        store: &mut Store<State>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<Output, ToolError>> {
+        match self {
+            Self::Plugin(guest) => guest.call(store, request).await,
+            Self::Act(guest) => guest.call(store, request).await,
+            Self::Typed(guest) => guest.call(store, request).await,
+        }
+    }
+}
