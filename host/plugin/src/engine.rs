@@ -11,20 +11,20 @@ use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
 use super::failure::LoadError;
 use super::threads::Threads;
-use crate::component::cache::{Cache, Code};
+use crate::component::cache::{Cache, CompiledCode};
 use crate::component::compile::Compilations;
 use crate::component::nesting;
 use crate::component::source::{Digest, Source};
 use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
-use crate::instance::allocator::{self, Memory};
-use crate::instance::state::State;
+use crate::instance::allocator::{self, MemoryStrategy};
+use crate::instance::state::GuestState;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
 use crate::wasi::environment;
 use crate::wasi::files;
-use crate::wasi::files::{KnownProtectedPaths, ProtectedPaths};
-use crate::wasi::http::Client;
+use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
+use crate::wasi::http::Connector;
 use crate::wasi::network;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
@@ -55,32 +55,32 @@ impl EngineOptions {
 
 /// Compiles and runs components. Clones share everything.
 #[derive(Clone)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<EngineShared>);
 
-struct Inner {
-    calls: Part,
+struct EngineShared {
+    calls: EngineAndLinker,
     /// For instances of a large memory made ahead; made for the first of them.
-    ready: OnceLock<Option<Part>>,
+    prewarm_engine: OnceLock<Option<EngineAndLinker>>,
     pooling: bool,
     clock: EpochClock,
     threads: Threads,
-    client: Arc<Client>,
+    client: Arc<Connector>,
     cache: Option<Cache>,
-    seals: KnownProtectedPaths,
+    protected_paths: ProtectedPathsCache,
     ahead: usize,
     compilations: Compilations,
-    spare: Arc<Semaphore>,
+    idle_slot: Arc<Semaphore>,
     tidying: Tidying,
 }
 
 /// What runs components whose memory is of one kind, and what these may import.
-struct Part {
+struct EngineAndLinker {
     engine: wasmtime::Engine,
-    linker: Linker<State>,
+    linker: Linker<GuestState>,
 }
 
-impl Part {
-    fn new(memory: Memory) -> wasmtime::Result<Self> {
+impl EngineAndLinker {
+    fn new(memory: MemoryStrategy) -> wasmtime::Result<Self> {
         let engine = wasmtime::Engine::new(&allocator::config(memory))?;
         Ok(Self { linker: linker(&engine)?, engine })
     }
@@ -88,12 +88,12 @@ impl Part {
     /// With a pool where that is wanted and there is room for it.
     fn for_calls(pooling: bool) -> wasmtime::Result<Self> {
         if pooling {
-            match Self::new(Memory::Pooled) {
+            match Self::new(MemoryStrategy::Pooled) {
                 Err(error) => tracing::debug!(%error, "no pool for instances"),
                 made => return made,
             }
         }
-        Self::new(Memory::Mapped)
+        Self::new(MemoryStrategy::Mapped)
     }
 }
 
@@ -101,7 +101,7 @@ impl Engine {
     /// Makes an engine. A cache that cannot be used safely is left out, with a warning.
     pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
         descriptors::make_room();
-        let calls = Part::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
+        let calls = EngineAndLinker::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
         let clock = EpochClock::start(calls.engine.weak())?;
         let cache = options.cache.as_ref().and_then(|directory| {
             let writable: Vec<&Reach> = options.writable.iter().collect();
@@ -114,28 +114,29 @@ impl Engine {
                 .ok()
         });
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
-        let (threads, seals, client) = (Threads::new()?, KnownProtectedPaths::default(), Arc::default());
+        let (threads, protected_paths, client) =
+            (Threads::new()?, ProtectedPathsCache::default(), Arc::default());
         let compilations = Compilations::new(options.events.clone());
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(EngineShared {
             calls,
-            ready: OnceLock::new(),
+            prewarm_engine: OnceLock::new(),
             pooling: options.pooling,
             clock,
             threads,
             client,
             cache,
-            seals,
+            protected_paths,
             ahead,
             compilations,
-            spare: Arc::new(Semaphore::new(allocator::SPARE)),
+            idle_slot: Arc::new(Semaphore::new(allocator::MAX_IDLE)),
             tidying: Tidying::default(),
         })))
     }
 
     /// What the kernel holds of the second wall around guests, should their directories not be all
     /// they can reach. Starts a thread to find out if no guest has run yet.
-    pub fn second_wall(&self) -> LandlockState {
-        self.0.threads.wall()
+    pub fn landlock_state(&self) -> LandlockState {
+        self.0.threads.landlock_state()
     }
 
     pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
@@ -143,15 +144,15 @@ impl Engine {
     }
 
     /// What instances of a large memory are made by when they are made ahead; compiled code is the same.
-    pub(super) fn ready(&self) -> Option<&wasmtime::Engine> {
+    pub(super) fn prewarm_engine(&self) -> Option<&wasmtime::Engine> {
         let make = || {
-            let made = Part::new(Memory::Ready);
+            let made = EngineAndLinker::new(MemoryStrategy::PooledWhole);
             let part =
                 made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
             self.0.clock.also(part.engine.weak());
             Some(part)
         };
-        let part = self.0.pooling.then(|| self.0.ready.get_or_init(make).as_ref())?;
+        let part = self.0.pooling.then(|| self.0.prewarm_engine.get_or_init(make).as_ref())?;
         part.map(|part| &part.engine)
     }
 
@@ -164,13 +165,13 @@ impl Engine {
     }
 
     /// What makes the guests' connections.
-    pub(super) fn client(&self) -> &Arc<Client> {
+    pub(super) fn client(&self) -> &Arc<Connector> {
         &self.0.client
     }
 
     /// What stays closed to a guest with this grant, whatever else it allows.
-    pub(super) fn seals(&self, grant: &Grant) -> Arc<ProtectedPaths> {
-        self.0.seals.of(grant)
+    pub(super) fn protected_paths(&self, grant: &Grant) -> Arc<ProtectedPaths> {
+        self.0.protected_paths.for_grant(grant)
     }
 
     /// Instances of each plugin to be made ahead.
@@ -179,8 +180,8 @@ impl Engine {
     }
 
     /// The right to hold an instance that no guest works in; `None` where there are enough of them.
-    pub(super) fn spare(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.spare.clone().try_acquire_owned().ok()
+    pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.idle_slot.clone().try_acquire_owned().ok()
     }
 
     /// Sees to it that what calls freed is given back soon. To be called after one.
@@ -218,11 +219,11 @@ impl Engine {
     /// Bytes of native code that the component was compiled to, where that was done and kept.
     pub fn compiled(&self, source: &Source) -> Option<u64> {
         let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
-        cache.size(&cache.known(&digest.with(source.words().as_deref()))?.code)
+        cache.size(&cache.lookup(&digest.combined_with_docs(source.sibling_wit().as_deref()))?.code)
     }
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.
-    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<Code>), LoadError> {
+    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
         if bytes.get(4..8) == Some(&CORE_MODULE) {
             return Err(LoadError::CoreModule);
         }
@@ -232,18 +233,20 @@ impl Engine {
             return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
         };
         let code = self.wasmtime().precompile_component(bytes).map_err(invalid)?;
-        let kept =
-            cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
-        match kept.as_ref().and_then(|kept| cache.load(self.wasmtime(), kept)) {
-            Some(component) => Ok((component, kept)),
+        let code = cache
+            .store_code(&code)
+            .inspect_err(|error| tracing::warn!(%error, "compiled component not kept"))
+            .ok();
+        match code.as_ref().and_then(|code| cache.load(self.wasmtime(), code)) {
+            Some(component) => Ok((component, code)),
             None => Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None)),
         }
     }
 
     /// Links a component to everything it may import.
-    pub(super) fn link(&self, component: &Component) -> Result<InstancePre<State>, LoadError> {
-        let own = |part: &&Part| wasmtime::Engine::same(&part.engine, component.engine());
-        let part = self.0.ready.get().and_then(Option::as_ref).filter(own).unwrap_or(&self.0.calls);
+    pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
+        let own = |part: &&EngineAndLinker| wasmtime::Engine::same(&part.engine, component.engine());
+        let part = self.0.prewarm_engine.get().and_then(Option::as_ref).filter(own).unwrap_or(&self.0.calls);
         part.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
     }
 }
@@ -253,21 +256,24 @@ const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 
 /// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way, and
 /// requests over HTTP, which are refused where no host is granted.
-fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     linker.allow_shadowing(true);
-    filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::guest_files)?;
-    filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::guest_files)?;
-    cli::environment::add_to_linker::<State, environment::HasEnvironment>(&mut linker, environment::view)?;
-    sockets::udp_create_socket::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
-    sockets::ip_name_lookup::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
-    add_host::<State, HasSelf>(&mut linker, |state| state)?;
+    filesystem::types::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
+    filesystem::preopens::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
+    cli::environment::add_to_linker::<GuestState, environment::HasEnvironment>(
+        &mut linker,
+        environment::view,
+    )?;
+    sockets::udp_create_socket::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
+    sockets::ip_name_lookup::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
+    add_host::<GuestState, HasSelf>(&mut linker, |state| state)?;
     Ok(linker)
 }
 
-type HasSelf = wasmtime::component::HasSelf<State>;
+type HasSelf = wasmtime::component::HasSelf<GuestState>;
 
 /// Raised whenever the same component is listed in other words or with other schemas.
 const LISTING: u32 = 2;

@@ -9,7 +9,7 @@ use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use crate::instance::allocator::GUEST_STACK;
-use crate::instance::state::{ExceededLimit, MAX_RESOURCES, MAX_TABLE_ELEMENTS, State, bytes};
+use crate::instance::state::{ExceededLimit, GuestState, MAX_RESOURCES, MAX_TABLE_ELEMENTS, bytes};
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 
@@ -144,11 +144,11 @@ impl Limit {
             Self::Memory => size("memory", limits.memory.saturating_mul(2), Limits::MAX_MEMORY).ok_or(None),
             Self::Disk => size("disk", limits.disk.saturating_mul(2), Limits::MAX_DISK).ok_or(None),
             Self::Result(length) => {
-                let wanted = with_spare(length).max(limits.result.saturating_mul(2));
+                let proposed = with_spare(length).max(limits.result.saturating_mul(2));
                 let most = bytes(Limits::MAX_RESULT);
                 let none =
                     || format!("no answer can be longer than {most}: write it to a file, or answer in parts");
-                size("result", wanted, Limits::MAX_RESULT).ok_or_else(|| Some(none()))
+                size("result", proposed, Limits::MAX_RESULT).ok_or_else(|| Some(none()))
             }
             Self::Time => {
                 let doubled =
@@ -165,9 +165,9 @@ impl Limit {
 }
 
 /// The line that allows so many bytes, where that is not too much.
-fn size(name: &str, wanted: u64, most: u64) -> Option<String> {
-    let written = bytes(wanted).replace(" bytes", "B").replace(' ', "");
-    (wanted <= most).then(|| format!("{name} = \"{written}\""))
+fn size(name: &str, proposed: u64, most: u64) -> Option<String> {
+    let written = bytes(proposed).replace(" bytes", "B").replace(' ', "");
+    (proposed <= most).then(|| format!("{name} = \"{written}\""))
 }
 
 /// A length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
@@ -192,7 +192,7 @@ impl End {
 const MAX_LAST_WORDS: usize = 300;
 
 /// How the guest of `store` came to its end.
-pub(super) fn describe(error: &wasmtime::Error, store: &Store<State>, limits: &Limits) -> End {
+pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>, limits: &Limits) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
     let mut end = ending(error, state, limits, store.hostcall_fuel());
@@ -202,7 +202,7 @@ pub(super) fn describe(error: &wasmtime::Error, store: &Store<State>, limits: &L
     end
 }
 
-fn ending(error: &wasmtime::Error, state: &State, limits: &Limits, transfer: usize) -> End {
+fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer: usize) -> End {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
             Stop::Cancelled => End::new("was cancelled"),
@@ -214,7 +214,7 @@ fn ending(error: &wasmtime::Error, state: &State, limits: &Limits, transfer: usi
         let how = if exit.0 == 0 { "as if all were well" } else { "with a failure" };
         return End::new(format!("exited {how} instead of answering"));
     }
-    match (state.budget.met, error.downcast_ref::<Trap>()) {
+    match (state.budget.exceeded, error.downcast_ref::<Trap>()) {
         (Some(ExceededLimit::Memory), _) => {
             let line = format!("reached its memory limit of {}", bytes(limits.memory));
             End { line, limit: Some(Limit::Memory) }
@@ -243,8 +243,8 @@ fn trapped(trap: Trap) -> String {
 fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
     let reason = one_line(&error.root_cause().to_string());
     if reason.contains("fuel allocated for hostcalls") {
-        let (told, result) = (bytes(transfer as u64), bytes(limits.result));
-        let line = format!("passed more than {told} to haft at once; its result limit is {result}");
+        let (shown, result) = (bytes(transfer as u64), bytes(limits.result));
+        let line = format!("passed more than {shown} to haft at once; its result limit is {result}");
         End::too_long(line, transfer as u64)
     } else if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         End::new(format!("reached its limit of {MAX_RESOURCES} open files and streams"))
@@ -263,9 +263,9 @@ fn timed_out(limit: Duration) -> String {
 fn last_words(stderr: &str) -> Option<String> {
     let line = one_line(stderr);
     let panicked = line.rfind("panicked at");
-    let told = line.get(panicked.unwrap_or(0)..)?;
+    let shown = line.get(panicked.unwrap_or(0)..)?;
     // What Rust adds to every panic is of no use to whoever cannot set the guest's environment.
-    let words = told.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
+    let words = shown.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
     let beyond = words.chars().count().saturating_sub(MAX_LAST_WORDS);
     match (beyond, panicked) {
         (0, _) => (!words.is_empty()).then(|| words.to_owned()),

@@ -26,7 +26,7 @@ pub use self::component::listing::Uncallable;
 pub use self::component::sections::{ACT_SECTION, PROGRAM_SECTION, WIT_SECTION};
 pub use self::component::source::Source;
 pub use self::contract::Contract;
-pub use self::contract::haft_host::TOLD;
+pub use self::contract::haft_host::EVENT_TARGET;
 pub use self::denials::grant_place::GrantPlace;
 pub use self::engine::{Engine, EngineOptions};
 pub use self::failure::LoadError;

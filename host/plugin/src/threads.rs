@@ -42,8 +42,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The threads. Dropping it abandons whatever still runs.
 pub(super) struct Threads {
     own: Option<Runtime>,
-    walls: ThreadPools,
-    places: Permits,
+    pools: ThreadPools,
+    permits: Permits,
 }
 
 /// Why work gave no answer.
@@ -75,18 +75,18 @@ impl Threads {
             .thread_name("haft-plugins")
             .enable_all()
             .build()?;
-        let walls = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
-        Ok(Self { own: Some(own), walls, places: Permits::default() })
+        let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
+        Ok(Self { own: Some(own), pools, permits: Permits::default() })
     }
 
     /// Waits until one more guest of the party may be at work, for `time` at most.
-    pub(super) async fn place(
+    pub(super) async fn acquire(
         &self,
-        party: Tenant,
+        tenant: Tenant,
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoAnswer> {
-        Ok(self.places.place(party, time, cancel).await?)
+        Ok(self.permits.acquire(tenant, time, cancel).await?)
     }
 
     /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. `Pending`
@@ -99,34 +99,34 @@ impl Threads {
         if !inline::is_enabled() || !writable.is_nowhere() {
             return Ok(Poll::Pending);
         }
-        self.walls.pool(writable)?.begin(work).map_err(NoAnswer::Unconfined)
+        self.pools.pool(writable)?.begin(work).map_err(NoAnswer::Unconfined)
     }
 
     /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
     /// sends. The work may go on after that.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        place: Permit,
+        permit: Permit,
         writable: Writable,
         work: impl FnOnce(&Handle, oneshot::Sender<T>) + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let trouble = Arc::new(OnceLock::new());
-        let noted = trouble.clone();
+        let own_trouble = trouble.clone();
         let (sender, receiver) = oneshot::channel();
-        self.walls.pool(&writable)?.start(move |inside| {
+        self.pools.pool(&writable)?.start(move |inside| {
             match inside {
                 Ok(handle) => work(handle, sender),
                 // Noted before the sender is dropped, which is when the caller looks.
-                Err(reason) => drop((noted.set(reason), sender)),
+                Err(reason) => drop((own_trouble.set(reason), sender)),
             }
-            drop(place);
+            drop(permit);
         });
         receiver.await.map_err(|_| trouble.get().cloned().map_or(NoAnswer::Panicked, NoAnswer::Unconfined))
     }
 
     /// Runs `work` on a guest's thread, with nobody waiting for it. Not to be called from one.
     pub(super) fn start(&self, writable: &Writable, work: impl FnOnce(&Handle) + Send + 'static) {
-        match self.walls.pool(writable) {
+        match self.pools.pool(writable) {
             Ok(pool) => pool.start(move |inside| match inside {
                 Ok(handle) => work(handle),
                 Err(reason) => tracing::debug!(reason, "thread for a guest not confined"),
@@ -153,8 +153,8 @@ impl Threads {
     }
 
     /// What the kernel holds of the walls around guests.
-    pub(super) fn wall(&self) -> LandlockState {
-        self.walls.state()
+    pub(super) fn landlock_state(&self) -> LandlockState {
+        self.pools.state()
     }
 }
 

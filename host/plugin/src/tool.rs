@@ -18,11 +18,11 @@ use super::instance::{Instance, Used};
 use super::threads::NoAnswer;
 use crate::contract::answer;
 use crate::denials::grant_place::GrantPlace;
-use crate::denials::hints::Refused;
+use crate::denials::hints::HintContext;
 use crate::denials::journal_notes;
 use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance, Reuse};
-use crate::instance::state::{Run, State};
-use crate::plugin::{Inner, Plugin};
+use crate::instance::state::{GuestState, Run};
+use crate::plugin::{Plugin, PluginShared};
 use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
@@ -41,7 +41,7 @@ pub struct PluginTool {
     def: ToolDef,
     /// The name the plugin itself knows the tool by.
     own_name: String,
-    place: GrantPlace,
+    grant_place: GrantPlace,
     /// What its data must fit; compiled at the first call.
     output: OnceLock<Option<Arc<Schema>>>,
     /// Whether the last call was over in a moment.
@@ -63,31 +63,31 @@ struct Job {
     events: Events,
     cancel: CancellationToken,
     notes: Notes,
-    place: GrantPlace,
+    grant_place: GrantPlace,
     only_reads: bool,
     /// Where the plugin's instances serve several calls.
-    turn: Option<InstancePermit>,
+    instance_permit: Option<InstancePermit>,
     /// Whether the guest begins on the thread that read the call.
     is_brief: bool,
 }
 
 /// Why a call has no answer.
-enum Failed {
+enum CallFailure {
     /// The tool says so, in its own words.
-    Said(ToolError),
+    ByGuest(ToolError),
     /// haft says so: how the guest came to its end, or why it never began. Reads on from the tool's name.
-    Ended(String),
+    ByHost(String),
 }
 
 /// What a call came to.
-type Answered = Result<ToolResult, Failed>;
+type CallOutcome = Result<ToolResult, CallFailure>;
 
 /// A call at work.
-type Work = Pin<Box<dyn Future<Output = (Answered, Cleanup)> + Send>>;
+type Work = Pin<Box<dyn Future<Output = (CallOutcome, Cleanup)> + Send>>;
 
 /// What is to be cleared away when the caller has its answer.
 struct Cleanup {
-    plugin: Arc<Inner>,
+    plugin: Arc<PluginShared>,
     job: Job,
     instance: Option<Instance>,
     _ticking: EpochTicks,
@@ -95,16 +95,20 @@ struct Cleanup {
 
 impl PluginTool {
     /// The tool that `plugin` lists as `own`, under another name.
-    pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, place: GrantPlace) -> Self {
+    pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, grant_place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
         let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
-        Self { plugin, def, own_name, place, output, was_brief: Arc::default() }
+        Self { plugin, def, own_name, grant_place, output, was_brief: Arc::default() }
     }
 
     /// Waits until the plugin may serve one more call.
-    async fn turn(&self, reuse: &Reuse, context: &Context<'_>) -> Result<InstancePermit, ToolError> {
-        let turn = reuse.turn(context.limits, context.cancel).await;
-        turn.map_err(|none| {
+    async fn acquire_instance(
+        &self,
+        reuse: &Reuse,
+        context: &Context<'_>,
+    ) -> Result<InstancePermit, ToolError> {
+        let instance_permit = reuse.acquire(context.limits, context.cancel).await;
+        instance_permit.map_err(|none| {
             if matches!(none, NoInstance::Busy { .. }) {
                 context.notes.timed_out();
             }
@@ -113,11 +117,11 @@ impl PluginTool {
     }
 
     /// Waits until one more guest of the plugin may be at work for the client.
-    async fn place(&self, context: &Context<'_>) -> Result<Permit, ToolError> {
+    async fn acquire_permit(&self, context: &Context<'_>) -> Result<Permit, ToolError> {
         let plugin = &self.plugin.0;
-        let party = Tenant { plugin: plugin.number, client: context.client };
-        let place = plugin.engine.threads().place(party, context.limits.time, context.cancel).await;
-        place.map_err(|lost| {
+        let tenant = Tenant { plugin: plugin.number, client: context.client };
+        let permit = plugin.engine.threads().acquire(tenant, context.limits.time, context.cancel).await;
+        permit.map_err(|lost| {
             if matches!(lost, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
                 context.notes.timed_out();
             }
@@ -126,15 +130,15 @@ impl PluginTool {
     }
 
     /// Runs a job: inline on the calling thread where that is enabled and the call is short, else on a guests' thread.
-    async fn run(&self, job: Job, place: Permit) -> Result<Answered, NoAnswer> {
+    async fn run(&self, job: Job, permit: Permit) -> Result<CallOutcome, NoAnswer> {
         let (is_brief, writable) = (job.is_brief, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
         if is_brief && let Poll::Ready((answer, remains)) = threads.begin(&writable, work.as_mut())? {
-            inline::defer_cleanup(move |load| remains.clear_here(place, load));
+            inline::defer_cleanup(move |load| remains.clear_here(permit, load));
             return Ok(answer);
         }
-        let answered = threads.run(place, writable, move |handle, sender| {
+        let answered = threads.run(permit, writable, move |handle, sender| {
             let (answer, remains) = handle.block_on(work);
             remains.clear(sender.send(answer).is_ok());
         });
@@ -202,12 +206,12 @@ impl Tool for PluginTool {
         let _stops_with_this_future = cancel.clone().drop_guard();
         let grant = Arc::new(grant);
         let plugin = self.plugin.0.clone();
-        let turn = match &plugin.reuse {
-            Some(reuse) => Some(self.turn(reuse, context).await?),
+        let instance_permit = match &plugin.reuse {
+            Some(reuse) => Some(self.acquire_instance(reuse, context).await?),
             None => None,
         };
         // Before anything is opened: a call that waits holds its arguments and no more.
-        let place = self.place(context).await?;
+        let permit = self.acquire_permit(context).await?;
         let writable = plugin.prepare(&grant).await.map_err(|lost| self.lost(&lost))?;
         let job = Job {
             request: Request {
@@ -222,14 +226,14 @@ impl Tool for PluginTool {
             events: context.events.clone(),
             cancel,
             notes: context.notes.clone(),
-            place: self.place.clone(),
+            grant_place: self.grant_place.clone(),
             only_reads,
-            turn,
+            instance_permit,
             is_brief: self.may_run_inline(context.grant),
         };
-        self.run(job, place).await.map_err(|lost| self.lost(&lost))?.map_err(|failed| match failed {
-            Failed::Said(error) => error,
-            Failed::Ended(end) => self.ended(&end),
+        self.run(job, permit).await.map_err(|lost| self.lost(&lost))?.map_err(|failed| match failed {
+            CallFailure::ByGuest(error) => error,
+            CallFailure::ByHost(end) => self.ended(&end),
         })
     }
 }
@@ -241,32 +245,33 @@ impl Cleanup {
         if is_heard {
             // Whoever waits for the answer may have been woken on this very processor.
             std::thread::yield_now();
-            Inner::restock_later(&plugin, job.grant, job.limits);
+            PluginShared::prewarm_later(&plugin, job.grant, job.limits);
         }
         drop(instance);
         plugin.engine.tidy();
         // Now the next call may have an instance.
-        drop(job.turn);
+        drop(job.instance_permit);
     }
 
     /// The same after an inline call: on this thread, or on another one if the next call waits already.
-    fn clear_here(self, place: Permit, load: ThreadLoad) {
+    fn clear_here(self, permit: Permit, load: ThreadLoad) {
         let Self { plugin, job, instance, _ticking } = self;
         let left = instance.into_iter().filter_map(|instance| match load {
             ThreadLoad::Idle => Some(instance),
-            ThreadLoad::Busy => Inner::clear_later(&plugin, instance, &job.grant, job.limits),
+            ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &job.grant, job.limits),
         });
-        drop((left.last(), place));
+        drop((left.last(), permit));
         plugin.engine.tidy();
-        Inner::restock_here(&plugin, &job.grant, &job.limits, load);
+        PluginShared::prewarm_here(&plugin, &job.grant, &job.limits, load);
     }
 }
 
-impl Inner {
+impl PluginShared {
     /// Does one job, and returns what is left to be cleared away when the caller has its answer.
-    async fn answer(self: &Arc<Self>, job: &Job) -> (Answered, Option<Instance>) {
-        let ground = job.turn.as_ref().map(|_| InstanceRights::of(&job.grant, &job.writable));
-        let instance = match self.instance(job, ground.as_ref()).await {
+    async fn answer(self: &Arc<Self>, job: &Job) -> (CallOutcome, Option<Instance>) {
+        let rights =
+            job.instance_permit.as_ref().map(|_| InstanceRights::for_call(&job.grant, &job.writable));
+        let instance = match self.instance(job, rights.as_ref()).await {
             Ok(instance) => instance,
             Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
@@ -275,25 +280,25 @@ impl Inner {
             instance.call(&job.request, (self.run(job), job.writable.clone())).await;
         let state = instance.state();
         self.log_output(state);
-        state.http.decisions().tell(&job.request.id, &job.events);
+        state.http.decisions().emit_to(&job.request.id, &job.events);
         journal_notes::used(&job.notes, state);
         let is_alive = outcome.is_ok();
         let answer = match outcome {
-            Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
+            Ok(Ok(output)) => answer::to_tool_result(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
-            Ok(Err(error)) => Err(Failed::Said(self.refusal(error, state, job))),
+            Ok(Err(error)) => Err(CallFailure::ByGuest(self.refusal(error, state, job))),
             Err(end) => Err(self.ended(&end, Some(state), job)),
         };
-        let (Some(reuse), Some(ground)) = (&self.reuse, ground.filter(|_| is_alive)) else {
+        let (Some(reuse), Some(rights)) = (&self.reuse, rights.filter(|_| is_alive)) else {
             return (answer, Some(instance));
         };
-        (answer, reuse.keep((&self.engine, &self.name), instance, ground))
+        (answer, reuse.keep((&self.engine, &self.name), instance, rights))
     }
 
-    async fn instance(&self, job: &Job, ground: Option<&InstanceRights>) -> Result<Instance, End> {
-        let kept = match (&self.reuse, ground) {
-            (Some(reuse), Some(ground)) => reuse.take(&job.grant, &job.limits, ground),
-            _ => self.stock.take(&job.grant, &job.limits),
+    async fn instance(&self, job: &Job, rights: Option<&InstanceRights>) -> Result<Instance, End> {
+        let kept = match (&self.reuse, rights) {
+            (Some(reuse), Some(rights)) => reuse.take(&job.grant, &job.limits, rights),
+            _ => self.warm_pool.take(&job.grant, &job.limits),
         };
         if let Some(instance) = kept {
             return Ok(instance);
@@ -325,7 +330,7 @@ impl Inner {
         Run { gives_way: job.is_brief, ..run }
     }
 
-    fn log_output(&self, state: &State) {
+    fn log_output(&self, state: &GuestState) {
         for (stream, captured) in [("stdout", &state.stdout), ("stderr", &state.stderr)] {
             let text = captured.text();
             if !text.is_empty() {
@@ -335,10 +340,10 @@ impl Inner {
     }
 
     /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
-    fn refusal(&self, error: ToolError, state: &State, job: &Job) -> ToolError {
+    fn refusal(&self, error: ToolError, state: &GuestState, job: &Job) -> ToolError {
         match error {
             ToolError::ExecutionFailed(message) => {
-                let hints = self.refused(job).of_error(state, &message);
+                let hints = self.hint_context(job).of_error(state, &message);
                 ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
             }
             ToolError::InvalidArguments(message) => {
@@ -348,20 +353,25 @@ impl Inner {
         }
     }
 
-    fn refused<'a>(&'a self, job: &'a Job) -> Refused<'a> {
-        Refused { plugin: &self.name, place: &job.place, limits: &job.limits, only_reads: job.only_reads }
+    fn hint_context<'a>(&'a self, job: &'a Job) -> HintContext<'a> {
+        HintContext {
+            plugin: &self.name,
+            place: &job.grant_place,
+            limits: &job.limits,
+            only_reads: job.only_reads,
+        }
     }
 
     /// The same of a guest that ended without a word of its own, or load answer is of no use.
-    fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> Failed {
+    fn ended(&self, end: &End, state: Option<&GuestState>, job: &Job) -> CallFailure {
         journal_notes::ended(&job.notes, end);
-        let refused = self.refused(job);
-        let more = end.limit.and_then(|limit| refused.more(limit));
+        let hint_context = self.hint_context(job);
+        let more = end.limit.and_then(|limit| hint_context.more(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
         if let Some(state) = state.filter(|_| hints.is_empty()) {
-            hints = refused.of_end(state);
+            hints = hint_context.of_end(state);
         }
-        Failed::Ended(with_hints(end.line.clone(), hints))
+        CallFailure::ByHost(with_hints(end.line.clone(), hints))
     }
 }
 

@@ -289,7 +289,7 @@ async fn load_all(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
 
 /// Those that have been seen before.
 fn known(engine: &Engine, wanted: &[Wanted<'_>]) -> Vec<Loaded> {
-    wanted.iter().map(|wanted| Plugin::known(engine, &wanted.name, wanted.source.clone())).collect()
+    wanted.iter().map(|wanted| Plugin::from_cache(engine, &wanted.name, wanted.source.clone())).collect()
 }
 
 /// A plugin; nothing where it would have to be looked at first.

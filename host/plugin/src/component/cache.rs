@@ -37,20 +37,20 @@ pub struct Cache {
 
 /// What is known about one component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct CachedComponent {
     pub(crate) listing: Listing,
-    pub(crate) code: Code,
+    pub(crate) code: CompiledCode,
 }
 
 /// A file of compiled code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Code {
+pub(crate) struct CompiledCode {
     checksum: String,
 }
 
 /// The digest a file had when it was in a certain state.
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct CachedDigest {
     stamp: Stamp,
     digest: Digest,
 }
@@ -84,38 +84,38 @@ impl Cache {
         let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
             return source.digest();
         };
-        let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());
-        if let Some(seen) = self.read::<Seen>(&record)
+        let record = format!("{}.seen", Digest::compute(path.as_os_str().as_encoded_bytes()).as_str());
+        if let Some(seen) = self.read::<CachedDigest>(&record)
             && seen.stamp == stamp
         {
             return Ok(seen.digest);
         }
         let digest = source.digest()?;
-        self.write_record(&record, &Seen { stamp, digest: digest.clone() });
+        self.write_record(&record, &CachedDigest { stamp, digest: digest.clone() });
         Ok(digest)
     }
 
     /// What is known about the component of this digest.
-    pub(crate) fn known(&self, digest: &Digest) -> Option<Known> {
+    pub(crate) fn lookup(&self, digest: &Digest) -> Option<CachedComponent> {
         self.read(&self.record(digest))
     }
 
     /// Remembers what a component lists and the code it was compiled to.
-    pub(crate) fn learn(&self, digest: &Digest, code: Code, listing: &Listing) {
-        self.write_record(&self.record(digest), &Known { listing: listing.clone(), code });
+    pub(crate) fn store_listing(&self, digest: &Digest, code: CompiledCode, listing: &Listing) {
+        self.write_record(&self.record(digest), &CachedComponent { listing: listing.clone(), code });
     }
 
     /// Keeps compiled code.
-    pub(crate) fn keep(&self, code: &[u8]) -> io::Result<Code> {
-        let kept = Code { checksum: checksum_of(code) };
-        self.write(&kept.file(), code)?;
-        Ok(kept)
+    pub(crate) fn store_code(&self, code: &[u8]) -> io::Result<CompiledCode> {
+        let code_record = CompiledCode { checksum: checksum_of(code) };
+        self.write(&code_record.file(), code)?;
+        Ok(code_record)
     }
 
     /// Loads compiled code, or nothing where it is missing or damaged.
-    pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &Code) -> Option<Component> {
+    pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
         let path = self.directory.join(code.file());
-        if File::open(&path).and_then(checksum).ok()? != code.checksum {
+        if File::open(&path).and_then(checksum_of_reader).ok()? != code.checksum {
             tracing::warn!(path = %path.display(), "compiled component is damaged; compiling it again");
             return None;
         }
@@ -128,7 +128,7 @@ impl Cache {
     }
 
     /// Bytes of compiled code.
-    pub(crate) fn size(&self, code: &Code) -> Option<u64> {
+    pub(crate) fn size(&self, code: &CompiledCode) -> Option<u64> {
         fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
     }
 
@@ -164,7 +164,7 @@ impl Cache {
     }
 }
 
-impl Code {
+impl CompiledCode {
     fn file(&self) -> String {
         format!("{}.cwasm", self.checksum)
     }
@@ -175,7 +175,7 @@ fn checksum_of(bytes: &[u8]) -> String {
 }
 
 /// The same of a file, read in pieces: mapping it whole would count as haft's memory.
-fn checksum(mut source: impl Read) -> io::Result<String> {
+fn checksum_of_reader(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];
     loop {

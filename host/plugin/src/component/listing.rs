@@ -39,7 +39,7 @@ pub struct Uncallable {
 }
 
 /// A tool as a guest tells of it.
-pub(crate) struct Untold {
+pub(crate) struct ListedTool {
     pub(crate) name: String,
     pub(crate) description: String,
     /// JSON Schema, as text.
@@ -50,7 +50,7 @@ pub(crate) struct Untold {
 }
 
 /// The tools that a guest tells of, or what is wrong with one of them.
-pub(crate) fn check(contract: Contract, listed: Vec<Untold>) -> Result<Listing, LoadError> {
+pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listing, LoadError> {
     if listed.len() > MAX_TOOLS {
         return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
     }
@@ -84,7 +84,7 @@ impl Listing {
     }
 }
 
-fn check_one(tool: Untold) -> Result<ToolDef, String> {
+fn check_one(tool: ListedTool) -> Result<ToolDef, String> {
     if exposed_name(&[&tool.name]) != tool.name {
         return Err("a name has 1 to 64 letters, digits, `_` and `-`".into());
     }

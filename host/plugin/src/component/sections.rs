@@ -275,8 +275,8 @@ impl Walk {
             return self.problem(ACT_SECTION, &format!("larger than {} KiB", MAX_ACT >> 10));
         }
         match ActMetadata::decode(data) {
-            Ok(about) if self.is_outermost(self.act.as_ref().map(|(depth, _)| *depth)) => {
-                self.act = Some((self.depth, about));
+            Ok(metadata) if self.is_outermost(self.act.as_ref().map(|(depth, _)| *depth)) => {
+                self.act = Some((self.depth, metadata));
             }
             Ok(_) => {}
             Err(error) => self.problem(ACT_SECTION, &error),
@@ -306,7 +306,7 @@ impl Walk {
         self.wit.sort_by_key(|(depth, _)| *depth);
         self.found.wit = self.wit.into_iter().map(|(_, wit)| wit).collect();
         self.found.program = self.program.map(|(_, text)| text);
-        self.found.act = self.act.map(|(_, about)| about);
+        self.found.act = self.act.map(|(_, metadata)| metadata);
         self.found
     }
 }

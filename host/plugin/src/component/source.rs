@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 const MAX_COMPONENT: u64 = 256 << 20;
 
 /// Bytes of a WIT package beside a component.
-const MAX_WORDS: u64 = 2 << 20;
+const MAX_SIBLING_WIT: u64 = 2 << 20;
 
 /// A file changed this lately could change again without its time stamps telling.
-const SETTLED: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// A component.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Source {
     pub(crate) fn digest(&self) -> io::Result<Digest> {
         match self {
             Self::Known(_, digest) => Ok(Digest((*digest).to_owned())),
-            Self::Embedded(_) | Self::File(_) | Self::Pinned(..) => Ok(Digest::of(&self.read()?)),
+            Self::Embedded(_) | Self::File(_) | Self::Pinned(..) => Ok(Digest::compute(&self.read()?)),
         }
     }
 
@@ -93,18 +93,18 @@ impl Source {
 
     /// What is written about the component in the file `NAME.wit` beside it, where there is one that
     /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
-    pub(crate) fn words(&self) -> Option<String> {
+    pub(crate) fn sibling_wit(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let path = path.with_extension("wit");
-        let read = read_bounded(&path, MAX_WORDS).and_then(|bytes| {
+        let read = read_bounded(&path, MAX_SIBLING_WIT).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
         });
-        let heard = |error: &io::Error| {
+        let warn_unless_missing = |error: &io::Error| {
             if error.kind() != io::ErrorKind::NotFound {
                 tracing::warn!("`{}` is not used: {error}", path.display());
             }
         };
-        read.inspect_err(heard).ok()
+        read.inspect_err(warn_unless_missing).ok()
     }
 
     /// The state the file is in; `None` for what has no file or was changed just now.
@@ -113,7 +113,7 @@ impl Source {
         let path = self.path()?;
         let metadata = std::fs::metadata(path).ok()?;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(metadata.ctime().try_into().ok()?);
-        if changed.elapsed().ok()? < SETTLED {
+        if changed.elapsed().ok()? < SETTLE_TIME {
             return None;
         }
         Some(Stamp {
@@ -127,7 +127,7 @@ impl Source {
 }
 
 impl Digest {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn compute(bytes: &[u8]) -> Self {
         use std::fmt::Write;
         let mut text = String::with_capacity(64);
         for byte in Sha256::digest(bytes) {
@@ -138,14 +138,16 @@ impl Digest {
     }
 
     /// The digest that is written so, in hexadecimal.
-    pub(crate) fn written(text: &str) -> Self {
+    pub(crate) fn from_hex(text: &str) -> Self {
         Self(text.to_owned())
     }
 
     /// The digest of a component with words beside it, as haft looks up what it found out about both.
-    pub(crate) fn with(&self, words: Option<&str>) -> Self {
-        match words {
-            Some(words) => Self::of(format!("{} {}", self.0, Self::of(words.as_bytes()).0).as_bytes()),
+    pub(crate) fn combined_with_docs(&self, docs: Option<&str>) -> Self {
+        match docs {
+            Some(docs) => {
+                Self::compute(format!("{} {}", self.0, Self::compute(docs.as_bytes()).0).as_bytes())
+            }
             None => self.clone(),
         }
     }

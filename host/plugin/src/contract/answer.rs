@@ -32,13 +32,17 @@ pub(crate) enum Structured {
 }
 
 /// The answer, or why it is of no use. Its data must fit `schema`, where there is one.
-pub(crate) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Result<ToolResult, End> {
+pub(crate) fn to_tool_result(
+    output: Output,
+    schema: Option<&Schema>,
+    limits: &Limits,
+) -> Result<ToolResult, End> {
     let structured_size = match &output.structured {
         Some(Structured::Text(text)) => text.len(),
         _ => 0,
     };
     let structured = match output.structured {
-        Some(Structured::Text(text)) => Some(object(&text, schema)?),
+        Some(Structured::Text(text)) => Some(parse_object(&text, schema)?),
         Some(Structured::Value(value)) => Some(value),
         None => None,
     };
@@ -58,14 +62,14 @@ pub(crate) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Re
     let size =
         result.content.len() + structured_size + result.attachments.iter().map(attached).sum::<usize>();
     if size as u64 > limits.result {
-        let (told, limit) = (bytes(size as u64), bytes(limits.result));
-        let line = format!("returned {told}, more than its result limit of {limit}");
+        let (shown, limit) = (bytes(size as u64), bytes(limits.result));
+        let line = format!("returned {shown}, more than its result limit of {limit}");
         return Err(End::too_long(line, size as u64));
     }
     Ok(result)
 }
 
-fn object(text: &str, schema: Option<&Schema>) -> Result<Value, End> {
+fn parse_object(text: &str, schema: Option<&Schema>) -> Result<Value, End> {
     let wrong = |what: String| End::new(format!("returned structured content that {what}"));
     let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
     if !value.is_object() {

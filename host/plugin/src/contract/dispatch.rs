@@ -4,27 +4,27 @@
 use wasmtime::Store;
 use wasmtime::component::Component;
 
-use crate::component::listing::Untold;
+use crate::component::listing::ListedTool;
 use crate::contract::answer::Output;
 use crate::contract::{Contract, Request, act, haft_world, typed};
 use crate::engine::Engine;
 use crate::failure::LoadError;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
 
 /// A component linked to all that it may import, with the places of its exports known.
 #[derive(Clone)]
-pub(crate) enum Linked {
-    Plugin(haft_world::Linked),
-    Act(act::Linked),
-    Typed(typed::Linked),
+pub(crate) enum LinkedComponent {
+    Plugin(haft_world::HaftComponent),
+    Act(act::ActComponent),
+    Typed(typed::TypedComponent),
 }
 
 /// What is called in one instance.
-pub(crate) enum Guest {
-    Plugin(haft_world::Guest),
-    Act(act::Guest),
-    Typed(typed::Guest),
+pub(crate) enum GuestInstance {
+    Plugin(haft_world::HaftGuest),
+    Act(act::ActGuest),
+    Typed(typed::TypedGuest),
 }
 
 /// The contract of a component that exports these names.
@@ -44,18 +44,18 @@ pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
     Ok(Contract::Typed)
 }
 
-impl Linked {
+impl LinkedComponent {
     /// Links a component, with the places of its exports looked up once and for all.
     pub(crate) fn new(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
         let exports = component.component_type();
         let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
         match detect_contract(&names)? {
-            Contract::Plugin => haft_world::Linked::new(engine.link(component)?).map(Self::Plugin),
+            Contract::Plugin => haft_world::HaftComponent::new(engine.link(component)?).map(Self::Plugin),
             Contract::Typed => {
-                let exports = typed::Exports::of(component.engine(), component);
-                Ok(Self::Typed(typed::Linked::new(engine.link(component)?, exports)))
+                let exports = typed::Exports::from_component(component.engine(), component);
+                Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports)))
             }
-            Contract::Act => act::Linked::new(engine.link(component)?, &names).map(Self::Act),
+            Contract::Act => act::ActComponent::new(engine.link(component)?, &names).map(Self::Act),
         }
     }
 
@@ -87,21 +87,21 @@ impl Linked {
     }
 
     /// Makes an instance in `store`.
-    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
+    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<GuestInstance> {
         match self {
-            Self::Plugin(linked) => linked.instantiate(store).await.map(Guest::Plugin),
-            Self::Act(linked) => linked.instantiate(store).await.map(Guest::Act),
-            Self::Typed(linked) => linked.instantiate(store).await.map(Guest::Typed),
+            Self::Plugin(linked) => linked.instantiate(store).await.map(GuestInstance::Plugin),
+            Self::Act(linked) => linked.instantiate(store).await.map(GuestInstance::Act),
+            Self::Typed(linked) => linked.instantiate(store).await.map(GuestInstance::Typed),
         }
     }
 }
 
-impl Guest {
+impl GuestInstance {
     /// Asks for the list of tools. Typed functions are listed without being asked, so there are none.
     pub(crate) async fn list(
         &self,
-        store: &mut Store<State>,
-    ) -> wasmtime::Result<Result<Vec<Untold>, LoadError>> {
+        store: &mut Store<GuestState>,
+    ) -> wasmtime::Result<Result<Vec<ListedTool>, LoadError>> {
         match self {
             Self::Plugin(guest) => guest.list(store).await.map(Ok),
             Self::Act(guest) => guest.list(store).await,
@@ -112,7 +112,7 @@ impl Guest {
     /// Runs a tool to its end.
     pub(crate) async fn call(
         &self,
-        store: &mut Store<State>,
+        store: &mut Store<GuestState>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         match self {

@@ -4,14 +4,14 @@
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::component::listing::Untold;
+use crate::component::listing::ListedTool;
 use crate::contract::Request;
 use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::bindings::exports::haft::plugin::tools;
 use crate::contract::bindings::{Plugin as Bindings, PluginPre};
 use crate::contract::version::exported_version;
 use crate::failure::LoadError;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use haft_core::call::{Attachment, Hints};
 use haft_core::tool::ToolError;
 
@@ -29,13 +29,13 @@ pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
 
 /// A component of the world, with the places of its two functions.
 #[derive(Clone)]
-pub(crate) struct Linked(PluginPre<State>);
+pub(crate) struct HaftComponent(PluginPre<GuestState>);
 
 /// One instance of it.
-pub(crate) struct Guest(Bindings);
+pub(crate) struct HaftGuest(Bindings);
 
-impl Linked {
-    pub(crate) fn new(linked: InstancePre<State>) -> Result<Self, LoadError> {
+impl HaftComponent {
+    pub(crate) fn new(linked: InstancePre<GuestState>) -> Result<Self, LoadError> {
         PluginPre::new(linked).map(Self).map_err(|error| LoadError::link(&error))
     }
 
@@ -43,20 +43,20 @@ impl Linked {
         self.0.instance_pre().component()
     }
 
-    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
-        self.0.instantiate_async(store).await.map(Guest)
+    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<HaftGuest> {
+        self.0.instantiate_async(store).await.map(HaftGuest)
     }
 }
 
-impl Guest {
-    pub(crate) async fn list(&self, store: &mut Store<State>) -> wasmtime::Result<Vec<Untold>> {
+impl HaftGuest {
+    pub(crate) async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Vec<ListedTool>> {
         let listed = self.0.haft_plugin_tools().call_list_tools(store).await?;
-        Ok(listed.into_iter().map(untold).collect())
+        Ok(listed.into_iter().map(listed_tool).collect())
     }
 
     pub(crate) async fn call(
         &self,
-        store: &mut Store<State>,
+        store: &mut Store<GuestState>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         let call = tools::ToolCall {
@@ -72,9 +72,9 @@ impl Guest {
     }
 }
 
-fn untold(tool: tools::ToolDef) -> Untold {
+fn listed_tool(tool: tools::ToolDef) -> ListedTool {
     let tools::Hints { read_only, destructive, idempotent, open_world } = tool.hints;
-    Untold {
+    ListedTool {
         name: tool.name,
         description: tool.description,
         parameters: tool.parameters,

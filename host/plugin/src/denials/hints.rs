@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::denials::denied_access::Use;
+use crate::denials::denied_access::AccessKind;
 use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
-use crate::instance::state::{ExceededLimit, State, bytes};
-use crate::wasi::files::Closed;
+use crate::instance::state::{ExceededLimit, GuestState, bytes};
+use crate::wasi::files::Protection;
 use haft_core::grant::{AddressError, Destination, Proposal};
 use haft_core::limit::Limits;
 
@@ -25,7 +25,7 @@ const VARIABLE: &str = "environment variable";
 
 /// What a hint has to know about the tool that was refused something.
 #[derive(Clone, Copy)]
-pub(crate) struct Refused<'a> {
+pub(crate) struct HintContext<'a> {
     pub(crate) plugin: &'a str,
     pub(crate) place: &'a GrantPlace,
     pub(crate) limits: &'a Limits,
@@ -33,17 +33,17 @@ pub(crate) struct Refused<'a> {
     pub(crate) only_reads: bool,
 }
 
-impl Refused<'_> {
+impl HintContext<'_> {
     /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
-    pub(crate) fn of_error(&self, state: &State, message: &str) -> Vec<String> {
+    pub(crate) fn of_error(&self, state: &GuestState, message: &str) -> Vec<String> {
         let mut hints = self.of_end(state);
         if hints.is_empty() {
-            hints.extend(aside(self, state, message));
+            hints.extend(unnamed_paths(self, state, message));
         }
         if self.is_installed() {
             hints.extend(environment(self, state, message));
         }
-        if state.budget.met == Some(ExceededLimit::Memory) {
+        if state.budget.exceeded == Some(ExceededLimit::Memory) {
             hints.extend(self.more(Limit::Memory));
         }
         hints.truncate(MAX_HINTS);
@@ -52,8 +52,8 @@ impl Refused<'_> {
 
     /// The same for a guest that came to an end. Not what it could not see of its environment: every
     /// panic of Rust looks there for how to write itself down.
-    pub(crate) fn of_end(&self, state: &State) -> Vec<String> {
-        let mut hints: Vec<String> = state.disk.is_met().then(|| self.disk()).into_iter().collect();
+    pub(crate) fn of_end(&self, state: &GuestState) -> Vec<String> {
+        let mut hints: Vec<String> = state.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
         hints.extend(files(self, state));
         if self.is_installed() {
             hints.extend(network(self, state));
@@ -110,24 +110,24 @@ impl Refused<'_> {
     }
 }
 
-fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
-    let (wanted, table) = (&state.wanted, refused.table());
-    let mut hints: Vec<String> = wanted.sealed.iter().map(sealed).collect();
-    if refused.only_reads && !wanted.writes.is_empty() {
+fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
+    let (denied, table) = (&state.denied, context.table());
+    let mut hints: Vec<String> = denied.protected.iter().map(protected).collect();
+    if context.only_reads && !denied.writes.is_empty() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
-        hints.extend(proposals("write", wanted.writes.paths(), &table));
+        hints.extend(proposals("write", denied.writes.paths(), &table));
     }
-    hints.extend(proposals("read", wanted.reads.paths(), &table));
+    hints.extend(proposals("read", denied.reads.paths(), &table));
     if hints.is_empty() {
         let stray = |link| {
             format!(
                 "`{link}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that"
             )
         };
-        hints.extend(wanted.strays.iter().map(stray));
+        hints.extend(denied.escaping_links.iter().map(stray));
     }
-    let missed = wanted.missed();
+    let missed = denied.missed();
     hints.extend(
         missed.map(|(name, problem)| format!("a granted directory cannot be opened: `{name}`: {problem}")),
     );
@@ -152,46 +152,50 @@ fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str
 }
 
 /// What a guest was refused that no argument names, where its own message does.
-fn aside(refused: &Refused<'_>, state: &State, message: &str) -> Vec<String> {
-    let Some((what_for, path)) = state.wanted.named_in(message) else { return Vec::new() };
+fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -> Vec<String> {
+    let Some((what_for, path)) = state.denied.named_in(message) else { return Vec::new() };
     let right = match what_for {
-        Use::Read => "read",
-        Use::Write => "write",
+        AccessKind::Read => "read",
+        AccessKind::Write => "write",
     };
-    proposals(right, std::iter::once(path.as_path()), &refused.table())
+    proposals(right, std::iter::once(path.as_path()), &context.table())
 }
 
 /// What no line of program.toml allows.
-fn sealed((closed, what_for, path): &(Closed, Use, PathBuf)) -> String {
+fn protected((level, what_for, path): &(Protection, AccessKind, PathBuf)) -> String {
     let path = path.display();
-    match (closed, what_for) {
-        (Closed::Hidden, Use::Read) => format!("`{path}` belongs to haft itself: tools may not read it"),
-        (Closed::Hidden, Use::Write) => format!("`{path}` belongs to haft itself: tools may not change it"),
-        (Closed::Fixed, _) => format!("`{path}` says what tools may do: tools may not change it"),
+    match (level, what_for) {
+        (Protection::Hidden, AccessKind::Read) => {
+            format!("`{path}` belongs to haft itself: tools may not read it")
+        }
+        (Protection::Hidden, AccessKind::Write) => {
+            format!("`{path}` belongs to haft itself: tools may not change it")
+        }
+        (Protection::ReadOnly, _) => format!("`{path}` says what tools may do: tools may not change it"),
     }
 }
 
-fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
-    let table = refused.table();
+fn network(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
+    let table = context.table();
     let mut hints: Vec<String> = Vec::new();
-    for address in state.refused.connections() {
+    for address in state.refused_addresses.connections() {
         hints.push(format!("to allow the connection, add `hosts = [\"{address}\"]` to {table}"));
     }
-    if state.wanted.names {
+    if state.denied.names {
         hints.push(format!("no plugin looks names up; to allow connections to an address, add `hosts = [\"ADDRESS:PORT\"]` to {table} and connect to that address"));
     }
-    if state.refused.listening() {
+    if state.refused_addresses.listening() {
         hints.push("no plugin can be connected to; nothing in program.toml allows it".into());
     }
-    if state.wanted.datagrams {
+    if state.denied.datagrams {
         hints.push("plugins have TCP and no UDP; nothing in program.toml allows it".into());
     }
     hints
 }
 
-fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
+fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
     match refusal {
-        Refusal::Host(destination) => format!("to allow the request, {}", refused.host(destination)),
+        Refusal::Host(destination) => format!("to allow the request, {}", context.host(destination)),
         Refusal::Blocked(destination) => {
             format!("`{destination}` is blocked, by `fetch_block` in `[builtins]`")
         }
@@ -203,16 +207,16 @@ fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
                 AddressError::Loopback if destination.is_localhost() => destination.clone(),
                 _ => destination.at(*address),
             };
-            format!("{leads}; to allow that address, {}", refused.host(&granted))
+            format!("{leads}; to allow that address, {}", context.host(&granted))
         }
         Refusal::Other(why) => why.clone(),
     }
 }
 
 /// Last: it is known that variables were asked for and that there are none, and not which.
-fn environment(refused: &Refused<'_>, state: &State, message: &str) -> Option<String> {
-    let (plugin, table) = (refused.plugin, refused.table());
-    let is_about_one = state.wanted.environment && message.to_lowercase().contains(VARIABLE);
+fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> Option<String> {
+    let (plugin, table) = (context.plugin, context.table());
+    let is_about_one = state.denied.environment && message.to_lowercase().contains(VARIABLE);
     is_about_one.then(|| {
         format!("`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}")
     })

@@ -19,10 +19,10 @@ const MAX_REFUSALS: usize = 4;
 
 /// The decisions for one guest. Clones are the same: wasmtime owns some of who decides.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NetworkDecisions(Arc<Mutex<Kept>>);
+pub(crate) struct NetworkDecisions(Arc<Mutex<DecisionList>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct DecisionList {
     lines: Vec<String>,
     more: usize,
     refusals: Vec<Refusal>,
@@ -62,18 +62,18 @@ impl NetworkDecisions {
 
     /// The decisions, each in one line; the last line counts those that were not kept.
     pub(crate) fn list(&self) -> Vec<String> {
-        let kept = self.lock();
-        let more = (kept.more > 0).then(|| format!("and {} decisions more", kept.more));
-        kept.lines.iter().cloned().chain(more).collect()
+        let list = self.lock();
+        let more = (list.more > 0).then(|| format!("and {} decisions more", list.more));
+        list.lines.iter().cloned().chain(more).collect()
     }
 
     /// Forgets all decisions: they were told.
     pub(crate) fn clear(&self) {
-        *self.lock() = Kept::default();
+        *self.lock() = DecisionList::default();
     }
 
     /// Tells whoever listens to the call.
-    pub(crate) fn tell(&self, call: &str, events: &Events) {
+    pub(crate) fn emit_to(&self, call: &str, events: &Events) {
         for decision in self.list() {
             events.emit(|| Event::Decided { call: call.to_owned(), decision });
         }
@@ -84,12 +84,12 @@ impl NetworkDecisions {
         self.lock().refusals.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, DecisionList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl DecisionList {
     fn push(&mut self, line: &str) {
         if self.lines.len() < MAX_DECISIONS {
             self.lines.push(line.chars().take(MAX_LENGTH).collect());

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
 use crate::instance::Instance;
-use crate::threads::writable::{Identity, Writable};
+use crate::threads::writable::{DirectoryId, Writable};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest;
@@ -26,20 +26,20 @@ pub(crate) struct Reuse {
     settings: manifest::Reuse,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
-    shelf: Mutex<IdleInstances>,
+    idle_instances: Mutex<IdleList>,
 }
 
 #[derive(Default)]
-struct IdleInstances {
+struct IdleList {
     /// The one used last stands last.
     idle: Vec<Idle>,
     /// Whether somebody sees to it that they do not stay for ever.
-    watched: bool,
+    is_watched: bool,
 }
 
 struct Idle {
     instance: Instance,
-    ground: InstanceRights,
+    rights: InstanceRights,
     since: Instant,
 }
 
@@ -48,7 +48,7 @@ struct Idle {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InstanceRights {
     runtime: runtime::Id,
-    directories: Vec<Option<Identity>>,
+    directories: Vec<Option<DirectoryId>>,
 }
 
 /// The right to use one instance, until it is dropped.
@@ -69,7 +69,7 @@ pub(crate) enum NoInstance {
 
 impl InstanceRights {
     /// That of a call on the current thread, which is a guest's.
-    pub(crate) fn of(grant: &Grant, writable: &Writable) -> Self {
+    pub(crate) fn for_call(grant: &Grant, writable: &Writable) -> Self {
         Self { runtime: runtime::Handle::current().id(), directories: writable.identities(grant) }
     }
 }
@@ -78,7 +78,7 @@ impl Reuse {
     /// Nothing is kept yet.
     pub(crate) fn new(settings: manifest::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
-        Self { settings, permits, waiting: AtomicUsize::new(0), shelf: Mutex::default() }
+        Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Mutex::default() }
     }
 
     /// The same, of which nothing is kept.
@@ -87,12 +87,12 @@ impl Reuse {
     }
 
     /// Waits for a turn, for as long as the whole call may take.
-    pub(crate) async fn turn(
+    pub(crate) async fn acquire(
         &self,
         limits: &Limits,
         cancel: &CancellationToken,
     ) -> Result<InstancePermit, NoInstance> {
-        let _waiting = Waiting::enter(&self.waiting).ok_or(NoInstance::Crowded)?;
+        let _waiting = QueuedCall::enter(&self.waiting).ok_or(NoInstance::Crowded)?;
         let busy = NoInstance::Busy { instances: self.settings.max_concurrent, time: limits.time };
         tokio::select! {
             biased;
@@ -105,17 +105,17 @@ impl Reuse {
 
     /// Takes an instance that was kept for exactly these rights. Where there is none, the oldest give
     /// way to one that is to be made. Whoever calls has a turn.
-    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, ground: &InstanceRights) -> Option<Instance> {
-        let mut kept = self.lock();
+    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, rights: &InstanceRights) -> Option<Instance> {
+        let mut idle_instances = self.lock();
         let fits = |idle: &Idle| {
-            idle.ground == *ground && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
+            idle.rights == *rights && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
         };
-        if let Some(place) = kept.idle.iter().rposition(fits) {
-            return Some(kept.idle.remove(place).instance);
+        if let Some(place) = idle_instances.idle.iter().rposition(fits) {
+            return Some(idle_instances.idle.remove(place).instance);
         }
-        let surplus = kept.idle.len().saturating_sub(self.permits.available_permits());
-        let surplus: Vec<Idle> = kept.idle.drain(..surplus).collect();
-        drop(kept);
+        let surplus = idle_instances.idle.len().saturating_sub(self.permits.available_permits());
+        let surplus: Vec<Idle> = idle_instances.idle.drain(..surplus).collect();
+        drop(idle_instances);
         // Unmapping memory takes a while; nobody should wait for the lock meanwhile.
         drop(surplus);
         None
@@ -127,18 +127,18 @@ impl Reuse {
         self: &Arc<Self>,
         (engine, plugin): (&Engine, &Arc<str>),
         mut instance: Instance,
-        ground: InstanceRights,
+        rights: InstanceRights,
     ) -> Option<Instance> {
         if instance.calls() >= self.settings.max_calls || !instance.is_tidy() {
             return Some(instance);
         }
-        let Some(spare) = engine.spare() else { return Some(instance) };
+        let Some(spare) = engine.idle_slot() else { return Some(instance) };
         instance.set_aside(spare);
         instance.renew(plugin);
-        let mut kept = self.lock();
-        kept.idle.push(Idle { instance, ground, since: Instant::now() });
-        if !std::mem::replace(&mut kept.watched, true) {
-            engine.threads().spawn(watch(Arc::downgrade(self), self.settings.max_idle));
+        let mut idle_instances = self.lock();
+        idle_instances.idle.push(Idle { instance, rights, since: Instant::now() });
+        if !std::mem::replace(&mut idle_instances.is_watched, true) {
+            engine.threads().spawn(expire_in_background(Arc::downgrade(self), self.settings.max_idle));
         }
         None
     }
@@ -149,22 +149,22 @@ impl Reuse {
 
     /// Drops what was idle for too long; says when to look again, or that nothing is left.
     fn expire(&self) -> Option<Duration> {
-        let mut kept = self.lock();
-        let stale: Vec<Idle> = kept.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
-        let oldest = kept.idle.iter().map(|idle| idle.since).min();
-        kept.watched = oldest.is_some();
-        drop(kept);
+        let mut idle_instances = self.lock();
+        let stale: Vec<Idle> = idle_instances.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
+        let oldest = idle_instances.idle.iter().map(|idle| idle.since).min();
+        idle_instances.is_watched = oldest.is_some();
+        drop(idle_instances);
         drop(stale);
         oldest.map(|since| self.settings.max_idle.saturating_sub(since.elapsed()))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, IdleInstances> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, IdleList> {
+        self.idle_instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Sees to it that no idle instance of a plugin outstays its time.
-async fn watch(reuse: Weak<Reuse>, first: Duration) {
+async fn expire_in_background(reuse: Weak<Reuse>, first: Duration) {
     let mut wait = first;
     loop {
         tokio::time::sleep(wait).await;
@@ -175,9 +175,9 @@ async fn watch(reuse: Weak<Reuse>, first: Duration) {
 }
 
 /// A call that waits; it no longer does when it is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct QueuedCall<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> QueuedCall<'a> {
     /// One more, if there is room.
     fn enter(waiting: &'a AtomicUsize) -> Option<Self> {
         let waiting = Self(waiting);
@@ -185,7 +185,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -16,9 +16,9 @@ pub(crate) fn make_room() {
     // Children get it back.
     open_files::original();
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = maximum.map_or(WANTED, |maximum| maximum.min(WANTED));
-    if current.is_some_and(|current| current < wanted)
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+    let denied = maximum.map_or(WANTED, |maximum| maximum.min(WANTED));
+    if current.is_some_and(|current| current < denied)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(denied), maximum })
     {
         tracing::debug!(%error, "limit of open files not raised");
     }

@@ -15,12 +15,12 @@ const TICK: Duration = Duration::from_millis(5);
 pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ClockState {
     engines: Vec<EngineWeak>,
     running: usize,
     /// Whether the clock waits for somebody to run. Telling it is a call into the kernel.
@@ -34,7 +34,7 @@ pub(crate) struct EpochTicks(Arc<Shared>);
 impl EpochClock {
     /// Starts the clock's thread.
     pub(crate) fn start(engine: EngineWeak) -> std::io::Result<Self> {
-        let state = State { engines: vec![engine], ..State::default() };
+        let state = ClockState { engines: vec![engine], ..ClockState::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let own = shared.clone();
         thread::Builder::new().name("haft-clock".into()).spawn(move || own.tick())?;
@@ -58,7 +58,7 @@ impl EpochClock {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -47,7 +47,7 @@ impl std::fmt::Display for LandlockState {
 
 /// What the first attempt on this machine came to: after that, a wall that cannot be put up is an
 /// error and never left out.
-pub(crate) type Verdict = OnceLock<LandlockState>;
+pub(crate) type FirstState = OnceLock<LandlockState>;
 
 pub(crate) use platform::LandlockRules;
 
@@ -61,7 +61,7 @@ mod platform {
         RulesetError, RulesetStatus, Scope, make_bitflags, path_beneath_rules,
     };
 
-    use super::{LandlockState, Verdict};
+    use super::{FirstState, LandlockState};
     use crate::threads::writable::{Extent, Writable};
 
     /// Without the right to move files between directories (version 2), every such move is refused.
@@ -77,19 +77,19 @@ mod platform {
     pub(crate) struct LandlockRules {
         ruleset: Result<RulesetCreated, String>,
         /// Whether a thread is inside already.
-        proven: AtomicBool,
+        has_restricted: AtomicBool,
     }
 
     impl LandlockRules {
         /// A wall that lets a thread write where `writable` says.
         pub(crate) fn new(writable: &Writable) -> Self {
             let ruleset = ruleset(writable).map_err(|error| reason(&error));
-            Self { ruleset, proven: AtomicBool::new(false) }
+            Self { ruleset, has_restricted: AtomicBool::new(false) }
         }
 
         /// Puts the wall around the calling thread, or says why it cannot be. Where the kernel has
         /// none to offer, `verdict` says so from then on and the thread stays as it is.
-        pub(crate) fn enclose(&self, verdict: &Verdict) -> Result<(), String> {
+        pub(crate) fn restrict_thread(&self, verdict: &FirstState) -> Result<(), String> {
             if matches!(verdict.get(), Some(LandlockState::None { .. })) {
                 return Ok(());
             }
@@ -108,12 +108,12 @@ mod platform {
             let ruleset = ruleset.try_clone().map_err(|error| error.to_string())?;
             match ruleset.restrict_self() {
                 Ok(status) => {
-                    self.proven.store(true, Ordering::Relaxed);
+                    self.has_restricted.store(true, Ordering::Relaxed);
                     Ok(state(&status))
                 }
                 // A thread that was started inside has the wall from its parent and puts up another.
                 // There can be 16, one within the other, and all of them are this one.
-                Err(error) if is_too_many(&error) && self.proven.load(Ordering::Relaxed) => {
+                Err(error) if is_too_many(&error) && self.has_restricted.load(Ordering::Relaxed) => {
                     Ok(LandlockState::Full)
                 }
                 Err(error) => Err(reason(&error)),
@@ -173,7 +173,7 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    use super::{LandlockState, Verdict};
+    use super::{FirstState, LandlockState};
     use crate::threads::writable::Writable;
 
     /// Nothing: other systems confine processes, not threads.
@@ -185,7 +185,7 @@ mod platform {
         }
 
         #[expect(clippy::unnecessary_wraps, reason = "the same shape as on Linux")]
-        pub(crate) fn enclose(&self, verdict: &Verdict) -> Result<(), String> {
+        pub(crate) fn restrict_thread(&self, verdict: &FirstState) -> Result<(), String> {
             let reason = "this system has none for single threads".into();
             verdict.get_or_init(|| LandlockState::None { reason });
             Ok(())
@@ -194,6 +194,6 @@ mod platform {
 }
 
 /// Where nothing can be written at all: for guests that are asked what they offer.
-pub(crate) fn nowhere() -> Writable {
+pub(crate) fn write_nowhere() -> Writable {
     Writable::default()
 }

@@ -25,24 +25,24 @@ const ENTRY: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct Disk {
     left: AtomicU64,
-    met: AtomicBool,
+    exceeded: AtomicBool,
 }
 
 impl Disk {
     /// With `limit` bytes left.
     pub(crate) fn new(limit: u64) -> Self {
-        Self { left: AtomicU64::new(limit), met: AtomicBool::new(false) }
+        Self { left: AtomicU64::new(limit), exceeded: AtomicBool::new(false) }
     }
 
     /// Makes it ready for another call.
     pub(crate) fn renew(&self, limit: u64) {
         self.left.store(limit, Ordering::Relaxed);
-        self.met.store(false, Ordering::Relaxed);
+        self.exceeded.store(false, Ordering::Relaxed);
     }
 
     /// Whether something was refused for want of what is left.
-    pub(crate) fn is_met(&self) -> bool {
-        self.met.load(Ordering::Relaxed)
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes`, or nothing where less is left.
@@ -50,7 +50,7 @@ impl Disk {
         let less = |left: u64| left.checked_sub(bytes);
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         taken.map(drop).map_err(|_| {
-            self.met.store(true, Ordering::Relaxed);
+            self.exceeded.store(true, Ordering::Relaxed);
             BudgetExceeded
         })
     }
@@ -189,12 +189,12 @@ mod tests {
         disk.resize(&file, 10).unwrap();
         assert_eq!(left(&disk), 88_000);
         assert!(disk.resize(&file, 1 << 40).is_err() && disk.write(&file, Some(u64::MAX), 9).is_err());
-        assert!(disk.is_met());
+        assert!(disk.is_exceeded());
         disk.renew(2 * ENTRY);
-        assert!(!disk.is_met());
+        assert!(!disk.is_exceeded());
         assert_eq!(disk.entry::<()>(|| Err(Errno::EXIST)), Err(Errno::EXIST));
         assert_eq!([disk.entry(|| Ok(1)), disk.entry(|| Ok(2))], [Ok(1), Ok(2)]);
         assert_eq!(disk.entry(|| Ok(3)), Err(Errno::DQUOT));
-        assert!(disk.is_met());
+        assert!(disk.is_exceeded());
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! - **Look, judge, open.** What a path leads to is found first, without doing anything to it, and
 //!   what is then opened or changed is that very object.
-//! - **Some things stay closed** whatever is granted (`seals`): what belongs to haft itself, and the
+//! - **Some things stay closed** whatever is granted (`protected_paths`): what belongs to haft itself, and the
 //!   program in use.
 //! - **Reading through links.** Where reading is granted everywhere, a path is followed as the
 //!   person would follow it, absolute links included; what is opened that way can be read and
@@ -27,7 +27,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
-use crate::denials::denied_access::Use;
+use crate::denials::denied_access::AccessKind;
 use open::OpenRequest;
 use resolve::{Bounds, Links};
 use view::links;
@@ -43,8 +43,8 @@ mod resolve;
 mod stand_in;
 mod view;
 
-pub(crate) use protected::{Closed, KnownProtectedPaths, ProtectedPaths};
-pub(crate) use relative::Relative;
+pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache, Protection};
+pub(crate) use relative::RelativePaths;
 pub(crate) use view::{Files, HasFiles, guest_files};
 
 impl types::Host for Files<'_> {
@@ -73,11 +73,11 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let wish = OpenRequest::new(open_flags, flags)?;
-        let what_for = if wish.changes() { Use::Write } else { Use::Read };
+        let request = OpenRequest::new(open_flags, flags)?;
+        let what_for = if request.changes() { AccessKind::Write } else { AccessKind::Read };
         let (directory, path) = self.at(&fd, path, what_for)?;
-        let opened = self.open(&directory, &path, links(path_flags), wish);
-        self.note((&directory, &path), what_for, &opened);
+        let opened = self.open(&directory, &path, links(path_flags), request);
+        self.record_refusal((&directory, &path), what_for, &opened);
         Ok(self.inner.table.push(opened?)?)
     }
 
@@ -90,10 +90,10 @@ impl HostDescriptor for Files<'_> {
         if self.is_way(&fd, &path) {
             return Ok(stand_in::stat());
         }
-        let (directory, path) = self.at(&fd, path, Use::Read)?;
-        let seen = self.seen(&directory, &path, links(flags), self.bounds());
-        self.note((&directory, &path), Use::Read, &seen);
-        let seen = self.glance(seen?.file)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds());
+        self.record_refusal((&directory, &path), AccessKind::Read, &seen);
+        let seen = self.push_metadata_handle(seen?.file)?;
         let stat = self.inner.stat(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         stat
@@ -108,17 +108,17 @@ impl HostDescriptor for Files<'_> {
         if self.is_way(&fd, &path) {
             return Ok(stand_in::HASH);
         }
-        let (directory, path) = self.at(&fd, path, Use::Read)?;
-        let seen = self.seen(&directory, &path, links(flags), self.bounds())?;
-        let seen = self.glance(seen.file)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds())?;
+        let seen = self.push_metadata_handle(seen.file)?;
         let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         hash
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let (directory, path) = self.at(&fd, path, Use::Read)?;
-        self.seen(&directory, &path, Links::Keep, Bounds::Beneath)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        self.resolve_visible(&directory, &path, Links::Keep, Bounds::Beneath)?;
         let place = self.inner.table.push(Descriptor::Dir(directory))?;
         let target = self.inner.readlink_at(Resource::new_borrow(place.rep()), path).await;
         self.inner.table.delete(place)?;
@@ -132,38 +132,38 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
-        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
+        let (from, old_path) = self.at(&fd, old_path, AccessKind::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, AccessKind::Write)?;
         let renamed = self.rename((&from, &old_path), (&to, &new_path));
-        self.note_both((&from, &old_path), (&to, &new_path), &renamed);
+        self.record_refusals((&from, &old_path), (&to, &new_path), &renamed);
         renamed
     }
 
     async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
-        let sealed = self.wanted.sealed.clone();
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
+        let protected = self.denied.protected.clone();
         let created = self.make_directory(&directory, &path);
         // As a kernel has it: what is there already need not be made, whoever may make it. Tools make
         // all the directories on the way to a file without looking.
-        if created.is_err() && self.seen(&directory, &path, Links::Keep, self.bounds()).is_ok() {
-            self.wanted.sealed = sealed;
+        if created.is_err() && self.resolve_visible(&directory, &path, Links::Keep, self.bounds()).is_ok() {
+            self.denied.protected = protected;
             return Err(ErrorCode::Exist.into());
         }
-        self.note((&directory, &path), Use::Write, &created);
+        self.record_refusal((&directory, &path), AccessKind::Write, &created);
         created
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let unlinked = self.remove_file(&directory, &path);
-        self.note((&directory, &path), Use::Write, &unlinked);
+        self.record_refusal((&directory, &path), AccessKind::Write, &unlinked);
         unlinked
     }
 
     async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let removed = self.remove_directory(&directory, &path);
-        self.note((&directory, &path), Use::Write, &removed);
+        self.record_refusal((&directory, &path), AccessKind::Write, &removed);
         removed
     }
 
@@ -175,10 +175,10 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let times = entries::timestamps(accessed, modified)?;
         let set = self.set_times_at_path(&directory, &path, links(flags), &times);
-        self.note((&directory, &path), Use::Write, &set);
+        self.record_refusal((&directory, &path), AccessKind::Write, &set);
         set
     }
 
@@ -193,17 +193,17 @@ impl HostDescriptor for Files<'_> {
         if flags.contains(PathFlags::SYMLINK_FOLLOW) {
             return Err(ErrorCode::Invalid.into());
         }
-        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
-        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
+        let (from, old_path) = self.at(&fd, old_path, AccessKind::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, AccessKind::Write)?;
         let linked = self.link((&from, &old_path), (&to, &new_path));
-        self.note_both((&from, &old_path), (&to, &new_path), &linked);
+        self.record_refusals((&from, &old_path), (&to, &new_path), &linked);
         linked
     }
 
     async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let linked = self.symlink(&directory, &target, &path);
-        self.note((&directory, &path), Use::Write, &linked);
+        self.record_refusal((&directory, &path), AccessKind::Write, &linked);
         linked
     }
 

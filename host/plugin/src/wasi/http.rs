@@ -17,8 +17,8 @@ use wasmtime_wasi_http::{
     Error, RequestOptions, Result, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
 };
 
-pub(crate) use self::client::Client;
-use self::exchange::{Exchange, Sent, Waits};
+pub(crate) use self::client::Connector;
+use self::exchange::{Exchange, Sent, Timeouts};
 pub(crate) use self::injection::Injections;
 pub use self::injection::{Injection, InjectionError};
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
@@ -48,7 +48,7 @@ pub(crate) struct Http {
 
 /// Sends a guest's requests.
 struct Outgoing {
-    client: Arc<Client>,
+    client: Arc<Connector>,
     grant: Arc<Grant>,
     injections: Injections,
     decisions: NetworkDecisions,
@@ -58,7 +58,7 @@ struct Outgoing {
 
 impl Http {
     /// For a guest that may reach what `grant` says.
-    pub(crate) fn new(client: Arc<Client>, grant: Arc<Grant>, injections: Injections) -> Self {
+    pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, injections: Injections) -> Self {
         let (decisions, open) = (NetworkDecisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
         let outgoing = Outgoing { client, grant, injections, decisions, open, requests: 0 };
         Self { context: WasiHttpCtx::new(), outgoing }
@@ -144,7 +144,7 @@ impl WasiHttpHooks for Outgoing {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Result<Sent>> + Send> {
-        let errand = self.admit(&request);
-        Box::new(async move { errand?.run(request, Waits::wished(options.as_ref())).await })
+        let exchange = self.admit(&request);
+        Box::new(async move { exchange?.run(request, Timeouts::from_options(options.as_ref())).await })
     }
 }

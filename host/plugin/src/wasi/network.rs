@@ -15,7 +15,7 @@ use wasmtime_wasi::p2::{DynPollable, SocketError};
 use wasmtime_wasi::sockets::WasiSocketsCtxView;
 
 use crate::denials::denied_access::DeniedAccess;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 
 /// The type under which wasmtime finds [`Lookup`] in a store.
 pub(crate) struct HasLookup;
@@ -23,7 +23,7 @@ pub(crate) struct HasLookup;
 /// A guest's view of what it is always refused: names and datagrams.
 pub(crate) struct Lookup<'a> {
     inner: WasiSocketsCtxView<'a>,
-    wanted: &'a mut DeniedAccess,
+    denied: &'a mut DeniedAccess,
 }
 
 impl HasData for HasLookup {
@@ -31,9 +31,9 @@ impl HasData for HasLookup {
 }
 
 /// The view of one store.
-pub(crate) fn view(state: &mut State) -> Lookup<'_> {
+pub(crate) fn view(state: &mut GuestState) -> Lookup<'_> {
     let inner = WasiSocketsCtxView { ctx: state.wasi.sockets(), table: &mut state.table };
-    Lookup { inner, wanted: &mut state.wanted }
+    Lookup { inner, denied: &mut state.denied }
 }
 
 impl network::Host for Lookup<'_> {
@@ -61,7 +61,7 @@ impl Host for Lookup<'_> {
         network: Resource<Network>,
         name: String,
     ) -> Result<Resource<ResolveAddressStream>, SocketError> {
-        self.wanted.names = true;
+        self.denied.names = true;
         self.inner.resolve_addresses(network, name)
     }
 }
@@ -71,7 +71,7 @@ impl udp_create_socket::Host for Lookup<'_> {
         &mut self,
         family: IpAddressFamily,
     ) -> Result<Resource<UdpSocket>, SocketError> {
-        self.wanted.datagrams = true;
+        self.denied.datagrams = true;
         self.inner.create_udp_socket(family).await
     }
 }

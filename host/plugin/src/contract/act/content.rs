@@ -28,16 +28,16 @@ pub(super) fn failed(failure: &Failure, output: &Output) -> ToolError {
     if failure.kind == "std:invalid-args" {
         return ToolError::InvalidArguments(message);
     }
-    let said = output.pieces.iter().filter_map(|piece| match piece {
+    let texts = output.pieces.iter().filter_map(|piece| match piece {
         Piece::Text(text) => Some(text.clone()),
         Piece::Binary(_) => None,
     });
-    ToolError::ExecutionFailed(said.chain([message]).collect::<Vec<_>>().join("\n"))
+    ToolError::ExecutionFailed(texts.chain([message]).collect::<Vec<_>>().join("\n"))
 }
 
 /// What a failure says; its kind where it says nothing.
 pub(super) fn message(failure: &Failure) -> String {
-    let text = text::of(&failure.message).trim();
+    let text = text::localized_text(&failure.message).trim();
     let text = if text.is_empty() { &failure.kind } else { text };
     match failure.kind.as_str() {
         "std:session-not-found" => format!("{text}: {NO_SESSION}"),

@@ -37,7 +37,7 @@ pub(super) struct Definition {
 
 #[derive(ComponentType, Lift)]
 #[component(record)]
-pub(super) struct Listed {
+pub(super) struct ListToolsResponse {
     #[expect(dead_code, reason = "part of the shape")]
     pub(super) metadata: Metadata,
     pub(super) tools: Vec<Definition>,
@@ -63,7 +63,7 @@ pub(super) enum Event {
 
 #[derive(ComponentType, Lift)]
 #[component(variant)]
-pub(super) enum Answer {
+pub(super) enum CallResponse {
     #[component(name = "immediate")]
     Immediate(Vec<Event>),
     #[component(name = "streaming")]
@@ -71,7 +71,7 @@ pub(super) enum Answer {
 }
 
 /// `list-tools`: metadata in, tools or a failure out.
-pub(super) type ListTools = TypedFunc<(Metadata,), (Result<Listed, Failure>,)>;
+pub(super) type ListTools = TypedFunc<(Metadata,), (Result<ListToolsResponse, Failure>,)>;
 
 /// `call-tool`: the tool's name, its arguments in CBOR and metadata in.
-pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (Answer,)>;
+pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (CallResponse,)>;

@@ -3,7 +3,7 @@
 
 use wasmtime::component::types;
 
-use super::docs::{FunctionDocs, Words};
+use super::docs::{FunctionDocs, TypeDocs};
 
 /// Types within types. JSON has up to four levels for one of these, and haft checks no deeper than
 /// 64 levels; nobody has ever seen six.
@@ -120,23 +120,23 @@ impl Type {
 
 impl Signature {
     /// The types of a function, or why nothing can call it: "takes a resource".
-    pub(super) fn of(
+    pub(super) fn from_function(
         function: &types::ComponentFunc,
         docs: Option<&FunctionDocs<'_>>,
     ) -> Result<Self, String> {
         let mut builder = Builder { left: MAX_TYPES };
         let mut params = Vec::new();
         for (name, ty) in function.params() {
-            let about = docs.map_or(Words::none(), |docs| docs.parameter(name));
+            let docs_of_it = docs.map_or(TypeDocs::none(), |docs| docs.parameter(name));
             short(name).map_err(|what| format!("takes {what}"))?;
-            let ty = builder.build(&ty, about, 0).map_err(|what| format!("takes {what}"))?;
-            params.push(Field { name: name.to_owned(), docs: about.text(), ty });
+            let ty = builder.build(&ty, docs_of_it, 0).map_err(|what| format!("takes {what}"))?;
+            params.push(Field { name: name.to_owned(), docs: docs_of_it.text(), ty });
         }
         let returned = match function.results().next() {
             None => Returned::Nothing,
             Some(ty) => {
-                let about = docs.map_or(Words::none(), FunctionDocs::returned);
-                builder.returned(&ty, about).map_err(|what| format!("returns {what}"))?
+                let docs_of_it = docs.map_or(TypeDocs::none(), FunctionDocs::returned);
+                builder.returned(&ty, docs_of_it).map_err(|what| format!("returns {what}"))?
             }
         };
         Ok(Self { params, returned })
@@ -153,14 +153,14 @@ struct Builder {
 type Built<T> = Result<T, String>;
 
 impl Builder {
-    fn returned(&mut self, ty: &types::Type, words: Words<'_>) -> Built<Returned> {
+    fn returned(&mut self, ty: &types::Type, words: TypeDocs<'_>) -> Built<Returned> {
         let types::Type::Result(result) = ty else { return self.build(ty, words, 0).map(Returned::Value) };
         let ok = result.ok().map(|ty| self.build(&ty, words.ok(), 0)).transpose()?;
         let error = result.err().map(|ty| self.build(&ty, words.error(), 0)).transpose()?;
         Ok(Returned::Result(ok, error))
     }
 
-    fn build(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn build(&mut self, ty: &types::Type, words: TypeDocs<'_>, depth: usize) -> Built<Type> {
         self.left = self.left.checked_sub(1).ok_or_else(|| format!("more than {MAX_TYPES} types"))?;
         if depth > MAX_DEPTH {
             return Err(format!("types nested deeper than {MAX_DEPTH} levels"));
@@ -171,14 +171,14 @@ impl Builder {
         self.compound(ty, words, depth + 1)
     }
 
-    fn compound(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn compound(&mut self, ty: &types::Type, words: TypeDocs<'_>, depth: usize) -> Built<Type> {
         match ty {
             types::Type::List(list) => match list.ty() {
                 types::Type::U8 => Ok(Type::Bytes),
                 element => self.boxed(&element, words.element(), depth).map(Type::List),
             },
             types::Type::Map(map) => {
-                let key = self.build(&map.key(), Words::none(), depth)?;
+                let key = self.build(&map.key(), TypeDocs::none(), depth)?;
                 let value = self.build(&map.value(), words.element(), depth)?;
                 Ok(Type::Map(Box::new((key, value))))
             }
@@ -201,25 +201,25 @@ impl Builder {
         }
     }
 
-    fn boxed(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Box<Type>> {
+    fn boxed(&mut self, ty: &types::Type, words: TypeDocs<'_>, depth: usize) -> Built<Box<Type>> {
         self.build(ty, words, depth).map(Box::new)
     }
 
-    fn record(&mut self, record: &types::Record, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn record(&mut self, record: &types::Record, words: TypeDocs<'_>, depth: usize) -> Built<Type> {
         let field = |field: types::Field<'_>| {
-            let about = words.part(field.name);
+            let docs_of_it = words.part(field.name);
             short(field.name)?;
-            let ty = self.build(&field.ty, about, depth)?;
-            Ok(Field { name: field.name.to_owned(), docs: about.text(), ty })
+            let ty = self.build(&field.ty, docs_of_it, depth)?;
+            Ok(Field { name: field.name.to_owned(), docs: docs_of_it.text(), ty })
         };
         record.fields().map(field).collect::<Built<_>>().map(Type::Record)
     }
 
-    fn variant(&mut self, variant: &types::Variant, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn variant(&mut self, variant: &types::Variant, words: TypeDocs<'_>, depth: usize) -> Built<Type> {
         let case = |case: types::Case<'_>| {
-            let about = words.part(case.name);
-            let ty = case.ty.map(|ty| self.build(&ty, about, depth)).transpose()?;
-            Ok(Case { name: case.name.to_owned(), docs: about.own_text(), ty })
+            let docs_of_it = words.part(case.name);
+            let ty = case.ty.map(|ty| self.build(&ty, docs_of_it, depth)).transpose()?;
+            Ok(Case { name: case.name.to_owned(), docs: docs_of_it.own_text(), ty })
         };
         variant.cases().map(case).collect::<Built<_>>().map(Type::Variant)
     }
@@ -232,7 +232,7 @@ fn short(name: &str) -> Built<()> {
     }
 }
 
-fn names<'a>(names: impl Iterator<Item = &'a str>, words: Words<'_>) -> Vec<Name> {
+fn names<'a>(names: impl Iterator<Item = &'a str>, words: TypeDocs<'_>) -> Vec<Name> {
     names.map(|name| Name { name: name.to_owned(), docs: words.part(name).own_text() }).collect()
 }
 

@@ -24,14 +24,14 @@ const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "input
 
 impl Paragraphs {
     /// Takes the text of a function with these parameters apart.
-    pub(super) fn of(text: &str, params: &[&str]) -> Self {
+    pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
-        let mut kept: Vec<&str> = Vec::new();
+        let mut rest: Vec<&str> = Vec::new();
         // The parameter that an indented line goes on about.
         let mut current: Option<(String, usize)> = None;
         for line in text.lines() {
             let indent = line.len() - line.trim_start().len();
-            if let Some((name, words)) = about_parameter(line, params, &found.params) {
+            if let Some((name, words)) = parse_parameter_line(line, params, &found.params) {
                 found.params.insert(name.clone(), words);
                 current = Some((name, indent));
                 continue;
@@ -44,17 +44,17 @@ impl Paragraphs {
                 }
                 _ => {
                     current = None;
-                    kept.push(line);
+                    rest.push(line);
                 }
             }
         }
-        found.text = if found.params.is_empty() { text.trim().to_owned() } else { without_headings(&kept) };
+        found.text = if found.params.is_empty() { text.trim().to_owned() } else { without_headings(&rest) };
         found
     }
 }
 
 /// The parameter that a line is about, and what it says; the first line about one is heard.
-fn about_parameter(
+fn parse_parameter_line(
     line: &str,
     params: &[&str],
     known: &BTreeMap<String, String>,
@@ -119,13 +119,13 @@ fn without_headings(lines: &[&str]) -> String {
         let word = line.trim().trim_matches(['#', '*', ':', '_', ' ']).to_lowercase();
         HEADINGS.contains(&word.as_str())
     };
-    let mut kept: Vec<&str> = Vec::new();
+    let mut rest: Vec<&str> = Vec::new();
     for line in lines.iter().filter(|line| !is_heading(line)) {
-        if !line.trim().is_empty() || kept.last().is_some_and(|last| !last.trim().is_empty()) {
-            kept.push(line.trim_end());
+        if !line.trim().is_empty() || rest.last().is_some_and(|last| !last.trim().is_empty()) {
+            rest.push(line.trim_end());
         }
     }
-    kept.join("\n").trim().to_owned()
+    rest.join("\n").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn parts(text: &str, params: &[&str]) -> (String, Vec<(String, String)>) {
-        let found = Paragraphs::of(text, params);
+        let found = Paragraphs::parse(text, params);
         (found.text, found.params.into_iter().collect())
     }
 

@@ -12,7 +12,7 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, NewTimestamp};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use crate::denials::denied_access::Use;
+use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::replace;
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, enter};
@@ -51,13 +51,15 @@ impl Files<'_> {
         let (parent, name) = split(path)?;
         let found = match enter(directory, parent) {
             Ok(found) => found,
-            Err(error) => return Err(self.missed(directory, path, Bounds::Beneath, error)),
+            Err(error) => return Err(self.missing_path_error(directory, path, Bounds::Beneath, error)),
         };
-        if let Some(seal) = self.seals.on_entry(&found, name).map_err(resolve::error)? {
+        if let Some(protection) =
+            self.protected_paths.protection_of_entry(&found, name).map_err(resolve::error)?
+        {
             let place = resolve::real_path(&found);
             // In a closed directory the name is any name, such as that of a temporary file.
-            let place = if seal.itself { place.map(|place| place.join(name)) } else { place };
-            return Err(self.refuse(seal.closed, place, Use::Write));
+            let place = if protection.itself { place.map(|place| place.join(name)) } else { place };
+            return Err(self.refuse(protection.level, place, AccessKind::Write));
         }
         Ok(Entry { directory: found, name: name.to_owned(), must_be_directory: path.ends_with('/') })
     }
@@ -124,9 +126,9 @@ impl Files<'_> {
         if directory.perms.write_not_permitted() {
             return Err(ErrorCode::NotPermitted.into());
         }
-        let (object, seal) = self.judged(directory, path, links, Bounds::Beneath)?;
-        if let Some(seal) = seal {
-            return Err(self.refuse(seal.closed, resolve::real_path(&object.file), Use::Write));
+        let (object, protection) = self.resolve_and_check(directory, path, links, Bounds::Beneath)?;
+        if let Some(protection) = protection {
+            return Err(self.refuse(protection.level, resolve::real_path(&object.file), AccessKind::Write));
         }
         set_times_of(&object.file, times).map_err(errno)
     }

@@ -45,7 +45,7 @@ pub(super) struct Object {
 
 impl Object {
     /// What `file` is.
-    pub(super) fn of(file: File) -> io::Result<Self> {
+    pub(super) fn from_file(file: File) -> io::Result<Self> {
         let stat = fstat(&file)?;
         Ok(Self { file, stat })
     }
@@ -68,15 +68,15 @@ impl Object {
 }
 
 /// What `path` below `directory` leads to.
-pub(super) fn look(directory: &Dir, path: &str, links: Links, bounds: Bounds) -> FsResult<Object> {
+pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bounds) -> FsResult<Object> {
     let file = find(&directory.dir, path, links, bounds).map_err(escape)?;
     refuse_processes(&file)?;
-    Object::of(file).map_err(error)
+    Object::from_file(file).map_err(error)
 }
 
 /// The directory `path` below `directory`, to do something to its entries.
 pub(super) fn enter(directory: &Dir, path: &str) -> FsResult<File> {
-    let found = look(directory, path, Links::Follow, Bounds::Beneath)?;
+    let found = resolve_path(directory, path, Links::Follow, Bounds::Beneath)?;
     match found.kind() {
         FileType::Directory => Ok(found.file),
         _ => Err(ErrorCode::NotDirectory.into()),

@@ -16,9 +16,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::open::OpenRequest;
-use super::relative::{Handed, NAME, names_directory, split, upwards};
+use super::relative::{HandedDirectory, NAME, names_directory, split, upwards};
 use super::view::Files;
-use crate::denials::denied_access::Use;
+use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{Bounds, Links};
 use haft_core::grant::Preopen;
 
@@ -65,8 +65,8 @@ impl Files<'_> {
         } else {
             DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
         };
-        let wish = OpenRequest::new(OpenFlags::DIRECTORY, flags)?;
-        match self.open(directory, rest, Links::Follow, wish)? {
+        let request = OpenRequest::new(OpenFlags::DIRECTORY, flags)?;
+        match self.open(directory, rest, Links::Follow, request)? {
             Descriptor::Dir(directory) => Ok(directory),
             Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
         }
@@ -74,13 +74,13 @@ impl Files<'_> {
 
     /// Whether a directory is one, which has entries.
     pub(super) fn is_listed(&self, fd: &Resource<Descriptor>) -> bool {
-        !matches!(self.relative.handed(fd.rep()), Some(Handed::Root { is_workspace: false }))
+        !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
     }
 
     /// Whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
     pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
         let Some(base) = self.grant.base() else { return false };
-        if !matches!(self.relative.handed(fd.rep()), Some(Handed::Root { .. })) {
+        if !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { .. })) {
             return false;
         }
         let (whole, _) = self.relative.meaning(Some(base), path);
@@ -93,7 +93,7 @@ impl Files<'_> {
         &mut self,
         fd: &Resource<Descriptor>,
         path: String,
-        what_for: Use,
+        what_for: AccessKind,
     ) -> FsResult<(Dir, String)> {
         let directory = self.directory(fd)?;
         let Some((whole, is_named)) = self.in_full(fd, &path) else { return Ok((directory, path)) };
@@ -105,8 +105,8 @@ impl Files<'_> {
             rest.push('/');
         }
         let directory = self.preopen(&preopen).map_err(|problem| {
-            self.wanted.unopened(&preopen.name, problem);
-            self.wanted.refuse(&Path::new(&preopen.name).join(&rest), what_for, self.grant);
+            self.denied.unopened(&preopen.name, problem);
+            self.denied.refuse(&Path::new(&preopen.name).join(&rest), what_for, self.grant);
             ErrorCode::NoEntry
         })?;
         Ok((directory, rest))
@@ -116,9 +116,11 @@ impl Files<'_> {
     /// to find it below that very directory.
     fn in_full(&self, fd: &Resource<Descriptor>, path: &str) -> Option<(PathBuf, bool)> {
         match self.relative.handed(fd.rep())? {
-            Handed::Root { .. } => Some(self.relative.meaning(self.grant.base(), path)),
-            Handed::Granted(name) if self.bounds() == Bounds::Beneath => Some((upwards(name, path)?, true)),
-            Handed::Granted(_) => None,
+            HandedDirectory::Root { .. } => Some(self.relative.meaning(self.grant.base(), path)),
+            HandedDirectory::Granted(name) if self.bounds() == Bounds::Beneath => {
+                Some((upwards(name, path)?, true))
+            }
+            HandedDirectory::Granted(_) => None,
         }
     }
 
@@ -145,14 +147,18 @@ impl Files<'_> {
         &mut self,
         fd: &Resource<Descriptor>,
         (whole, is_named): (&Path, bool),
-        what_for: Use,
+        what_for: AccessKind,
     ) -> ErrorCode {
         if !is_named {
-            self.wanted.refuse_aside(whole.to_owned(), what_for);
+            self.denied.refuse_unnamed(whole.to_owned(), what_for);
             return ErrorCode::NoEntry;
         }
-        self.wanted.refuse(whole, what_for, self.grant);
-        let is_granted = matches!(self.relative.handed(fd.rep()), Some(Handed::Granted(_)));
-        if is_granted || self.relative.is_told() { ErrorCode::NotPermitted } else { ErrorCode::NoEntry }
+        self.denied.refuse(whole, what_for, self.grant);
+        let is_granted = matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Granted(_)));
+        if is_granted || self.relative.is_location_known() {
+            ErrorCode::NotPermitted
+        } else {
+            ErrorCode::NoEntry
+        }
     }
 }

@@ -10,10 +10,10 @@ use wasmtime_wasi::p2::{DynOutputStream, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::protected::ProtectedPaths;
-use super::relative::Relative;
+use super::relative::RelativePaths;
 use super::resolve::{Bounds, Links};
 use crate::denials::denied_access::DeniedAccess;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
 use haft_core::grant::{Grant, Reach};
@@ -25,11 +25,11 @@ pub(crate) struct HasFiles;
 pub(crate) struct Files<'a> {
     pub(super) inner: WasiFilesystemCtxView<'a>,
     pub(super) grant: &'a Grant,
-    pub(super) seals: &'a ProtectedPaths,
+    pub(super) protected_paths: &'a ProtectedPaths,
     /// What the call may write; nothing while there is no call.
     pub(super) writable: Option<&'a Writable>,
-    pub(super) wanted: &'a mut DeniedAccess,
-    pub(super) relative: &'a mut Relative,
+    pub(super) denied: &'a mut DeniedAccess,
+    pub(super) relative: &'a mut RelativePaths,
     pub(super) disk: &'a Arc<Disk>,
 }
 
@@ -38,11 +38,19 @@ impl HasData for HasFiles {
 }
 
 /// The view of one store.
-pub(crate) fn guest_files(state: &mut State) -> Files<'_> {
+pub(crate) fn guest_files(state: &mut GuestState) -> Files<'_> {
     let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
     let writable = state.writable.as_ref();
-    let (wanted, relative) = (&mut state.wanted, &mut state.relative);
-    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted, relative, disk: &state.disk }
+    let (denied, relative) = (&mut state.denied, &mut state.relative);
+    Files {
+        inner,
+        grant: &state.grant,
+        protected_paths: &state.protected_paths,
+        writable,
+        denied,
+        relative,
+        disk: &state.disk,
+    }
 }
 
 impl Files<'_> {
@@ -79,7 +87,7 @@ impl Files<'_> {
     }
 
     /// A descriptor of something that was only looked at: good for asking about it, and for nothing else.
-    pub(super) fn glance(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
+    pub(super) fn push_metadata_handle(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
         let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
         Ok(self.inner.table.push(descriptor)?)
     }

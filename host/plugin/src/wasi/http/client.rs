@@ -39,19 +39,19 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Makes connections; one for all guests.
-pub(crate) struct Client {
+pub(crate) struct Connector {
     lookups: Arc<Semaphore>,
     /// Made at the first need: reading the system's certificates takes a while.
     tls: OnceLock<TlsConnector>,
 }
 
-impl Default for Client {
+impl Default for Connector {
     fn default() -> Self {
         Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)), tls: OnceLock::new() }
     }
 }
 
-impl Client {
+impl Connector {
     /// All addresses of a destination, those to be tried first in front.
     pub(super) async fn look_up(&self, destination: &Destination) -> Result<Vec<SocketAddr>> {
         if let Some(address) = destination.address() {

@@ -100,7 +100,7 @@ impl FromIterator<Injection> for Injections {
     /// None at all, where they could not be masked.
     fn from_iter<T: IntoIterator<Item = Injection>>(injections: T) -> Self {
         let all: Arc<[Injection]> = injections.into_iter().collect();
-        match Mask::of(all.iter().map(|injection| injection.secret.expose_secret())) {
+        match Mask::new(all.iter().map(|injection| injection.secret.expose_secret())) {
             Some(mask) if !all.is_empty() => Self { all, mask: Some(Arc::new(mask)) },
             _ => Self::default(),
         }

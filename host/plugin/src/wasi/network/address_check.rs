@@ -7,26 +7,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::sockets::SocketAddrUse;
 
-use crate::denials::denied_access::Few;
+use crate::denials::denied_access::PathSamples;
 use crate::denials::network_decisions::NetworkDecisions;
 use haft_core::grant::Grant;
 
 /// Addresses a guest was refused. Shared with the check, which wasmtime owns.
 #[derive(Clone, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedAddresses {
     addresses: Arc<Mutex<Addresses>>,
     decisions: NetworkDecisions,
 }
 
 #[derive(Debug, Default)]
 struct Addresses {
-    connections: Few,
+    connections: PathSamples,
     listening: bool,
 }
 
-impl Refused {
+impl RefusedAddresses {
     /// Nothing refused yet; what is decided is told to `decisions` as well.
-    pub(crate) fn noting(decisions: &NetworkDecisions) -> Self {
+    pub(crate) fn new(decisions: &NetworkDecisions) -> Self {
         Self { addresses: Arc::default(), decisions: decisions.clone() }
     }
 
@@ -47,7 +47,7 @@ impl Refused {
     fn note(&self, address: SocketAddr, usage: SocketAddrUse) {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         match usage {
-            SocketAddrUse::TcpConnect => addresses.connections.note(address.to_string()),
+            SocketAddrUse::TcpConnect => addresses.connections.record(address.to_string()),
             _ => addresses.listening = true,
         }
     }
@@ -70,7 +70,7 @@ impl Refused {
 }
 
 /// Allows TCP connections to the addresses that the grant names, and notes every other attempt.
-pub(crate) fn allow(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &Refused) {
+pub(crate) fn allow(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &RefusedAddresses) {
     let (grant, refused) = (grant.clone(), refused.clone());
     let check = move |address: SocketAddr, usage: SocketAddrUse| {
         // The local end of an outgoing connection: any address, any port.
