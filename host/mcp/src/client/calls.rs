@@ -24,7 +24,7 @@ pub(super) struct Listener {
 
 /// Calls under way.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct OngoingCalls {
     /// Held while a request is sent, since what the server tells of it may come before it is noted.
     sending: tokio::sync::Mutex<()>,
     /// In the order in which they were made.
@@ -39,7 +39,7 @@ struct Ongoing {
     done: f64,
 }
 
-impl Calls {
+impl OngoingCalls {
     /// Sends a request with `send`, which returns its token among other things, and notes it.
     pub(super) async fn begin<T, E>(
         &self,

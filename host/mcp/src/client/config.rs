@@ -90,7 +90,7 @@ impl Config {
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.reach {
             Reach::Stdio { .. } => self.program().err(),
-            Reach::Http { url, .. } => super::http::checked(url).err(),
+            Reach::Http { url, .. } => super::http::parse_url(url).err(),
         }?;
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
         Some(error.hint().into_iter().fold(problem, Problem::hint))

@@ -58,41 +58,41 @@ pub enum Reply {
 
 /// How long people have been asked, all questions together: nobody's time runs meanwhile.
 #[derive(Debug, Default)]
-pub(super) struct Asking(Lock<Open>);
+pub(super) struct AskingClock(Lock<AskingState>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct AskingState {
     questions: u32,
     since: Option<Instant>,
     total: Duration,
 }
 
-impl Asking {
+impl AskingClock {
     /// How long up to now.
     pub(super) fn total(&self) -> Duration {
-        let open = self.0.lock();
-        open.total + open.since.map(|since| since.elapsed()).unwrap_or_default()
+        let state = self.0.lock();
+        state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Counts until what is returned is dropped.
-    pub(super) fn begin(&self) -> AskingNow<'_> {
-        let mut open = self.0.lock();
-        open.questions += 1;
-        open.since.get_or_insert_with(Instant::now);
-        AskingNow(self)
+    pub(super) fn begin(&self) -> AskingGuard<'_> {
+        let mut state = self.0.lock();
+        state.questions += 1;
+        state.since.get_or_insert_with(Instant::now);
+        AskingGuard(self)
     }
 }
 
 /// A question that is being asked.
-pub(super) struct AskingNow<'a>(&'a Asking);
+pub(super) struct AskingGuard<'a>(&'a AskingClock);
 
-impl Drop for AskingNow<'_> {
+impl Drop for AskingGuard<'_> {
     fn drop(&mut self) {
-        let mut open = self.0.0.lock();
-        open.questions -= 1;
-        if open.questions == 0 {
-            let asked = open.since.take().map(|since| since.elapsed());
-            open.total += asked.unwrap_or_default();
+        let mut state = self.0.0.lock();
+        state.questions -= 1;
+        if state.questions == 0 {
+            let asked = state.since.take().map(|since| since.elapsed());
+            state.total += asked.unwrap_or_default();
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum ServerError {
     #[error("refuses whoever asks: {}", foreign(.0))]
     Unauthorized(String),
     /// It has ended.
-    #[error("has ended ({how}){}", told(words))]
+    #[error("has ended ({how}){}", last_words_suffix(words))]
     Ended {
         /// How.
         how: String,
@@ -75,7 +75,7 @@ pub enum ServerError {
     Closed,
 }
 
-fn told(words: &str) -> String {
+fn last_words_suffix(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!("; its last words:\n{}", foreign(words)) }
 }
 
@@ -100,7 +100,7 @@ impl ServerError {
     }
 
     /// Whether the other way of beginning may do better.
-    pub(super) fn may_be_the_era(&self) -> bool {
+    pub(super) fn may_be_wrong_era(&self) -> bool {
         matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
     }
 }

@@ -16,8 +16,8 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::Notify;
 
-use super::calls::{Calls, shortened};
-use super::elicitation::Asking;
+use super::calls::{OngoingCalls, shortened};
+use super::elicitation::AskingClock;
 use super::{Asked, Person, Question, Reply};
 
 /// Bytes of a form or an address that a person is shown. Neither can be cut.
@@ -30,8 +30,8 @@ pub(super) struct Handler {
     /// The directory that the server works in, where it may know.
     pub(super) workspace: Option<std::path::PathBuf>,
     pub(super) person: Option<Arc<dyn Person>>,
-    pub(super) calls: Arc<Calls>,
-    pub(super) asking: Arc<Asking>,
+    pub(super) calls: Arc<OngoingCalls>,
+    pub(super) asking: Arc<AskingClock>,
     /// Notified when the server says that its tools have changed.
     pub(super) changed: Arc<Notify>,
 }

@@ -15,11 +15,11 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Listener};
-use super::connection::{Bounds, Child, Connection, ended};
-use super::elicitation::Asking;
+use super::calls::{Listener, OngoingCalls};
+use super::connection::{Child, Connection, RequestLimits, ended};
+use super::elicitation::AskingClock;
 use super::handler::Handler;
-use super::http::{self, explained};
+use super::http::{self, from_transport_error};
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era};
 use super::{Config, Listed, Person, Reach, ServerError};
@@ -57,24 +57,24 @@ pub struct Host {
 pub struct Server {
     config: Config,
     host: Host,
-    slot: tokio::sync::Mutex<Slot>,
+    slot: tokio::sync::Mutex<ConnectionSlot>,
     /// What was remembered, or what it said since.
-    known: Lock<Option<Known>>,
+    known: Lock<Option<KnownTools>>,
     /// Counts how often its list has become another one.
     changes: watch::Sender<u64>,
     closing: CancellationToken,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownTools {
     listed: Arc<Listed>,
     /// Whether it was heard from the server itself, just now.
-    is_heard: bool,
+    is_fresh: bool,
     age: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct ConnectionSlot {
     connection: Option<Arc<Connection>>,
     era: Era,
     /// Failures since it last did anything.
@@ -88,7 +88,7 @@ struct Slot {
 impl Server {
     /// A server that is not started yet.
     pub fn new(config: Config, host: Host) -> Arc<Self> {
-        let slot = Slot::default();
+        let slot = ConnectionSlot::default();
         let server = Self {
             config,
             host,
@@ -100,7 +100,7 @@ impl Server {
         let memory = server.file().and_then(|file| CachedTools::read(&file));
         let known = memory.map(|memory| {
             let age = memory.age();
-            Known { listed: Arc::new(memory.listed), is_heard: false, age }
+            KnownTools { listed: Arc::new(memory.listed), is_fresh: false, age }
         });
         Arc::new(Self { known: Lock::new(known), ..server })
     }
@@ -130,7 +130,7 @@ impl Server {
     /// waited for. What it says is remembered.
     pub async fn list(self: &Arc<Self>) -> Result<Arc<Listed>, ServerError> {
         let connection = self.connection().await?;
-        if let Some(known) = self.known().filter(|known| known.is_heard) {
+        if let Some(known) = self.known().filter(|known| known.is_fresh) {
             return Ok(known.listed);
         }
         // It was asked when it was started; this is to say why it did not answer.
@@ -153,8 +153,8 @@ impl Server {
             () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
         };
         let listener = Listener { call: call.to_owned(), events: context.events.clone() };
-        let bounds = Bounds { timeout: self.config.timeout, cancel: context.cancel };
-        connection.call(tool, arguments, &listener, bounds).await
+        let limits = RequestLimits { timeout: self.config.timeout, cancel: context.cancel };
+        connection.call(tool, arguments, &listener, limits).await
     }
 
     /// Ends it in order, within a few seconds; it is not started again.
@@ -220,7 +220,7 @@ impl Server {
         let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };
         let second = if first == Era::Unknown { Era::Handshake } else { Era::Unknown };
         match self.begin(first).await {
-            Err(error) if error.may_be_the_era() => {
+            Err(error) if error.may_be_wrong_era() => {
                 tracing::debug!(server = self.config.name, %error, "trying the other way of beginning");
                 self.begin(second).await
             }
@@ -238,14 +238,14 @@ impl Server {
                 let transport = http::transport(url, &headers)?;
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
                 let running = running.map_err(|_| late(String::new()))?.map_err(|error| refused(&error))?;
-                spoken(Connection::new(running, handler, None))
+                check_version(Connection::new(running, handler, None))
             }
             Reach::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output);
                 let child = Child { life, wire: lines.wire() };
                 match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
-                    Ok(Ok(running)) => spoken(Connection::new(running, handler, Some(child))),
+                    Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
                     Ok(Err(error)) => Err(explain_end(&child, &error).await),
                     Err(_) => Err(late(child.wire.noise())),
                 }
@@ -268,8 +268,8 @@ impl Server {
                 .collect(),
         };
         let server = self.config.name.clone();
-        let heard = move |line: &str| tracing::info!(server, "{line}");
-        let started = service::start(&self.host.confiner, &job, &self.host.grant, heard).await;
+        let log_line = move |line: &str| tracing::info!(server, "{line}");
+        let started = service::start(&self.host.confiner, &job, &self.host.grant, log_line).await;
         started.map_err(|error| ServerError::Start(error.to_string()))
     }
 
@@ -278,18 +278,18 @@ impl Server {
             server: self.config.name.clone(),
             workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
             person: self.host.person.clone(),
-            calls: Arc::new(Calls::default()),
-            asking: Arc::new(Asking::default()),
+            calls: Arc::new(OngoingCalls::default()),
+            asking: Arc::new(AskingClock::default()),
             changed: Arc::new(Notify::new()),
         }
     }
 
     /// Asks for the list, and remembers it.
     async fn refresh(&self, connection: &Connection) -> Result<Arc<Listed>, ServerError> {
-        let bounds = Bounds { timeout: self.config.timeout, cancel: &self.closing };
-        let listed = Arc::new(connection.list(bounds).await?);
+        let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
+        let listed = Arc::new(connection.list(limits).await?);
         let before = self.known();
-        let known = Known { listed: listed.clone(), is_heard: true, age: Duration::ZERO };
+        let known = KnownTools { listed: listed.clone(), is_fresh: true, age: Duration::ZERO };
         *self.known.lock() = Some(known);
         // A first list counts too: whoever waited for it may have gone on without it.
         if before.is_none_or(|before| before.listed != listed) {
@@ -297,14 +297,14 @@ impl Server {
         }
         let era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
         if let Some(file) = self.file()
-            && let Err(error) = CachedTools::now(era, (*listed).clone()).write(&file)
+            && let Err(error) = CachedTools::new(era, (*listed).clone()).write(&file)
         {
             tracing::debug!(%error, "cannot write `{}`", file.display());
         }
         Ok(listed)
     }
 
-    fn known(&self) -> Option<Known> {
+    fn known(&self) -> Option<KnownTools> {
         self.known.lock().clone()
     }
 
@@ -315,7 +315,7 @@ impl Server {
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     fn open(&self) -> Option<Arc<Connection>> {
         self.connection.clone().filter(|connection| !connection.is_closed())
     }
@@ -351,7 +351,7 @@ where
 }
 
 /// The connection, if the two speak a common version.
-fn spoken(connection: Connection) -> Result<Connection, ServerError> {
+fn check_version(connection: Connection) -> Result<Connection, ServerError> {
     let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
     match version {
         Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => Err(ServerError::Protocol(
@@ -383,7 +383,7 @@ fn refused(error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::JsonRpcError(error) => error.clone().into(),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused(fallback),
-        ClientInitializeError::TransportError { error, .. } => explained(error.error.as_ref()),
+        ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error.as_ref()),
         error => ServerError::Protocol(super::calls::shortened(error.to_string())),
     }
 }

@@ -19,7 +19,7 @@ pub const MAX_AGE: Duration = Duration::from_hours(24);
 /// Bytes of a file; a list has at most half as many.
 const MAX_FILE: u64 = 16 << 20;
 /// A file of nobody's any more goes when another one is written.
-const FORGOTTEN: Duration = Duration::from_hours(24 * 30);
+const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// Files that are looked at to find those.
 const MAX_FILES: usize = 1000;
 /// Changes when what is written here is read differently.
@@ -47,7 +47,7 @@ pub(super) struct CachedTools {
 }
 
 impl CachedTools {
-    pub(super) fn now(era: Era, listed: Listed) -> Self {
+    pub(super) fn new(era: Era, listed: Listed) -> Self {
         Self { at: seconds(), era, listed }
     }
 
@@ -67,7 +67,7 @@ impl CachedTools {
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         let folder = file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        forget(folder);
+        remove_old(folder);
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         serde_json::to_writer(&mut new, self)?;
         new.flush()?;
@@ -81,12 +81,12 @@ fn seconds() -> u64 {
 }
 
 /// Removes what nobody has asked for in a long time.
-fn forget(folder: &Path) {
+fn remove_old(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.take(MAX_FILES).flatten() {
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
         let age = modified.ok().and_then(|modified| modified.elapsed().ok());
-        if age.is_some_and(|age| age > FORGOTTEN) {
+        if age.is_some_and(|age| age > MAX_UNUSED_AGE) {
             // Another haft may have been quicker.
             let _ = fs::remove_file(entry.path());
         }
@@ -136,7 +136,7 @@ mod tests {
     fn what_is_remembered_is_read_again_and_nonsense_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/a.json");
-        let memory = CachedTools::now(Era::Stateless, Listed::default());
+        let memory = CachedTools::new(Era::Stateless, Listed::default());
         memory.write(&file).unwrap();
         assert_eq!(CachedTools::read(&file), Some(memory.clone()));
         assert!(memory.age() < MAX_AGE);

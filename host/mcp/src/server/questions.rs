@@ -17,7 +17,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rmcp::model::JsonObject;
 use sha2::{Digest, Sha256};
 
-use self::claims::{Claims, Folder, Memory, unix_seconds};
+use self::claims::{Claims, FolderClaims, MemoryClaims, unix_seconds};
 use self::key::{Key, TAG};
 use super::random;
 use haft_core::tool::Question;
@@ -32,23 +32,23 @@ const FORM: u8 = 2;
 const NONCE: usize = 16;
 
 /// Bytes of what is signed: the form, the time, the nonce and what was asked.
-const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<Words>();
+const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<QuestionHash>();
 
 /// The questions of one program. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Questions(Arc<Inner>);
+pub struct Questions(Arc<QuestionsState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct QuestionsState {
     /// Where the key and what was claimed are; nothing for what is good in this process alone.
     folder: Option<PathBuf>,
     /// What tells the program from others.
     program: Vec<u8>,
-    ready: OnceLock<Ready>,
+    signing_state: OnceLock<SigningState>,
 }
 
 #[derive(Debug)]
-struct Ready {
+struct SigningState {
     key: Key,
     claims: Box<dyn Claims>,
 }
@@ -58,28 +58,32 @@ pub(super) type Fingerprint = [u8; 32];
 
 /// What tells the words of one question from those of another. Of one call they may change: the command line of a
 /// tool is program.toml's.
-pub(super) type Words = [u8; 32];
+pub(super) type QuestionHash = [u8; 32];
 
 impl Questions {
     /// The questions of `program`, good for every process that shares `folder`. It is made when the first
     /// question is asked, for this user alone; no tool may reach it.
     pub fn kept(folder: PathBuf, program: Vec<u8>) -> Self {
-        Self(Arc::new(Inner { folder: Some(folder), program, ready: OnceLock::new() }))
+        Self(Arc::new(QuestionsState { folder: Some(folder), program, signing_state: OnceLock::new() }))
     }
 
     /// A state for the question with these words about `call`.
-    pub(super) fn put(&self, call: &Fingerprint, words: &Words) -> io::Result<String> {
+    pub(super) fn create_state(
+        &self,
+        call: &Fingerprint,
+        question_hash: &QuestionHash,
+    ) -> io::Result<String> {
         let until = unix_seconds(SystemTime::now() + LIFE);
         let nonce: [u8; NONCE] = random::bytes()?;
-        let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, words].concat();
-        let tag = self.ready()?.key.sign(&self.signed(&payload, call));
+        let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, question_hash].concat();
+        let tag = self.signing_state()?.key.sign(&self.signed(&payload, call));
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
     /// The words of the question, where `state` is of one about `call` that was not answered yet. It is used up then.
-    pub(super) async fn take(&self, state: &str, call: &Fingerprint) -> io::Result<Option<Words>> {
+    pub(super) async fn redeem(&self, state: &str, call: &Fingerprint) -> io::Result<Option<QuestionHash>> {
         let Some((until, payload, tag)) = parse(state) else { return Ok(None) };
-        let Ready { key, claims } = self.ready()?;
+        let SigningState { key, claims } = self.signing_state()?;
         let is_ours = key.is_signed(&self.signed(&payload, call), &tag);
         let is_over = until <= unix_seconds(SystemTime::now());
         let is_good = is_ours && !is_over && claims.claim(&tag, until).await?;
@@ -92,32 +96,32 @@ impl Questions {
         [b"haft question\0", payload, &program, call].concat()
     }
 
-    fn ready(&self) -> io::Result<&Ready> {
-        if let Some(ready) = self.0.ready.get() {
-            return Ok(ready);
+    fn signing_state(&self) -> io::Result<&SigningState> {
+        if let Some(signing_state) = self.0.signing_state.get() {
+            return Ok(signing_state);
         }
-        let ready = Ready::new(self.0.folder.as_deref())?;
-        Ok(self.0.ready.get_or_init(|| ready))
+        let signing_state = SigningState::new(self.0.folder.as_deref())?;
+        Ok(self.0.signing_state.get_or_init(|| signing_state))
     }
 }
 
-impl Ready {
+impl SigningState {
     fn new(folder: Option<&std::path::Path>) -> io::Result<Self> {
-        let Some(folder) = folder else { return Self::alone() };
+        let Some(folder) = folder else { return Self::in_memory() };
         match Key::shared(folder) {
-            Ok(key) => Ok(Self { key, claims: Box::new(Folder::new(folder)) }),
+            Ok(key) => Ok(Self { key, claims: Box::new(FolderClaims::new(folder)) }),
             // A home that nobody may write to has no other process that could be asked.
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(%error, "approvals are good in this process alone");
-                Self::alone()
+                Self::in_memory()
             }
             Err(error) => Err(error),
         }
     }
 
     /// For this process alone.
-    fn alone() -> io::Result<Self> {
-        Ok(Self { key: Key::own()?, claims: Box::new(Memory::default()) })
+    fn in_memory() -> io::Result<Self> {
+        Ok(Self { key: Key::generate()?, claims: Box::new(MemoryClaims::default()) })
     }
 }
 
@@ -144,7 +148,7 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
 }
 
 /// What tells the words of a question from others: all that the person reads.
-pub(super) fn words(question: &Question) -> Words {
+pub(super) fn question_hash(question: &Question) -> QuestionHash {
     let Question { tool, verb, what } = question;
     Sha256::digest([tool, *verb, what].join("\0")).into()
 }
@@ -153,26 +157,26 @@ pub(super) fn words(question: &Question) -> Words {
 mod tests {
     use super::*;
 
-    const WORDS: Words = [7; 32];
+    const HASH: QuestionHash = [7; 32];
 
     const A: Fingerprint = [1; 32];
     const B: Fingerprint = [2; 32];
 
-    fn of(folder: &std::path::Path, program: &str) -> Questions {
+    fn questions_in(folder: &std::path::Path, program: &str) -> Questions {
         Questions::kept(folder.to_owned(), program.into())
     }
 
     #[tokio::test]
     async fn an_answer_is_good_for_one_call_once() {
         let questions = Questions::default();
-        let state = questions.put(&A, &WORDS).unwrap();
-        assert!(questions.take("other", &A).await.unwrap().is_none());
-        assert!(questions.take(&state, &B).await.unwrap().is_none(), "another call");
-        assert!(questions.take(&state, &A).await.unwrap() == Some(WORDS));
-        assert!(questions.take(&state, &A).await.unwrap().is_none(), "used twice");
-        let state = questions.put(&A, &WORDS).unwrap();
+        let state = questions.create_state(&A, &HASH).unwrap();
+        assert!(questions.redeem("other", &A).await.unwrap().is_none());
+        assert!(questions.redeem(&state, &B).await.unwrap().is_none(), "another call");
+        assert!(questions.redeem(&state, &A).await.unwrap() == Some(HASH));
+        assert!(questions.redeem(&state, &A).await.unwrap().is_none(), "used twice");
+        let state = questions.create_state(&A, &HASH).unwrap();
         assert!(
-            Questions::default().take(&state, &A).await.unwrap().is_none(),
+            Questions::default().redeem(&state, &A).await.unwrap().is_none(),
             "another process that shares nothing"
         );
     }
@@ -181,12 +185,15 @@ mod tests {
     #[tokio::test]
     async fn c07_an_answer_is_good_for_every_process_once() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, two) = (of(folder.path(), "a"), of(folder.path(), "a"));
-        let state = one.put(&A, &WORDS).unwrap();
-        assert!(of(folder.path(), "b").take(&state, &A).await.unwrap().is_none(), "another program");
-        assert!(two.take(&state, &A).await.unwrap() == Some(WORDS));
-        for again in [one, two, of(folder.path(), "a")] {
-            assert!(again.take(&state, &A).await.unwrap().is_none());
+        let (one, two) = (questions_in(folder.path(), "a"), questions_in(folder.path(), "a"));
+        let state = one.create_state(&A, &HASH).unwrap();
+        assert!(
+            questions_in(folder.path(), "b").redeem(&state, &A).await.unwrap().is_none(),
+            "another program"
+        );
+        assert!(two.redeem(&state, &A).await.unwrap() == Some(HASH));
+        for again in [one, two, questions_in(folder.path(), "a")] {
+            assert!(again.redeem(&state, &A).await.unwrap().is_none());
         }
     }
 
@@ -194,17 +201,17 @@ mod tests {
     #[tokio::test]
     async fn c07_nobody_changes_a_state() {
         let questions = Questions::default();
-        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.put(&A, &WORDS).unwrap()).unwrap();
+        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.create_state(&A, &HASH).unwrap()).unwrap();
         for index in 0..state.len() {
             let mut other = state.clone();
             other[index] ^= 1;
             assert!(
-                questions.take(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap().is_none(),
+                questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap().is_none(),
                 "byte {index}"
             );
         }
-        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap().is_none());
-        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Some(WORDS));
+        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap().is_none());
+        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Some(HASH));
     }
 
     /// C07: a state is good for as long as a person may take.
@@ -212,10 +219,10 @@ mod tests {
     async fn c07_a_state_ends() {
         let questions = Questions::default();
         let old = unix_seconds(SystemTime::now());
-        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &WORDS].concat();
-        let tag = questions.ready().unwrap().key.sign(&questions.signed(&payload, &A));
+        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &HASH].concat();
+        let tag = questions.signing_state().unwrap().key.sign(&questions.signed(&payload, &A));
         let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
-        assert!(questions.take(&state, &A).await.unwrap().is_none());
+        assert!(questions.redeem(&state, &A).await.unwrap().is_none());
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl ToolSnapshot {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
     /// the approvals of their own client. `is_complete` says that nothing is still being looked at.
     pub fn new(toolbox: Toolbox, session: Session, about: About, is_complete: bool) -> Self {
-        let (prefix, tools) = (String::new(), listing::of(&toolbox, ""));
+        let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
         Self { toolbox, session, prefix, tools, about, is_complete }
     }
 
@@ -60,7 +60,7 @@ impl ToolSnapshot {
     /// plugin, they can have the names that it gives them.
     #[must_use]
     pub fn without_prefix(self, prefix: String) -> Self {
-        Self { tools: listing::of(&self.toolbox, &prefix), prefix, ..self }
+        Self { tools: listing::client_tools(&self.toolbox, &prefix), prefix, ..self }
     }
 
     pub(super) fn toolbox(&self) -> &Toolbox {
@@ -84,14 +84,14 @@ impl ToolSnapshot {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The name in the toolbox of what a client calls `told`.
-    pub(super) fn own_name(&self, told: &str) -> String {
-        let own = format!("{}{told}", self.prefix);
-        if self.toolbox.find(&own).is_some() { own } else { told.to_owned() }
+    /// The name in the toolbox of what a client calls `exposed`.
+    pub(super) fn own_name(&self, exposed: &str) -> String {
+        let own = format!("{}{exposed}", self.prefix);
+        if self.toolbox.find(&own).is_some() { own } else { exposed.to_owned() }
     }
 
-    fn has(&self, told: &str) -> bool {
-        self.toolbox.find(&self.own_name(told)).is_some()
+    fn has(&self, exposed: &str) -> bool {
+        self.toolbox.find(&self.own_name(exposed)).is_some()
     }
 }
 

@@ -52,7 +52,7 @@ pub async fn serve(
     };
     // What lasts, or takes too long, ends and says so.
     calls.close();
-    calls.over(NOTING).await;
+    calls.wait_until_idle(NOTING).await;
     let _ = tokio::time::timeout(flush, serving).await;
     Ok(())
 }
@@ -72,7 +72,7 @@ async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
     let patience = if hangup.is_waiting() { ANSWERS } else { LAST_WORDS };
     tokio::select! {
         _ = tokio::time::timeout(patience, hangup.answered()) => {}
-        () = hangup.gone() => {}
+        () = hangup.client_gone() => {}
         // A client that has hung up and sends a signal does not wait.
         () = stop.cancelled() => {}
     }

@@ -9,7 +9,7 @@ use hyper::header::{CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 /// The response to any request.
-pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub(super) type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Why a request is not answered.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Refusal {
         Self { is_end: true, ..self }
     }
 
-    pub(super) fn into_answer(self) -> Answer {
+    pub(super) fn into_response(self) -> HttpResponse {
         tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
         let mut answer = Response::new(Full::new(Bytes::from(self.why + "\n")).boxed());
         *answer.status_mut() = self.status;

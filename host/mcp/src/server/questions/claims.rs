@@ -31,14 +31,14 @@ pub(super) trait Claims: Debug + Send + Sync {
 
 /// Kept while this process lives.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Lock<BTreeMap<[u8; TAG], u64>>);
+pub(super) struct MemoryClaims(Lock<BTreeMap<[u8; TAG], u64>>);
 
 /// Kept in a folder, an empty file each. It outlives every process.
 #[derive(Clone, Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct FolderClaims(PathBuf);
 
 #[async_trait]
-impl Claims for Memory {
+impl Claims for MemoryClaims {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
         let mut claimed = self.0.lock();
         let now = unix_seconds(SystemTime::now());
@@ -50,7 +50,7 @@ impl Claims for Memory {
     }
 }
 
-impl Folder {
+impl FolderClaims {
     /// Below `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self(folder.join("used"))
@@ -94,7 +94,7 @@ impl Folder {
 }
 
 #[async_trait]
-impl Claims for Folder {
+impl Claims for FolderClaims {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
         // It waits for the disk, and lists the folder.
         let (folder, tag) = (self.clone(), *tag);
@@ -147,7 +147,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let until = unix_seconds(SystemTime::now()) + 60;
         let won = std::thread::scope(|scope| {
-            let claim = || Folder::new(folder.path()).claim(&[7; TAG], until).unwrap();
+            let claim = || FolderClaims::new(folder.path()).claim(&[7; TAG], until).unwrap();
             let tasks: Vec<_> = (0..8).map(|_| scope.spawn(claim)).collect();
             tasks.into_iter().map(|task| task.join().unwrap()).filter(|won| *won).count()
         });
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn c07_claims_end_with_their_states() {
         let folder = tempfile::tempdir().unwrap();
-        let (claims, now) = (Folder::new(folder.path()), unix_seconds(SystemTime::now()));
+        let (claims, now) = (FolderClaims::new(folder.path()), unix_seconds(SystemTime::now()));
         claims.claim(&[1; TAG], now - MARGIN - 1).unwrap();
         claims.claim(&[2; TAG], now).unwrap();
         assert_eq!(used(folder.path()), 1, "the first was swept away");

@@ -13,10 +13,10 @@ use rmcp::model::{
 };
 use tokio::runtime::Handle;
 
-use super::super::calls::Calls;
+use super::super::calls::RunningCalls;
 use super::super::handler::Handler;
 use super::incoming::Incoming;
-use super::under_way::{self, UnderWay};
+use super::pending::{self, PendingRequests};
 use super::writer::{WeakWriter, Writer};
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -24,9 +24,9 @@ use haft_core::tool::inline::{self, ThreadLoad};
 pub(super) struct FastPath {
     handler: Weak<Handler>,
     writer: WeakWriter,
-    under_way: Arc<UnderWay>,
+    pending: Arc<PendingRequests>,
     /// Calls that were given to the runtime, which closing waits for.
-    going_on: Calls,
+    running_calls: RunningCalls,
     runtime: Handle,
 }
 
@@ -35,7 +35,7 @@ const MAX_FAST_PATH_BYTES: usize = 64 << 10;
 
 /// What comes after a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Next {
+pub(super) struct ReadAhead {
     /// Whether another call is waiting.
     pub(super) load: ThreadLoad,
     /// Messages that are read already.
@@ -49,23 +49,23 @@ impl FastPath {
     pub(super) fn new(
         handler: Weak<Handler>,
         writer: WeakWriter,
-        under_way: Arc<UnderWay>,
-        going_on: Calls,
+        pending: Arc<PendingRequests>,
+        running_calls: RunningCalls,
     ) -> Self {
-        Self { handler, writer, under_way, going_on, runtime: Handle::current() }
+        Self { handler, writer, pending, running_calls, runtime: Handle::current() }
     }
 
     /// Begins the call that `incoming` is, if it may run on this thread; else returns `incoming`, for rmcp.
-    /// `next` says what the thread does after it.
-    pub(super) fn try_begin(&self, incoming: Incoming, next: Next) -> Option<Incoming> {
+    /// `read_ahead` says what the thread does after it.
+    pub(super) fn try_begin(&self, incoming: Incoming, read_ahead: ReadAhead) -> Option<Incoming> {
         let incoming = match incoming {
             Incoming::Message(message, bytes) => match *message {
                 JsonRpcMessage::Request(request)
                     if bytes <= MAX_FAST_PATH_BYTES && self.may_run_inline(&request) =>
                 {
-                    let left = self.begin(request, bytes, next.ahead);
-                    inline::run_cleanups(next.load);
-                    Incoming::Message(Box::new(JsonRpcMessage::Request(left?)), bytes)
+                    let returned = self.begin(request, bytes, read_ahead.ahead);
+                    inline::run_cleanups(read_ahead.load);
+                    Incoming::Message(Box::new(JsonRpcMessage::Request(returned?)), bytes)
                 }
                 other => Incoming::Message(Box::new(other), bytes),
             },
@@ -101,14 +101,17 @@ impl FastPath {
             return Some(request);
         };
         let Some(mut context) = handler.context(&request.id) else { return Some(request) };
-        let begun =
-            under_way::Request { bytes, stop: Some(context.ct.clone()), ..under_way::Request::default() };
-        if self.under_way.begin(&request.id, begun).is_err() {
+        let begun = pending::PendingRequest {
+            bytes,
+            stop: Some(context.ct.clone()),
+            ..pending::PendingRequest::default()
+        };
+        if self.pending.begin(&request.id, begun).is_err() {
             return Some(request);
         }
         std::mem::swap(&mut context.meta, request.request.get_meta_mut());
         std::mem::swap(&mut context.extensions, request.request.extensions_mut());
-        let under_way = self.under_way.clone();
+        let pending = self.pending.clone();
         let JsonRpcRequest { id, request, .. } = request;
         let call = async move {
             let answer = match handler.handle_request(request, context).await {
@@ -116,7 +119,7 @@ impl FastPath {
                 Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
             };
             // Where the client is gone, or has cancelled the call, there is nobody to answer.
-            under_way.end(&id).map(|_| answer)
+            pending.end(&id).map(|_| answer)
         };
         self.poll_once(call, &writer, ahead);
         None
@@ -129,7 +132,7 @@ impl FastPath {
         writer: &Writer,
         ahead: usize,
     ) {
-        let counted = self.going_on.begin();
+        let counted = self.running_calls.begin();
         let mut call = Box::pin(call);
         let _inside = self.runtime.enter();
         // No wake-up is lost: `spawn` polls the future again, with a waker of its own.

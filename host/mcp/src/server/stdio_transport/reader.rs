@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
-use super::fast_path::{FastPath, Next};
+use super::fast_path::{FastPath, ReadAhead};
 use super::hangup::Hangup;
 use super::incoming::Incoming;
 use crate::scan::Scan;
@@ -31,7 +31,7 @@ const BUFFER: usize = 64 << 10;
 const AHEAD: usize = 8;
 
 /// Bytes that the buffer of a line keeps for the next one.
-const KEPT: usize = 1 << 20;
+const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Where messages come from.
 pub trait Input: Read + Send + 'static {
@@ -91,39 +91,39 @@ impl<I: Input> Reader<'_, I> {
             if taken == 0 {
                 return Ok(());
             }
-            let is_wanted = if line.len() > MAX_LINE {
+            let goes_on = if line.len() > MAX_LINE {
                 let id = self.id_of_long(std::mem::take(&mut line))?;
-                self.pass(Incoming::Invalid(id, bounds::too_long()))
+                self.forward(Incoming::Invalid(id, bounds::too_long()))
             } else {
                 // What ends without a newline is half a message, or the last one of somebody careless.
-                messages(line.trim_ascii()).into_iter().all(|incoming| self.pass(incoming))
+                messages(line.trim_ascii()).into_iter().all(|incoming| self.forward(incoming))
             };
-            if !is_wanted {
+            if !goes_on {
                 return Ok(());
             }
             line.clear();
-            line.shrink_to(KEPT);
+            line.shrink_to(KEPT_CAPACITY);
         }
     }
 
     /// Passes on what was read, once there is room for what it may be answered. Whether anybody wants more.
-    fn pass(&self, incoming: Incoming) -> bool {
+    fn forward(&self, incoming: Incoming) -> bool {
         if let Incoming::Message(message, _) = &incoming
             && matches!(**message, JsonRpcMessage::Request(_))
         {
-            self.hangup.asked();
+            self.hangup.request_was_read();
         }
         // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
         self.fast_path.wait_for_room(|| self.input.get_ref().has_hung_up());
-        let next = next(self.input.buffer());
+        let read_ahead = read_ahead(self.input.buffer());
         self.fast_path
-            .try_begin(incoming, next)
+            .try_begin(incoming, read_ahead)
             .is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok())
     }
 
     /// Reads to the end of a line that begins with `beginning` without keeping it; its id.
     fn id_of_long(&mut self, beginning: Vec<u8>) -> io::Result<Option<RequestId>> {
-        let mut scan = Scan::of(&beginning);
+        let mut scan = Scan::from_message(&beginning);
         let mut is_end = beginning.ends_with(b"\n");
         drop(beginning);
         while !is_end {
@@ -139,9 +139,9 @@ impl<I: Input> Reader<'_, I> {
 }
 
 /// What comes after a message where `buffer` is read already.
-fn next(buffer: &[u8]) -> Next {
+fn read_ahead(buffer: &[u8]) -> ReadAhead {
     let load = if buffer.is_empty() { ThreadLoad::Idle } else { ThreadLoad::Busy };
-    Next { load, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
+    ReadAhead { load, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
 }
 
 /// The messages of a line: one, or those of a batch (2025-03-26).
@@ -151,7 +151,7 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
     if line.is_empty() {
         return Vec::new();
     }
-    let scan = Scan::of(line);
+    let scan = Scan::from_message(line);
     if scan.is_batch() && bounds::excess(&scan).is_none() {
         return batch(line);
     }
@@ -175,7 +175,7 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
         }
         Ok(batch) => {
             let messages = batch.iter().map(|one| one.get().as_bytes());
-            return messages.filter_map(|one| within_bounds(one, &Scan::of(one))).collect();
+            return messages.filter_map(|one| within_bounds(one, &Scan::from_message(one))).collect();
         }
         Err(error) => not_json(&error),
     };
@@ -185,8 +185,8 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
 /// The message, or the answer to what is none.
 fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
     let is_call = scan.method() == Some(CALL);
-    if is_call && let Some(call) = call(line) {
-        return Some(Incoming::Message(Box::new(call), line.len()));
+    if is_call && let Some(parse_call) = parse_call(line) {
+        return Some(Incoming::Message(Box::new(parse_call), line.len()));
     }
     if is_call && let Some(error) = bounds::excess_of_other(scan) {
         return Some(Incoming::Invalid(scan.id(), error));
@@ -218,7 +218,7 @@ struct Call {
     params: CallToolRequestParams,
 }
 
-fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
+fn parse_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
     let Call { id, mut params, .. } = serde_json::from_slice(line).ok()?;
     let meta = params.meta.take();
     let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params));

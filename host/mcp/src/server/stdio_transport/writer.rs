@@ -24,7 +24,7 @@ const MAX_UNWRITTEN: usize = 32 << 20;
 const OVERHEAD: usize = 128;
 
 /// How often whoever waits for room looks whether the client has hung up meanwhile.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long closing waits for what was posted. Whoever still reads takes it at once.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ pub(super) struct Writer {
 pub(super) struct WeakWriter(Arc<Shared>, Option<mpsc::WeakUnboundedSender<Vec<u8>>>, watch::Receiver<bool>);
 
 struct Shared {
-    pen: Mutex<Pen>,
+    output_state: Mutex<OutputState>,
     unwritten: Unwritten,
 }
 
@@ -79,7 +79,7 @@ struct Unwritten {
 }
 
 /// Who has it writes.
-struct Pen {
+struct OutputState {
     output: Box<dyn Output>,
     /// Lines to be written before any other, and how many they are.
     held: (Vec<u8>, usize),
@@ -90,8 +90,9 @@ impl Writer {
     pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
-        let pen = Pen { output: Box::new(output), held: (Vec::new(), 0) };
-        let shared = Arc::new(Shared { pen: Mutex::new(pen), unwritten: Unwritten::default() });
+        let output_state = OutputState { output: Box::new(output), held: (Vec::new(), 0) };
+        let shared =
+            Arc::new(Shared { output_state: Mutex::new(output_state), unwritten: Unwritten::default() });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
@@ -111,7 +112,7 @@ impl Writer {
     }
 
     /// The same of what the client is told without having asked, which waits while too much is unwritten.
-    pub(super) async fn tell(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+    pub(super) async fn notify(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let line = line(message)?;
         self.shared.unwritten.has_room().await;
         self.send(line)
@@ -127,26 +128,32 @@ impl Writer {
     /// Writes what is held back.
     pub(super) fn flush_held(&self) {
         // Whoever else has the pen writes it.
-        let is_left = |mut pen: MutexGuard<'_, Pen>| pen.held.1 > 0 && !pen.write_at_once(&[]);
-        if self.shared.pen().is_some_and(is_left) {
+        let is_pending = |mut output_state: MutexGuard<'_, OutputState>| {
+            output_state.held.1 > 0 && !output_state.write_at_once(&[])
+        };
+        if self.shared.output_state().is_some_and(is_pending) {
             // The thread will. Where there is none any more nobody reads.
-            let _ = self.leave(Vec::new());
+            let _ = self.send_to_thread(Vec::new());
         }
     }
 
     /// Blocks while too much is unwritten, unless `is_over`.
     pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
         while self.shared.unwritten.is_full() && !is_over() {
-            self.shared.unwritten.wait(LOOK);
+            self.shared.unwritten.wait(POLL_INTERVAL);
         }
     }
 
     fn send(&self, line: Vec<u8>) -> io::Result<()> {
-        if self.sender.is_some() && self.shared.write_at_once(&line) { Ok(()) } else { self.leave(line) }
+        if self.sender.is_some() && self.shared.write_at_once(&line) {
+            Ok(())
+        } else {
+            self.send_to_thread(line)
+        }
     }
 
     /// Leaves a line to the thread.
-    fn leave(&self, line: Vec<u8>) -> io::Result<()> {
+    fn send_to_thread(&self, line: Vec<u8>) -> io::Result<()> {
         let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more");
         let size = self.shared.unwritten.add(&line);
         let sent =
@@ -177,15 +184,15 @@ impl Unwritten {
 
     fn remove(&self, size: usize) {
         self.bytes.fetch_sub(size, Ordering::SeqCst);
-        self.tell();
+        self.notify_waiters();
     }
 
     fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.tell();
+        self.notify_waiters();
     }
 
-    fn tell(&self) {
+    fn notify_waiters(&self) {
         self.fewer.notify_waiters();
         self.thread.1.notify_all();
     }
@@ -236,23 +243,25 @@ impl Shared {
     /// Writes a line if nobody has to wait for it: nothing waits before it, and the client takes it. An
     /// error is left to the thread, which meets it too.
     fn write_at_once(&self, line: &[u8]) -> bool {
-        self.first().is_some_and(|mut pen| pen.write_at_once(line))
+        self.output_if_idle().is_some_and(|mut output_state| output_state.write_at_once(line))
     }
 
     /// Holds a line back if fewer are than calls are `ahead`, else writes it with them.
     fn hold(&self, line: &[u8], ahead: usize) -> bool {
-        self.first().is_some_and(|mut pen| pen.hold(line, ahead) || pen.write_at_once(line))
+        self.output_if_idle().is_some_and(|mut output_state| {
+            output_state.hold(line, ahead) || output_state.write_at_once(line)
+        })
     }
 
     /// The pen for somebody before whom nothing waits.
-    fn first(&self) -> Option<MutexGuard<'_, Pen>> {
-        self.pen().filter(|_| self.unwritten.is_none())
+    fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
+        self.output_state().filter(|_| self.unwritten.is_none())
     }
 
     /// The pen, unless somebody has it.
-    fn pen(&self) -> Option<MutexGuard<'_, Pen>> {
-        match self.pen.try_lock() {
-            Ok(pen) => Some(pen),
+    fn output_state(&self) -> Option<MutexGuard<'_, OutputState>> {
+        match self.output_state.try_lock() {
+            Ok(output_state) => Some(output_state),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -260,18 +269,18 @@ impl Shared {
 
     fn write(&self, mut receiver: mpsc::UnboundedReceiver<Vec<u8>>) -> io::Result<()> {
         while let Some(line) = receiver.blocking_recv() {
-            let mut pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
-            let written = pen.write(&line).and_then(|()| pen.output.flush());
-            drop(pen);
+            let mut output_state = self.output_state.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = output_state.write(&line).and_then(|()| output_state.output.flush());
+            drop(output_state);
             self.unwritten.remove(line.len() + OVERHEAD);
             written?;
         }
         // Nobody is left who would let go of it.
-        self.pen.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
+        self.output_state.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
     }
 }
 
-impl Pen {
+impl OutputState {
     fn hold(&mut self, line: &[u8], ahead: usize) -> bool {
         let (held, count) = &mut self.held;
         let is_held = *count < ahead && held.len() + line.len() <= AT_ONCE;
