@@ -44,7 +44,7 @@ use haft_core::manifest::{Manifest, ToolPattern};
 use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, Secrets};
 use haft_core::tool::{Session, Toolbox};
-use haft_mcp::client::Person;
+use haft_mcp::client::Elicitor;
 use haft_package::{Lock, Project, Skill, Store, lock_path};
 use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::Backend;
@@ -73,7 +73,7 @@ pub struct Options {
     /// Which MCP servers to ask what they have.
     pub ask: Ask,
     /// Who answers what MCP servers want to know; `None` where nobody is there.
-    pub person: Option<Arc<dyn Person>>,
+    pub person: Option<Arc<dyn Elicitor>>,
     /// Where commands run, in the place of `[backend]`.
     pub target: Target,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.

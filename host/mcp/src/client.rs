@@ -26,10 +26,10 @@ mod stdio_transport;
 mod tool;
 mod tool_cache;
 
-pub use self::config::{Config, Reach, Values};
-pub use self::elicitation::{Asked, Person, Question, Reply};
+pub use self::config::{Config, Endpoint, Values};
+pub use self::elicitation::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 pub use self::error::ServerError;
-pub use self::listing::{Listed, Rejected, RemoteTool};
+pub use self::listing::{Rejected, RemoteTool, ToolList};
 pub use self::server::{Host, Server};
 pub use self::tool::{ServerTool, exposed, limits, owns};
 pub use self::tool_cache::MAX_AGE;

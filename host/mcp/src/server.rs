@@ -25,4 +25,4 @@ mod stdio_transport;
 mod trim_memory;
 
 pub use self::questions::Questions;
-pub use self::snapshot::{About, PATIENCE, Publisher, ToolSnapshot, ToolSnapshots};
+pub use self::snapshot::{PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};

@@ -19,7 +19,7 @@ pub struct Config {
     /// Its tools are called `mcp__<name>__<tool>`.
     pub name: String,
     /// How it is reached.
-    pub reach: Reach,
+    pub endpoint: Endpoint,
     /// For one request.
     pub timeout: Duration,
     /// Characters of one answer that the model is shown.
@@ -28,7 +28,7 @@ pub struct Config {
 
 /// How a server is reached.
 #[derive(Clone, Debug)]
-pub enum Reach {
+pub enum Endpoint {
     /// A child process.
     Stdio {
         /// The words that start it; at least one. The first is the bare name of a program on PATH,
@@ -50,7 +50,7 @@ pub enum Reach {
     },
 }
 
-impl Reach {
+impl Endpoint {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -83,14 +83,14 @@ impl Config {
     /// Whether both declare the same server.
     pub(super) fn is(&self, other: &Self) -> bool {
         let bounds = |config: &Self| (config.timeout, config.max_result);
-        self.name == other.name && bounds(self) == bounds(other) && self.reach.is(&other.reach)
+        self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is(&other.endpoint)
     }
 
     /// Why this server can certainly not be used, as far as that can be said without starting it.
     pub fn problem(&self) -> Option<Problem> {
-        let error = match &self.reach {
-            Reach::Stdio { .. } => self.program().err(),
-            Reach::Http { url, .. } => super::http::parse_url(url).err(),
+        let error = match &self.endpoint {
+            Endpoint::Stdio { .. } => self.program().err(),
+            Endpoint::Http { url, .. } => super::http::parse_url(url).err(),
         }?;
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
         Some(error.hint().into_iter().fold(problem, Problem::hint))
@@ -98,7 +98,7 @@ impl Config {
 
     /// The program that the command names; nothing is run to find it.
     pub fn program(&self) -> Result<PathBuf, ServerError> {
-        let Reach::Stdio { command, folder, home, .. } = &self.reach else {
+        let Endpoint::Stdio { command, folder, home, .. } = &self.endpoint else {
             return Err(ServerError::Start("it is no command".to_owned()));
         };
         let word = command.first().map(String::as_str).unwrap_or_default();
@@ -115,7 +115,7 @@ impl Config {
     /// The program, and those of its words that are files: when one of them changes, so may its
     /// tools. `workspace` is where the server runs.
     pub(super) fn files(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
-        let Reach::Stdio { command, .. } = &self.reach else { return Vec::new() };
+        let Endpoint::Stdio { command, .. } = &self.endpoint else { return Vec::new() };
         let words = command.iter().skip(1).filter(|word| !word.starts_with('-'));
         let own = words.filter_map(|word| Some(workspace?.join(word))).filter(|path| path.is_file());
         self.program().ok().into_iter().chain(own).collect()

@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Listener;
 use super::handler::Handler;
 use super::http::from_transport_error;
-use super::listing::Listing;
+use super::listing::ToolListBuilder;
 use super::stdio_transport::Wire;
-use super::{Listed, ServerError};
+use super::{ServerError, ToolList};
 use haft_sandbox::service::Life;
 
 /// How often a server may want more of the client before it answers a call.
@@ -101,8 +101,8 @@ impl Connection {
     }
 
     /// All its tools.
-    pub(super) async fn list(&self, limits: RequestLimits<'_>) -> Result<Listed, ServerError> {
-        let mut listing = Listing::default();
+    pub(super) async fn list(&self, limits: RequestLimits<'_>) -> Result<ToolList, ServerError> {
+        let mut listing = ToolListBuilder::default();
         if self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(listing.finish());
         }

@@ -10,32 +10,32 @@ use serde_json::Value;
 
 /// A person that servers may ask.
 #[async_trait]
-pub trait Person: Debug + Send + Sync {
+pub trait Elicitor: Debug + Send + Sync {
     /// Asks, one question at a time; waits as long as the person takes.
-    async fn ask(&self, question: &Question) -> Reply;
+    async fn ask(&self, question: &ElicitationQuestion) -> Reply;
 }
 
 /// What a server wants to know.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct ElicitationQuestion {
     /// Who asks.
     pub server: String,
     /// In its own words. Nothing in it is to be trusted, nor to steer a terminal.
     pub message: String,
     /// What is to be answered.
-    pub asked: Asked,
+    pub mode: ElicitationMode,
 }
 
 /// What is to be answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum ElicitationMode {
     /// A flat object, as this JSON Schema describes it.
     Form(Value),
     /// That something was done at this URL, which is the server's choice.
     Page(String),
 }
 
-impl Asked {
+impl ElicitationMode {
     /// How many bytes a person would be shown.
     pub(super) fn size(&self) -> usize {
         match self {

@@ -18,10 +18,10 @@ use tokio::sync::Notify;
 
 use super::calls::{OngoingCalls, shortened};
 use super::elicitation::AskingClock;
-use super::{Asked, Person, Question, Reply};
+use super::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
 /// Bytes of a form or an address that a person is shown. Neither can be cut.
-const MAX_ASKED: usize = 64 << 10;
+const MAX_SHOWN: usize = 64 << 10;
 
 /// Answers one server.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Handler {
     pub(super) server: String,
     /// The directory that the server works in, where it may know.
     pub(super) workspace: Option<std::path::PathBuf>,
-    pub(super) person: Option<Arc<dyn Person>>,
+    pub(super) elicitor: Option<Arc<dyn Elicitor>>,
     pub(super) calls: Arc<OngoingCalls>,
     pub(super) asking: Arc<AskingClock>,
     /// Notified when the server says that its tools have changed.
@@ -40,7 +40,7 @@ impl Handler {
     fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = self.workspace.is_some().then(RootsCapabilities::default);
-        capabilities.elicitation = self.person.is_some().then(|| {
+        capabilities.elicitation = self.elicitor.is_some().then(|| {
             let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
             both.with_url(UrlElicitationCapability::new())
         });
@@ -55,25 +55,27 @@ impl Handler {
         ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None)
     }
 
-    pub(super) async fn elicit(&self, asked: ElicitRequestParams) -> ElicitResult {
-        let Some(person) = &self.person else {
+    pub(super) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
+        let Some(elicitor) = &self.elicitor else {
             tracing::info!(server = self.server, "wanted to ask a person, and there is none");
             return ElicitResult::new(ElicitationAction::Decline);
         };
-        let (message, asked) = match asked {
+        let (message, mode) = match params {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-                (message, Asked::Form(serde_json::to_value(requested_schema).unwrap_or_default()))
+                (message, ElicitationMode::Form(serde_json::to_value(requested_schema).unwrap_or_default()))
             }
-            ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, Asked::Page(url)),
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+                (message, ElicitationMode::Page(url))
+            }
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
-        if asked.size() > MAX_ASKED {
+        if mode.size() > MAX_SHOWN {
             tracing::info!(server = self.server, "wanted to ask a person more than anybody would read");
             return ElicitResult::new(ElicitationAction::Decline);
         }
-        let question = Question { server: self.server.clone(), message: shortened(message), asked };
+        let question = ElicitationQuestion { server: self.server.clone(), message: shortened(message), mode };
         let now = self.asking.begin();
-        let reply = person.ask(&question).await;
+        let reply = elicitor.ask(&question).await;
         drop(now);
         match reply {
             Reply::Accept(content) => {
@@ -112,11 +114,11 @@ impl ClientHandler for Handler {
 
     async fn create_elicitation(
         &self,
-        asked: ElicitRequestParams,
+        params: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         tokio::select! {
-            result = self.elicit(asked) => Ok(result),
+            result = self.elicit(params) => Ok(result),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }

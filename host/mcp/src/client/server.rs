@@ -22,7 +22,7 @@ use super::handler::Handler;
 use super::http::{self, from_transport_error};
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era};
-use super::{Config, Listed, Person, Reach, ServerError};
+use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
 use haft_core::grant::{Grant, Root};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
@@ -47,9 +47,9 @@ pub struct Host {
     /// What they may do.
     pub grant: Grant,
     /// Who may be asked; `None` where nobody is there.
-    pub person: Option<Arc<dyn Person>>,
+    pub elicitor: Option<Arc<dyn Elicitor>>,
     /// Where it is remembered what servers have; `None` for nowhere.
-    pub memory: Option<PathBuf>,
+    pub cache: Option<PathBuf>,
 }
 
 /// A server. Dropping it kills it where it is a child; [`Self::close`] ends it in order.
@@ -67,7 +67,7 @@ pub struct Server {
 
 #[derive(Clone, Debug)]
 struct KnownTools {
-    listed: Arc<Listed>,
+    listed: Arc<ToolList>,
     /// Whether it was heard from the server itself, just now.
     is_fresh: bool,
     age: Duration,
@@ -97,10 +97,10 @@ impl Server {
             changes: watch::Sender::new(0),
             closing: CancellationToken::new(),
         };
-        let memory = server.file().and_then(|file| CachedTools::read(&file));
-        let known = memory.map(|memory| {
-            let age = memory.age();
-            KnownTools { listed: Arc::new(memory.listed), is_fresh: false, age }
+        let cached = server.file().and_then(|file| CachedTools::read(&file));
+        let known = cached.map(|cached| {
+            let age = cached.age();
+            KnownTools { listed: Arc::new(cached.listed), is_fresh: false, age }
         });
         Arc::new(Self { known: Lock::new(known), ..server })
     }
@@ -113,11 +113,11 @@ impl Server {
     /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
     pub fn is(&self, config: &Config, host: &Host) -> bool {
         let lives = !self.closing.is_cancelled();
-        lives && self.config.is(config) && self.host.grant == host.grant && self.host.memory == host.memory
+        lives && self.config.is(config) && self.host.grant == host.grant && self.host.cache == host.cache
     }
 
     /// What it had when it was last asked, and how long ago that is.
-    pub fn remembered(&self) -> Option<(Arc<Listed>, Duration)> {
+    pub fn remembered(&self) -> Option<(Arc<ToolList>, Duration)> {
         self.known().map(|known| (known.listed, known.age))
     }
 
@@ -128,7 +128,7 @@ impl Server {
 
     /// Asks it what it has, starting it if need be; goes on in the background when it is no longer
     /// waited for. What it says is remembered.
-    pub async fn list(self: &Arc<Self>) -> Result<Arc<Listed>, ServerError> {
+    pub async fn list(self: &Arc<Self>) -> Result<Arc<ToolList>, ServerError> {
         let connection = self.connection().await?;
         if let Some(known) = self.known().filter(|known| known.is_fresh) {
             return Ok(known.listed);
@@ -216,7 +216,7 @@ impl Server {
 
     /// Begins in the way that it is known to understand, or else in both.
     async fn open(&self, era: Era) -> Result<Connection, ServerError> {
-        let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|memory| memory.era);
+        let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|cached| cached.era);
         let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };
         let second = if first == Era::Unknown { Era::Handshake } else { Era::Unknown };
         match self.begin(first).await {
@@ -232,15 +232,15 @@ impl Server {
         let limit = self.config.timeout.max(BEGIN);
         let handler = self.handler();
         let late = |noise| ServerError::TimedOut { method: "initialize", limit, noise };
-        match &self.config.reach {
-            Reach::Http { url, headers } => {
+        match &self.config.endpoint {
+            Endpoint::Http { url, headers } => {
                 let headers = headers.read().await.map_err(ServerError::Secret)?;
                 let transport = http::transport(url, &headers)?;
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
                 let running = running.map_err(|_| late(String::new()))?.map_err(|error| refused(&error))?;
                 check_version(Connection::new(running, handler, None))
             }
-            Reach::Stdio { .. } => {
+            Endpoint::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output);
                 let child = Child { life, wire: lines.wire() };
@@ -255,7 +255,7 @@ impl Server {
 
     async fn start(&self) -> Result<service::Service, ServerError> {
         let program = self.config.program()?;
-        let Reach::Stdio { command, environment, .. } = &self.config.reach else {
+        let Endpoint::Stdio { command, environment, .. } = &self.config.endpoint else {
             return Err(ServerError::Start("it is no command".to_owned()));
         };
         let environment = environment.read().await.map_err(ServerError::Secret)?;
@@ -277,7 +277,7 @@ impl Server {
         Handler {
             server: self.config.name.clone(),
             workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
-            person: self.host.person.clone(),
+            elicitor: self.host.elicitor.clone(),
             calls: Arc::new(OngoingCalls::default()),
             asking: Arc::new(AskingClock::default()),
             changed: Arc::new(Notify::new()),
@@ -285,7 +285,7 @@ impl Server {
     }
 
     /// Asks for the list, and remembers it.
-    async fn refresh(&self, connection: &Connection) -> Result<Arc<Listed>, ServerError> {
+    async fn refresh(&self, connection: &Connection) -> Result<Arc<ToolList>, ServerError> {
         let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
         let listed = Arc::new(connection.list(limits).await?);
         let before = self.known();
@@ -311,7 +311,7 @@ impl Server {
     /// Where it is remembered.
     fn file(&self) -> Option<PathBuf> {
         let workspace = self.host.grant.workspace().map(Root::path);
-        Some(tool_cache::file(self.host.memory.as_ref()?, &self.config, workspace))
+        Some(tool_cache::file(self.host.cache.as_ref()?, &self.config, workspace))
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Config, Listed, Reach};
+use super::{Config, Endpoint, ToolList};
 
 /// How long a list is believed. A server that is called is asked anew in any case; this is for one
 /// that was updated, and is not called because its new tools are not known.
@@ -43,11 +43,11 @@ pub(super) struct CachedTools {
     /// Seconds since 1970.
     pub(super) at: u64,
     pub(super) era: Era,
-    pub(super) listed: Listed,
+    pub(super) listed: ToolList,
 }
 
 impl CachedTools {
-    pub(super) fn new(era: Era, listed: Listed) -> Self {
+    pub(super) fn new(era: Era, listed: ToolList) -> Self {
         Self { at: seconds(), era, listed }
     }
 
@@ -102,15 +102,15 @@ pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> 
         digest.update(part);
     };
     add(&FORMAT.to_string());
-    match &config.reach {
-        Reach::Stdio { command, environment, .. } => {
+    match &config.endpoint {
+        Endpoint::Stdio { command, environment, .. } => {
             add("stdio");
             for word in command {
                 add(word);
             }
             add(&environment.identity());
         }
-        Reach::Http { url, headers } => {
+        Endpoint::Http { url, headers } => {
             add("http");
             add(url);
             add(&headers.identity());
@@ -136,7 +136,7 @@ mod tests {
     fn what_is_remembered_is_read_again_and_nonsense_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/a.json");
-        let memory = CachedTools::new(Era::Stateless, Listed::default());
+        let memory = CachedTools::new(Era::Stateless, ToolList::default());
         memory.write(&file).unwrap();
         assert_eq!(CachedTools::read(&file), Some(memory.clone()));
         assert!(memory.age() < MAX_AGE);

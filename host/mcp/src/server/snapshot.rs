@@ -24,13 +24,13 @@ pub struct ToolSnapshot {
     /// What the names of the tools begin with and clients are not told.
     prefix: String,
     tools: Vec<Tool>,
-    about: About,
+    about: ServerInfo,
     is_complete: bool,
 }
 
 /// What clients are told of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct ServerInfo {
     /// A name for people; that of the program.
     pub title: Option<String>,
     /// What a model should know before it sees the tools.
@@ -51,7 +51,7 @@ pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 impl ToolSnapshot {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
     /// the approvals of their own client. `is_complete` says that nothing is still being looked at.
-    pub fn new(toolbox: Toolbox, session: Session, about: About, is_complete: bool) -> Self {
+    pub fn new(toolbox: Toolbox, session: Session, about: ServerInfo, is_complete: bool) -> Self {
         let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
         Self { toolbox, session, prefix, tools, about, is_complete }
     }
@@ -75,7 +75,7 @@ impl ToolSnapshot {
         &self.tools
     }
 
-    pub(super) fn about(&self) -> &About {
+    pub(super) fn about(&self) -> &ServerInfo {
         &self.about
     }
 

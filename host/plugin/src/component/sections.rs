@@ -82,12 +82,12 @@ pub struct Extern {
     /// Its name: `wasi:cli/environment@0.2.6`, or a plain one.
     pub name: String,
     /// Whether it is an interface, a function or something else.
-    pub kind: Kind,
+    pub kind: ExternKind,
 }
 
 /// What is imported or exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExternKind {
     /// An instance: the functions and types of an interface.
     Interface,
     /// A function of the world itself.
@@ -314,10 +314,10 @@ impl Walk {
 fn push(list: &mut Vec<Extern>, name: &str, kind: ComponentExternalKind) {
     if list.len() < MAX_NAMES {
         let kind = match kind {
-            ComponentExternalKind::Instance => Kind::Interface,
-            ComponentExternalKind::Func => Kind::Function,
-            ComponentExternalKind::Type => Kind::Type,
-            _ => Kind::Other,
+            ComponentExternalKind::Instance => ExternKind::Interface,
+            ComponentExternalKind::Func => ExternKind::Function,
+            ComponentExternalKind::Type => ExternKind::Type,
+            _ => ExternKind::Other,
         };
         list.push(Extern { name: shortened(name), kind });
     }

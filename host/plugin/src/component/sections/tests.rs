@@ -61,7 +61,7 @@ fn a_real_component_is_seen_through() {
     let look = read(bytes).unwrap();
     let named = |list: &[Extern], name: &str| list.iter().any(|other| other.name.starts_with(name));
     assert!(named(&look.exports, "haft:plugin/tools@") && named(&look.imports, "wasi:filesystem/types@0.2"));
-    assert!(look.exports.iter().chain(&look.imports).all(|one| one.kind == Kind::Interface));
+    assert!(look.exports.iter().chain(&look.imports).all(|one| one.kind == ExternKind::Interface));
     assert!(look.producers.iter().any(|producer| producer.name == "wit-component"));
     assert!(look.code > 100_000 && look.data > 1000 && look.modules > 1, "{look:?}");
 }
