@@ -20,7 +20,7 @@ use serde_json::Value;
 pub enum Contract {
     /// The `haft:plugin` world: a list of tools and a call of one of them.
     Plugin,
-    /// The `act:tools` world of other hosts: the same idea with other words.
+    /// The `act:tools` world of other hosts: a list of tools and a call, with arguments in CBOR.
     Act,
     /// None of these: each function it exports is a tool.
     Typed,
@@ -28,7 +28,7 @@ pub enum Contract {
 
 /// One call, as every contract needs it.
 pub(crate) struct Request {
-    /// Names the call among those under way.
+    /// Identifies the call among the running ones.
     pub(crate) id: String,
     /// The name that the component itself has for the tool.
     pub(crate) tool: String,

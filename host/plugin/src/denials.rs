@@ -1,4 +1,5 @@
-//! What a guest was refused: noted as it happens, told as a hint that names the line of program.toml, and in the journal.
+//! What a guest was refused: recorded as it happens, then shown as hints that name the line of program.toml to change,
+//! and written to the journal.
 
 pub(crate) mod denied_access;
 pub(crate) mod grant_place;

@@ -42,7 +42,7 @@ pub struct EngineOptions {
     /// Instances of each plugin in use that are made ahead of its next calls; at most
     /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
     pub ahead: usize,
-    /// Where to tell of components whose compilation takes a while.
+    /// Where slow compilations are reported.
     pub events: Events,
 }
 
@@ -59,7 +59,7 @@ pub struct Engine(Arc<EngineShared>);
 
 struct EngineShared {
     calls: EngineAndLinker,
-    /// For instances of a large memory made ahead; made for the first of them.
+    /// For prewarmed instances of a large memory; made when the first is needed.
     prewarm_engine: OnceLock<Option<EngineAndLinker>>,
     pooling: bool,
     clock: EpochClock,
@@ -73,7 +73,7 @@ struct EngineShared {
     tidying: Tidying,
 }
 
-/// What runs components whose memory is of one kind, and what these may import.
+/// A wasmtime engine with one memory strategy, and the linker of everything that components may import.
 struct EngineAndLinker {
     engine: wasmtime::Engine,
     linker: Linker<GuestState>,
@@ -85,7 +85,7 @@ impl EngineAndLinker {
         Ok(Self { linker: linker(&engine)?, engine })
     }
 
-    /// With a pool where that is wanted and there is room for it.
+    /// Pools instances if `pooling` asks for it and the address space can be reserved.
     fn for_calls(pooling: bool) -> wasmtime::Result<Self> {
         if pooling {
             match Self::new(MemoryStrategy::Pooled) {
@@ -133,8 +133,8 @@ impl Engine {
         })))
     }
 
-    /// What the kernel holds of the second wall around guests, should their directories not be all
-    /// they can reach. Starts a thread to find out if no guest has run yet.
+    /// How much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to find out if no
+    /// guest has run yet.
     pub fn landlock_state(&self) -> LandlockState {
         self.0.threads.landlock_state()
     }
@@ -143,7 +143,7 @@ impl Engine {
         &self.0.calls.engine
     }
 
-    /// What instances of a large memory are made by when they are made ahead; compiled code is the same.
+    /// The engine for prewarmed instances of a large memory; compiled code is the same for both engines.
     pub(super) fn prewarm_engine(&self) -> Option<&wasmtime::Engine> {
         let make = || {
             let made = EngineAndLinker::new(MemoryStrategy::PooledWhole);
@@ -169,7 +169,7 @@ impl Engine {
         &self.0.client
     }
 
-    /// What stays closed to a guest with this grant, whatever else it allows.
+    /// The paths that stay protected from a guest with this grant, whatever else it allows.
     pub(super) fn protected_paths(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         self.0.protected_paths.for_grant(grant)
     }
@@ -179,12 +179,12 @@ impl Engine {
         self.0.ahead
     }
 
-    /// The right to hold an instance that no guest works in; `None` where there are enough of them.
+    /// A permit to hold an idle instance; `None` where the pool has no room for another.
     pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
         self.0.idle_slot.clone().try_acquire_owned().ok()
     }
 
-    /// Sees to it that what calls freed is given back soon. To be called after one.
+    /// Returns freed memory to the system soon. To be called after a call.
     pub(super) fn tidy(&self) {
         if self.0.tidying.is_due() {
             let engine = Arc::downgrade(&self.0);
@@ -193,13 +193,13 @@ impl Engine {
                 let Some(engine) = engine.upgrade() else { return };
                 engine.tidying.begun();
                 drop(engine);
-                // That it could not be done harms nobody.
+                // Best effort.
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;
             });
         }
     }
 
-    /// What holds back and tells of compilations.
+    /// The compilations under way, which bounds and reports them.
     pub(super) fn compilations(&self) -> &Compilations {
         &self.0.compilations
     }
@@ -254,8 +254,8 @@ impl Engine {
 /// The version field of a core module's preamble; a component's is `0d 00 01 00`.
 const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 
-/// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way, and
-/// requests over HTTP, which are refused where no host is granted.
+/// Everything a component may import: WASI 0.2, with haft's own implementation of files, environment and two socket
+/// interfaces, and HTTP requests, which are refused where no host is granted.
 fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;

@@ -28,8 +28,7 @@ use crate::threads::shares::Tenant;
 use crate::threads::writable::Writable;
 use haft_core::tool::inline;
 
-/// Threads beyond the guests': for preparing instances, for looking names up and for guests stuck
-/// in the kernel.
+/// Threads beyond one per guest: for preparing instances, resolving names, and guests stuck in the kernel.
 const SPARE_THREADS: usize = 24;
 
 /// Threads for haft's own work on components: more than processors would only be in each other's way,
@@ -58,7 +57,7 @@ pub(super) enum NoAnswer {
     /// There is no room for it.
     #[error(transparent)]
     NoPermit(#[from] NoPermit),
-    /// It ended without a word.
+    /// Its thread ended without sending an answer.
     #[error("the thread panicked; this is a defect of haft")]
     Panicked,
 }
@@ -66,7 +65,7 @@ pub(super) enum NoAnswer {
 impl Threads {
     /// Prepares the threads; none runs until there is work but the one that keeps haft's timers.
     ///
-    /// To be called on a thread that is in no wall: what it starts is haft's own.
+    /// To be called on a thread that Landlock does not restrict: threads inherit restrictions, and these are haft's own.
     pub(super) fn new() -> io::Result<Self> {
         let own = Builder::new_multi_thread()
             .worker_threads(1)
@@ -79,7 +78,7 @@ impl Threads {
         Ok(Self { own: Some(own), pools, permits: Permits::default() })
     }
 
-    /// Waits until one more guest of the party may be at work, for `time` at most.
+    /// Waits until one more guest of the tenant may run, for `time` at most.
     pub(super) async fn acquire(
         &self,
         tenant: Tenant,
@@ -116,7 +115,7 @@ impl Threads {
         self.pools.pool(&writable)?.start(move |inside| {
             match inside {
                 Ok(handle) => work(handle, sender),
-                // Noted before the sender is dropped, which is when the caller looks.
+                // Set before the sender is dropped: the caller reads it then.
                 Err(reason) => drop((own_trouble.set(reason), sender)),
             }
             drop(permit);
@@ -135,8 +134,8 @@ impl Threads {
         }
     }
 
-    /// Does work of haft's own that may take a while, with all of haft's rights. Not to be called from a
-    /// guest's thread: what that starts is inside its wall.
+    /// Runs blocking work of haft's own, with all of haft's rights. Not to be called from a guest's thread, whose
+    /// restrictions a new thread would inherit.
     pub(super) async fn own<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -152,7 +151,7 @@ impl Threads {
         }
     }
 
-    /// What the kernel holds of the walls around guests.
+    /// How much of the restrictions of guests' threads the kernel enforces.
     pub(super) fn landlock_state(&self) -> LandlockState {
         self.pools.state()
     }

@@ -1,8 +1,8 @@
-//! Components of the `act:tools` world of other hosts: tools listed by the component, arguments in
-//! CBOR, answers in parts, all at once or one by one.
+//! Components of the `act:tools` world of other hosts: the component lists its tools, takes arguments in CBOR, and
+//! answers in parts, at once or as a stream.
 //!
-//! Such a component may offer *sessions* (`act:sessions`), which it keeps from call to call. A plugin
-//! of haft's keeps nothing, so none is ever opened: what needs one says so, and haft adds why.
+//! Such a component may support *sessions* (`act:sessions`) that outlive a call. Nothing in a plugin of haft outlives a
+//! call, so haft opens none; a tool that needs one fails, and haft adds the reason.
 
 mod cbor;
 mod content;
@@ -36,13 +36,15 @@ fn is_spoken(version: &str) -> bool {
     version.starts_with("0.1.")
 }
 
-/// Whether the world is among `exports`, of whatever else there may be; another version of it is
-/// an error.
+/// Whether the world is among `exports`.
+///
+/// # Errors
+/// It is exported in an unsupported version only.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "act:tools", SUPPORTED, is_spoken)
 }
 
-/// A component of the world, with the places of its two functions.
+/// A linked component of the world, with its two functions resolved.
 #[derive(Clone)]
 pub(crate) struct ActComponent {
     component: InstancePre<GuestState>,

@@ -1,5 +1,5 @@
-//! A guest's answer as haft's: within the limit, and what the tool said it would be. Changes
-//! nothing of what the guest said.
+//! Turns a guest's answer into a tool result, within the result limit and checked against the tool's output schema. The
+//! content is passed on unchanged.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use haft_core::call::{Attachment, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::Schema;
 
-/// What a guest answered, in whatever contract's words.
+/// What a guest answered, independent of its contract.
 pub(crate) struct Output {
     /// The answer for the model, in order.
     pub(crate) pieces: Vec<Piece>,
@@ -27,11 +27,14 @@ pub(crate) enum Piece {
 pub(crate) enum Structured {
     /// JSON text, as the guest wrote it.
     Text(String),
-    /// Made by haft of what the guest answered; not for a model's eyes, which has it as text.
+    /// Decoded by haft; the model has the same as text.
     Value(Value),
 }
 
-/// The answer, or why it is of no use. Its data must fit `schema`, where there is one.
+/// The tool result of an answer. Its data must fit `schema`, where there is one.
+///
+/// # Errors
+/// The answer is longer than the limit, or its data is malformed or does not fit.
 pub(crate) fn to_tool_result(
     output: Output,
     schema: Option<&Schema>,

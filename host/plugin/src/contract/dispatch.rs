@@ -12,7 +12,7 @@ use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
 
-/// A component linked to all that it may import, with the places of its exports known.
+/// A component linked to everything it may import, with its exports resolved.
 #[derive(Clone)]
 pub(crate) enum LinkedComponent {
     Plugin(haft_world::HaftComponent),
@@ -20,7 +20,7 @@ pub(crate) enum LinkedComponent {
     Typed(typed::TypedComponent),
 }
 
-/// What is called in one instance.
+/// One instance, by its contract.
 pub(crate) enum GuestInstance {
     Plugin(haft_world::HaftGuest),
     Act(act::ActGuest),
@@ -45,7 +45,10 @@ pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
 }
 
 impl LinkedComponent {
-    /// Links a component, with the places of its exports looked up once and for all.
+    /// Links a component and resolves its exports, once for all instances.
+    ///
+    /// # Errors
+    /// A missing import, or exports that fit no contract.
     pub(crate) fn new(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
         let exports = component.component_type();
         let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
@@ -77,8 +80,8 @@ impl LinkedComponent {
         }
     }
 
-    /// Bytes that haft keeps for each byte of a result while it reads it, beside the result itself:
-    /// for typed functions wasmtime makes a value of its own of every element of a list, bytes too.
+    /// Bytes of overhead for each byte of a result while haft reads it: for typed functions wasmtime makes a `Val` of
+    /// every element of a list, bytes included.
     pub(crate) fn result_cost(&self) -> usize {
         match self {
             Self::Plugin(_) | Self::Act(_) => 0,

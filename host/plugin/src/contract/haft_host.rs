@@ -1,4 +1,5 @@
-//! What a plugin may ask haft for while it runs (`haft:plugin/host`). None of it is a right.
+//! The host functions of `haft:plugin/host`: logging, progress, cancellation, and where the workspace is. None of them
+//! grants anything.
 
 use std::sync::atomic::Ordering;
 
@@ -12,11 +13,11 @@ const MAX_MESSAGES: usize = 1000;
 /// Characters of one message.
 const MAX_MESSAGE: usize = 2000;
 
-/// The log's target for messages that are also events, so that who shows those can leave these out.
+/// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.
 pub const EVENT_TARGET: &str = "haft::told";
 
 impl GuestState {
-    /// `message`, bounded, unless the call has said too much already.
+    /// `message`, cut to [`MAX_MESSAGE`] characters; `None` after [`MAX_MESSAGES`] messages of the call.
     fn bounded(&mut self, message: &str) -> Option<String> {
         self.run.logged += 1;
         (self.run.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())

@@ -1,5 +1,5 @@
-//! The `haft:plugin` world: a component that lists its tools itself and gets its arguments as JSON
-//! text. The only contract with functions of haft's own behind it.
+//! The `haft:plugin` world: the component lists its tools itself and gets arguments as JSON text. It is the only contract
+//! whose components can import haft's own host functions.
 
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
@@ -21,13 +21,15 @@ const INTERFACE: &str = "haft:plugin/tools@";
 /// The version of `wit/` that is spoken here.
 const SUPPORTED: &str = "0.1.0";
 
-/// Whether the world is among `exports`, of whatever else there may be; another version of it is
-/// an error.
+/// Whether the world is among `exports`.
+///
+/// # Errors
+/// It is exported in an unsupported version only.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
-/// A component of the world, with the places of its two functions.
+/// A linked component of the world, with its two functions resolved.
 #[derive(Clone)]
 pub(crate) struct HaftComponent(PluginPre<GuestState>);
 

@@ -1,5 +1,5 @@
-//! What a guest reached for and was not granted: the source of a refusal's hints. Keeps a few
-//! examples of each kind and no more, however often the guest tries.
+//! What a guest tried to use and was not granted: the source of hints. Keeps a few examples of each kind, however often
+//! the guest tries.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use crate::wasi::files::Protection;
 use haft_core::grant::{Grant, Reach, normalise};
 
-/// What one guest wanted in vain.
+/// What one guest was denied.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent notes")]
 pub(crate) struct DeniedAccess {
-    /// It asked for its environment and had none.
+    /// The guest read its environment, which is empty.
     pub(crate) environment: bool,
     /// Granted directories that could not be opened.
     unopened: Vec<UnopenedDirectory>,
-    /// Whether it has opened its directories.
+    /// Whether the guest has been handed its directories.
     pub(crate) opened: bool,
     /// Directories it was refused to read below.
     pub(crate) reads: PathSamples,
     /// Directories it was refused to write below.
     pub(crate) writes: PathSamples,
-    /// Links in a granted directory that lead out of all of them, and were to be followed.
+    /// Links in a granted directory that lead out of all granted directories and were to be followed.
     pub(crate) escaping_links: PathSamples,
-    /// What is there and it was refused, and nobody spoke of: the latest few.
+    /// Existing paths that were refused and that no argument of the call names: the latest few.
     unnamed: VecDeque<(AccessKind, PathBuf)>,
-    /// What stays closed whatever is granted, and what it was to be used for.
+    /// Protected paths that were refused, and for which use.
     pub(crate) protected: BTreeSet<(Protection, AccessKind, PathBuf)>,
-    /// It looked a name up, which no grant allows.
+    /// The guest resolved a host name, which no grant allows.
     pub(crate) names: bool,
-    /// It wanted UDP, which no grant allows.
+    /// The guest created a UDP socket, which no grant allows.
     pub(crate) datagrams: bool,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct DeniedAccess {
 struct UnopenedDirectory {
     name: String,
     problem: String,
-    /// Whether the guest wanted something in it.
+    /// Whether the guest named a path in it.
     is_missed: bool,
 }
 
-/// Paths that nobody spoke of which are kept: what an interpreter looks for when it starts is not to
-/// push out what the tool itself looked for last.
+/// Unnamed paths that are kept. The latest ones count: an interpreter probes many paths when it starts, before the
+/// tool itself opens any.
 const MAX_UNNAMED: usize = 16;
 
 /// What a refused path was to be used for.
@@ -54,7 +54,7 @@ pub(crate) enum AccessKind {
 }
 
 impl DeniedAccess {
-    /// Notes that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
+    /// Records that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
     /// of a granted directory.
     pub(crate) fn refuse(&mut self, path: &Path, what_for: AccessKind, grant: &Grant) {
         let path = normalise(path);
@@ -73,8 +73,8 @@ impl DeniedAccess {
         }
     }
 
-    /// Notes that `path` was refused, which is in no argument of the call. Only what could be had is
-    /// worth a hint: libraries look for much that no machine has.
+    /// Records the refusal of a path that no argument of the call names. Only paths that exist, or could be made, are
+    /// worth a hint: libraries probe many that do not.
     pub(crate) fn refuse_unnamed(&mut self, path: PathBuf, what_for: AccessKind) {
         let could_be = match what_for {
             AccessKind::Read => path.symlink_metadata().is_ok(),
@@ -87,19 +87,19 @@ impl DeniedAccess {
         }
     }
 
-    /// What was refused of all that `message` names, though no argument does.
+    /// A refused path that `message` contains, though no argument does.
     pub(crate) fn named_in(&self, message: &str) -> Option<&(AccessKind, PathBuf)> {
         self.unnamed.iter().find(|(_, path)| path.to_str().is_some_and(|path| message.contains(path)))
     }
 
-    /// Notes that the granted directory `name` cannot be opened.
+    /// Records that the granted directory `name` cannot be opened.
     pub(crate) fn unopened(&mut self, name: &str, problem: String) {
         if !self.unopened.iter().any(|unopened| unopened.name == name) {
             self.unopened.push(UnopenedDirectory { name: name.to_owned(), problem, is_missed: false });
         }
     }
 
-    /// The granted directories that it wanted something in and that could not be opened, with the reasons.
+    /// The granted directories that could not be opened and that the guest named a path in, with the reasons.
     pub(crate) fn missed(&self) -> impl Iterator<Item = (&str, &str)> {
         let missed = self.unopened.iter().filter(|unopened| unopened.is_missed);
         missed.map(|unopened| (&*unopened.name, &*unopened.problem))
@@ -111,7 +111,7 @@ impl DeniedAccess {
         self.unopened.clear();
     }
 
-    /// What is still true in the next call of the same instance: what a C library asks for once.
+    /// What stays true in the next call of the same instance: a C library asks for it once.
     #[must_use]
     pub(crate) fn kept_for_next_call(&self) -> Self {
         let still = |unopened: &UnopenedDirectory| UnopenedDirectory { is_missed: false, ..unopened.clone() };
@@ -123,7 +123,7 @@ impl DeniedAccess {
         }
     }
 
-    /// Notes that `path` stays closed, whatever is granted.
+    /// Records that `path` is protected, whatever is granted.
     pub(crate) fn record_protected(
         &mut self,
         record_protected: Protection,
@@ -142,18 +142,18 @@ fn names(reach: &Reach, path: &Path) -> bool {
     roots.iter().any(|root| path.starts_with(root.path()) || path.starts_with(root.real()))
 }
 
-/// A few different texts.
+/// A few different paths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathSamples(BTreeSet<PathBuf>);
 
 impl PathSamples {
-    /// As many as are told of; see `hints`.
+    /// As many as `hints` shows.
     const MAX: usize = 4;
 
     /// Bytes of one, the longest path that Linux knows.
     const MAX_LENGTH: usize = 4096;
 
-    /// Keeps `text` if there is room.
+    /// Keeps a path if there is room.
     pub(crate) fn record(&mut self, text: impl Into<PathBuf>) {
         let text = text.into();
         if self.0.len() < Self::MAX && text.as_os_str().len() <= Self::MAX_LENGTH {

@@ -1,6 +1,5 @@
-//! The lines of program.toml that would have allowed what a guest was refused. A hint is a line
-//! to paste, or says that there is none; nothing here decides anything. Only what haft itself refused
-//! in this call is the reason for one, never what a guest's message sounds like.
+//! Hints: the lines of program.toml that would have allowed what a guest was refused, or that there is no such line.
+//! A hint rests on what haft itself refused in this call, never on the guest's own message alone.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,8 +18,8 @@ use haft_core::limit::Limits;
 /// Hints of one refusal; more would bury the message.
 const MAX_HINTS: usize = 4;
 
-/// What a message says that is about a variable. Interpreters look at all of them at their start,
-/// whatever the tool is about.
+/// The words of a message that is about a variable. Having read the environment is not enough for a hint: interpreters
+/// read all of it when they start.
 const VARIABLE: &str = "environment variable";
 
 /// What a hint has to know about the tool that was refused something.
@@ -50,8 +49,8 @@ impl HintContext<'_> {
         hints
     }
 
-    /// The same for a guest that came to an end. Not what it could not see of its environment: every
-    /// panic of Rust looks there for how to write itself down.
+    /// The hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic reads it for
+    /// `RUST_BACKTRACE`.
     pub(crate) fn of_end(&self, state: &GuestState) -> Vec<String> {
         let mut hints: Vec<String> = state.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
         hints.extend(files(self, state));
@@ -63,7 +62,7 @@ impl HintContext<'_> {
         hints
     }
 
-    /// That the disk limit was met, and what to do about it.
+    /// The hint for an exceeded disk limit.
     fn disk(&self) -> String {
         let met = format!("one call may write {} and no more", bytes(self.limits.disk));
         self.more(Limit::Disk).map_or_else(|| met.clone(), |more| format!("{met}; {more}"))
@@ -151,7 +150,7 @@ fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str
     all.into_iter().map(line).collect()
 }
 
-/// What a guest was refused that no argument names, where its own message does.
+/// The hint for a path that the guest's message names though no argument does.
 fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -> Vec<String> {
     let Some((what_for, path)) = state.denied.named_in(message) else { return Vec::new() };
     let right = match what_for {
@@ -202,7 +201,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
         Refusal::Address(destination, address, why) => {
             let leads = format!("`{destination}` leads to {address}: {why}");
             let granted = match why {
-                // No tool needs what is told there, and it is worth a cloud.
+                // The metadata service hands out the credentials of a cloud machine, and no tool needs it.
                 AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
                 AddressError::Loopback if destination.is_localhost() => destination.clone(),
                 _ => destination.at(*address),
@@ -213,7 +212,7 @@ fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
     }
 }
 
-/// Last: it is known that variables were asked for and that there are none, and not which.
+/// The hint for a missing variable. Which one is not known: WASI hands over all of them at once.
 fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> Option<String> {
     let (plugin, table) = (context.plugin, context.table());
     let is_about_one = state.denied.environment && message.to_lowercase().contains(VARIABLE);

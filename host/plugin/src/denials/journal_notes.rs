@@ -1,5 +1,4 @@
-//! What the journal should say of a guest's call: how much memory it took, what it was refused and
-//! why it was stopped. Tells nobody else, and decides nothing.
+//! What the journal records of a guest's call: its memory, what it was refused and why it was stopped.
 
 use crate::failure::{End, Limit};
 use crate::instance::state::GuestState;

@@ -1,5 +1,5 @@
-//! What was decided about a guest's network, in its order, and what of it a person could change.
-//! Says no more of a request than its method and destination: the rest may hold secrets.
+//! The decisions about a guest's network access, in order, and those that a person could change. Of a request they hold
+//! the method and the destination only: the rest may hold secrets.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ const MAX_LENGTH: usize = 400;
 /// Refusals that are kept; see `hints`, which tells of as many.
 const MAX_REFUSALS: usize = 4;
 
-/// The decisions for one guest. Clones are the same: wasmtime owns some of who decides.
+/// The decisions for one guest. Clones share them, since wasmtime owns some of the callbacks that decide.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NetworkDecisions(Arc<Mutex<DecisionList>>);
 
@@ -28,7 +28,7 @@ struct DecisionList {
     refusals: Vec<Refusal>,
 }
 
-/// Why a guest's request came to nothing.
+/// Why a guest's request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Its destination is not granted.
@@ -42,12 +42,12 @@ pub(crate) enum Refusal {
 }
 
 impl NetworkDecisions {
-    /// Notes what was allowed.
+    /// Records what was allowed.
     pub(crate) fn allow(&self, what: impl Display) {
         self.lock().push(&format!("allowed {what}"));
     }
 
-    /// Notes what was refused, and why.
+    /// Records what was refused, and why.
     pub(crate) fn refuse(&self, what: impl Display, why: impl Display) {
         self.lock().push(&format!("refused {what}: {why}"));
     }
@@ -67,12 +67,12 @@ impl NetworkDecisions {
         list.lines.iter().cloned().chain(more).collect()
     }
 
-    /// Forgets all decisions: they were told.
+    /// Forgets all decisions, when they have been emitted.
     pub(crate) fn clear(&self) {
         *self.lock() = DecisionList::default();
     }
 
-    /// Tells whoever listens to the call.
+    /// Emits every decision as an event of the call.
     pub(crate) fn emit_to(&self, call: &str, events: &Events) {
         for decision in self.list() {
             events.emit(|| Event::Decided { call: call.to_owned(), decision });

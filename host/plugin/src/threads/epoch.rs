@@ -1,5 +1,5 @@
-//! The tick by which running guests look up: whether they are cancelled, whether their time is
-//! over. Stands still while no guest runs, so an idle haft uses no processor time.
+//! The clock that advances wasmtime's epoch, at which running guests check for cancellation and their deadline. It
+//! stands still while no guest runs, so an idle haft uses no processor time.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use wasmtime::EngineWeak;
 
-/// Short enough that a cancelled guest is gone before a person notices, long enough that two
-/// hundred wake-ups a second stay unmeasurable.
+/// Short enough that a person does not notice the delay of a cancel; long enough that 200 wake-ups a second cost nothing
+/// measurable.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Advances the epoch of its engines while anybody holds a [`EpochTicks`].
@@ -23,7 +23,7 @@ struct Shared {
 struct ClockState {
     engines: Vec<EngineWeak>,
     running: usize,
-    /// Whether the clock waits for somebody to run. Telling it is a call into the kernel.
+    /// Whether the clock's thread waits for a guest to run. Waking it costs a system call, so it is done only then.
     stands: bool,
     stopped: bool,
 }

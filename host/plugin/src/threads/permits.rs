@@ -1,6 +1,5 @@
-//! Who may be at work: so many guests at once and no more, shared between plugins and between clients
-//! (`shares`), so that no plugin and no client keeps the others waiting. Further calls wait in a bounded
-//! queue, for as long as the call may take.
+//! Permits to run a guest: a bounded number at once, shared between plugins and clients (`shares`) so that none keeps
+//! the others waiting. Further calls wait in a bounded queue, each for as long as the call may take.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::threads::shares::{Shares, Tenant};
 
-/// Guests at work at once. Each holds a thread, a memory of its own and a few file descriptors. One
+/// Guests that run at once. Each holds a thread, a memory of its own and a few file descriptors. One
 /// client of one plugin gets a third of them at most.
 pub(crate) const MAX_GUESTS: usize = 64;
 
 /// Calls that wait. Each holds its arguments. One client of one plugin gets a third of them at most: 256.
 const MAX_WAITING: usize = 768;
 
-/// All places. Clones are the same.
+/// The permits of an engine. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Permits(Arc<Mutex<Queue>>);
 
@@ -42,7 +41,7 @@ pub(crate) struct Permit {
     tenant: Tenant,
 }
 
-/// Why a call gets no place; reads on from the tool's name.
+/// Why a call gets no permit; the text follows the tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoPermit {
     #[error("was cancelled while it waited for other calls")]
@@ -64,7 +63,7 @@ impl Default for Permits {
 }
 
 impl Permits {
-    /// Waits until one more guest of the party may be at work, for `time` at most.
+    /// Waits until one more guest of the tenant may run, for `time` at most.
     pub(crate) async fn acquire(
         &self,
         tenant: Tenant,
@@ -73,7 +72,7 @@ impl Permits {
     ) -> Result<Permit, NoPermit> {
         let (number, receiver) = {
             let mut queue = self.lock();
-            // Whoever came first goes first.
+            // First come, first served within a tenant.
             if queue.waiting.has(tenant) == 0 && queue.running.take(tenant) {
                 return Ok(Permit { permits: self.clone(), tenant });
             }
@@ -82,7 +81,7 @@ impl Permits {
         let _waits = QueuedWait { permits: self, number };
         tokio::select! {
             biased;
-            // Its sender is dropped only with whoever waits.
+            // The sender lives in the queue as long as this wait does.
             acquire = receiver => acquire.map_err(|_| NoPermit::Cancelled),
             () = cancel.cancelled() => Err(NoPermit::Cancelled),
             () = tokio::time::sleep(time) => Err(NoPermit::Busy { running: self.lock().running.has(tenant), time }),
@@ -93,18 +92,18 @@ impl Permits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives places to those that wait and may have one.
+    /// Hands permits to the waiting calls that may have one.
     fn grant_waiting(&self) {
         let ready = self.lock().ready();
         for waiter in ready {
-            // Where nobody waits any more the place comes back at once.
+            // Where the receiver is gone, the permit is dropped and so returned at once.
             drop(waiter.sender.send(Permit { permits: self.clone(), tenant: waiter.tenant }));
         }
     }
 }
 
 impl Queue {
-    /// One more waits, if there is room.
+    /// Queues one more call, if there is room.
     fn enter(&mut self, tenant: Tenant) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
         if !self.waiting.take(tenant) {
             return Err(NoPermit::Crowded { waiting: self.waiting.has(tenant) });
@@ -116,9 +115,9 @@ impl Queue {
         Ok((number, receiver))
     }
 
-    /// Those that may have a place now, which they have taken.
+    /// Removes from the queue the calls that have a permit now.
     fn ready(&mut self) -> Vec<Waiter> {
-        // Whoever may have none now has none until the next is given back.
+        // A tenant that is refused one now is refused until the next one is returned: order within it is kept.
         let mut refused = HashSet::new();
         let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| {
@@ -132,7 +131,7 @@ impl Queue {
         ready.into()
     }
 
-    /// Takes one out that waits no more.
+    /// Removes a call that no longer waits.
     fn leave(&mut self, number: u64) {
         if let Some(at) = self.waiters.iter().position(|waiter| waiter.number == number)
             && let Some(waiter) = self.waiters.remove(at)
@@ -149,7 +148,7 @@ impl Drop for Permit {
     }
 }
 
-/// Somebody who waits; it no longer does when it is dropped.
+/// A queued call. Dropped, it leaves the queue.
 struct QueuedWait<'a> {
     permits: &'a Permits,
     number: u64,

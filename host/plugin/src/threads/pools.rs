@@ -1,6 +1,6 @@
-//! The guests' threads, one pool for each wall that is needed: a thread never leaves its wall, so a
-//! call goes to a thread whose wall is made of the very directories that the call may write. Bounded:
-//! walls that nobody is inside of are given up, the one unused for longest first.
+//! Pools of guests' threads, one for each set of writable directories. Landlock restrictions are never lifted from a
+//! thread, so a call runs on a thread that may write exactly the directories of the call. The number of pools is bounded:
+//! an idle one is dropped for a new one, the least recently used first.
 
 use std::cell::Cell;
 use std::io;
@@ -22,7 +22,7 @@ const MAX_POOLS: usize = 16;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 thread_local! {
-    /// Whether this thread is as confined as it is to be.
+    /// Whether this thread has been restricted.
     static IS_RESTRICTED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -35,14 +35,14 @@ pub(crate) struct ThreadPools {
     threads: usize,
 }
 
-/// Threads inside one wall.
+/// Threads with the same Landlock rules.
 pub(crate) struct Pool {
     extent: Extent,
     runtime: Option<Runtime>,
     confinement: Arc<Confinement>,
 }
 
-/// The way into a wall.
+/// Applies the rules of a pool to its threads.
 struct Confinement {
     rules: LandlockRules,
     verdict: Arc<FirstState>,
@@ -54,8 +54,8 @@ impl ThreadPools {
         Self { pools: Mutex::default(), verdict: Arc::default(), threads }
     }
 
-    /// The threads that may write where `writable` says and nowhere else. Never to be called from
-    /// one of them: what a thread starts is inside its own wall too.
+    /// The pool whose threads may write where `writable` says and nowhere else. Not to be called from a guest's thread:
+    /// a new thread inherits the rules of the one that starts it.
     pub(crate) fn pool(&self, writable: &Writable) -> io::Result<Arc<Pool>> {
         let extent = writable.extent();
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ impl ThreadPools {
         Ok(pool)
     }
 
-    /// What the kernel holds of the walls; finds out if no guest has run yet.
+    /// How much of the rules the kernel enforces; tries it on a thread of its own if no guest has run yet.
     pub(crate) fn state(&self) -> LandlockState {
         let failed = |reason: String| LandlockState::None { reason };
         if self.verdict.get().is_none() {
@@ -94,7 +94,7 @@ impl ThreadPools {
 }
 
 impl Confinement {
-    /// Sees to it that the calling thread is inside.
+    /// Restricts the calling thread, once.
     fn enter(&self) -> Result<(), String> {
         if !IS_RESTRICTED.get() {
             self.rules.restrict_thread(&self.verdict)?;
@@ -113,23 +113,25 @@ impl Pool {
             .max_blocking_threads(threads)
             .thread_keep_alive(KEEP_ALIVE)
             .thread_name("haft-guest")
-            // One that cannot get in now tries again when there is work for it.
+            // A thread that cannot be restricted now tries again when there is work for it.
             .on_thread_start(move || drop(own.enter()))
             .enable_all()
             .build()?;
         Ok(Self { extent, runtime: Some(runtime), confinement })
     }
 
-    /// Runs `work` on a thread inside the wall; outside it, `work` is only told why.
+    /// Runs `work` on a restricted thread; where the thread cannot be restricted, `work` gets the reason.
     pub(crate) fn start(self: &Arc<Self>, work: impl FnOnce(Result<&Handle, String>) + Send + 'static) {
         let Some(runtime) = &self.runtime else { return };
-        // Whoever gives up walls sees by it that somebody is in this one.
+        // The clone counts as a use, which keeps the pool from being dropped.
         let (pool, handle) = (self.clone(), runtime.handle().clone());
         runtime.spawn_blocking(move || work(pool.confinement.enter().map(|()| &handle)));
     }
 
-    /// Polls `work` once on the calling thread, which is inside the wall from then on, or says why it
-    /// cannot be.
+    /// Polls `work` once on the calling thread, which is restricted from then on.
+    ///
+    /// # Errors
+    /// The reason why the thread cannot be restricted.
     pub(crate) fn begin<W: Future + ?Sized>(&self, work: Pin<&mut W>) -> Result<Poll<W::Output>, String> {
         let Some(runtime) = &self.runtime else { return Ok(Poll::Pending) };
         self.confinement.enter()?;

@@ -1,12 +1,11 @@
-//! How a bounded number of things is shared: nobody takes so many that a newcomer finds none. Counts,
-//! and knows nothing of what is counted.
+//! Fair shares of a bounded number: no tenant takes so many that a new one finds none. Counts only.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haft_core::tool::Client;
 
-/// Who takes: a client, by one plugin.
+/// The unit of sharing: one client's use of one plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tenant {
     /// The number of the plugin.
@@ -18,14 +17,14 @@ impl Tenant {
     /// haft itself, which asks plugins for their tools.
     pub(crate) const HAFT: Self = Self { plugin: 0, client: Client::HAFT };
 
-    /// The number of another plugin than any before.
+    /// A number that no other plugin has.
     pub(crate) fn plugin() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-/// So many things, and who has how many of them.
+/// How many are free, and how many each tenant has.
 #[derive(Debug)]
 pub(crate) struct Shares {
     free: usize,
@@ -38,8 +37,8 @@ impl Shares {
         Self { free: count, taken: HashMap::new() }
     }
 
-    /// Takes one, if that leaves enough for others: more must be free than the party has, together with
-    /// what its plugin or its client, whichever has more, has in all. So one client of one plugin gets a
+    /// Takes one, if that leaves enough for others: more must be free than the tenant has, plus what its plugin or its
+    /// client, whichever has more, has in all. So one client of one plugin gets a
     /// third of all, a plugin or a client less than half, and whoever has none gets one as long as there
     /// is any: the more take part, the less each may have. (Dynamic thresholds, as switches use them for
     /// their buffers: Choudhury and Hahne, 1998.)
@@ -57,7 +56,7 @@ impl Shares {
         admits
     }
 
-    /// Gives one back that the party took.
+    /// Returns one that the tenant took.
     pub(crate) fn give_back(&mut self, tenant: Tenant) {
         let Some(taken) = self.taken.get_mut(&tenant) else { return };
         *taken -= 1;
@@ -67,7 +66,7 @@ impl Shares {
         self.free += 1;
     }
 
-    /// How many the party has.
+    /// How many the tenant has.
     pub(crate) fn has(&self, tenant: Tenant) -> usize {
         self.taken.get(&tenant).copied().unwrap_or_default()
     }
@@ -77,7 +76,7 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// As many as the party gets.
+    /// Takes until the tenant is refused; how many it got.
     fn take_all(shares: &mut Shares, plugin: u64, client: Client) -> usize {
         (0..1000).take_while(|_| shares.take(Tenant { plugin, client })).count()
     }

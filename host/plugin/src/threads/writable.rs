@@ -1,6 +1,6 @@
-//! The directories that one call may write, opened once for it: what its guest is handed and what
-//! the wall around its thread lets through are the very same directories. It never opens one again
-//! under its name, which may lead elsewhere by then.
+//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules of
+//! its thread are made of the same open directories. None is opened a second time by name, since the name may lead
+//! elsewhere by then.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,8 +22,8 @@ struct OpenedDirectories {
 /// An open directory and what it is.
 type Directory = (File, DirectoryId);
 
-/// What a directory is, whatever it is called: device, inode and, where the kernel tells, the mount
-/// it was reached through, since another file system may come to have the same device and inode.
+/// The identity of a directory, independent of its name: device, inode and, where the kernel has it, the mount. Another
+/// file system may come to have the same device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DirectoryId {
     device: u64,
@@ -31,7 +31,7 @@ pub(crate) struct DirectoryId {
     mount: u64,
 }
 
-/// Where a call may write. What two calls have in common, they may share threads for.
+/// Where a call may write. Calls with the same extent share threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everywhere: there are no directories to keep to.
@@ -76,13 +76,13 @@ impl Writable {
         Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
     }
 
-    /// Whether it is nowhere at all.
+    /// Whether the call may write nowhere.
     pub(crate) fn is_nowhere(&self) -> bool {
         !self.0.everywhere && self.0.roots.is_empty()
     }
 
-    /// What the directories of `grant`, whose writable ones these are, are at this moment; none for one
-    /// that cannot be opened.
+    /// The identities of all directories of `grant` at this moment, in order; `None` for one that cannot be opened.
+    /// These are the writable directories of the same grant.
     pub(crate) fn identities(&self, grant: &Grant) -> Vec<Option<DirectoryId>> {
         let identity_of = |root: &Root| match self.0.roots.iter().find(|(own, _)| own == root) {
             Some((_, opened)) => opened.as_ref().ok().map(|(_, identity)| *identity),

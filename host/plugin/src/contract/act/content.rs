@@ -1,5 +1,5 @@
-//! The parts of an answer, by their media types: text, data, and files. A failure is the last part,
-//! and what came before it is told with it.
+//! The parts of an answer by media type: text, data and files. A failure ends the answer; the text before it is part of
+//! the error message.
 
 use super::shapes::{Event, Failure, Part};
 use super::{cbor, text};
@@ -7,7 +7,7 @@ use crate::contract::answer::{Output, Piece, Structured};
 use haft_core::call::Attachment;
 use haft_core::tool::ToolError;
 
-/// What a component says that wants a session.
+/// Added to the error of a component that needs a session.
 const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: nothing in it outlives a call";
 
 /// The answer in a sequence of events.

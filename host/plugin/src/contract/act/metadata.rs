@@ -1,5 +1,5 @@
-//! What an `act:tools` component says of itself (ACT-SPEC, section 3.2) and what it asks for
-//! (section 7). Grants nothing: what is asked for is shown to whoever installs it.
+//! The metadata of an `act:tools` component (ACT-SPEC, section 3.2) and the capabilities that it requests (section 7).
+//! Requested capabilities are shown to the person who installs the component; they grant nothing.
 
 use ciborium::Value;
 

@@ -1,5 +1,5 @@
-//! The values that go over the border of an `act:tools` component (`act:tools@0.1`, `act:core@0.4`).
-//! Shapes alone: wasmtime compares them with what the component has.
+//! Rust types of the values that `act:tools` components take and return (`act:tools@0.1`, `act:core@0.4`). wasmtime
+//! checks them against the component's own types.
 
 use wasmtime::component::{ComponentType, Lift, StreamReader, TypedFunc};
 

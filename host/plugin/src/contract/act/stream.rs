@@ -1,5 +1,4 @@
-//! An answer that comes piece by piece: collected until it ends, fails or is too long. Progress is
-//! passed on as it comes.
+//! Collects a streamed answer until it ends, fails or is too long. Progress is passed on as it arrives.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,8 +20,8 @@ const AT_ONCE: usize = 64;
 /// Bytes that one event costs beside what is in it.
 const EVENT: usize = 64;
 
-/// Reads a stream to its end, a failure, or a little more than may be handed over at once, which
-/// whoever looks at the answer will find too much.
+/// Reads a stream to its end, a failure, or slightly more than the transfer limit, so that the check of the answer's
+/// length fails.
 pub(super) async fn collect(
     store: &mut Store<GuestState>,
     stream: StreamReader<Event>,
@@ -83,7 +82,7 @@ fn size(event: &Event) -> usize {
         }
 }
 
-/// Tells of the progress that a part says has been made, if it says so.
+/// Emits the progress that a part reports in its metadata, if any.
 fn progress(state: &mut GuestState, event: &Event) {
     let Event::Content(Part { metadata, .. }) = event else { return };
     let number = |name: &str| match annotation(metadata, name)? {

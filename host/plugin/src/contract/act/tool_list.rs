@@ -1,4 +1,4 @@
-//! The tools that an `act:tools` component tells of, in haft's words.
+//! Converts the tool definitions of an `act:tools` component to haft's.
 
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ fn flag(metadata: &Metadata, name: &str) -> bool {
     annotation(metadata, name) == Some(Cbor::Bool(true))
 }
 
-/// The description, and what else the author has to say to a model.
+/// The description with the author's usage hints and examples.
 fn description(definition: &Definition) -> String {
     let mut all = text::localized_text(&definition.description).trim().to_owned();
     let more = [("std:usage-hints", "When to use it"), ("std:anti-usage-hints", "When not to use it")];
