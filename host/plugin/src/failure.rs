@@ -1,5 +1,5 @@
-//! Why a plugin cannot be loaded, and how a guest came to its end: one line for people and
-//! models, whatever wasmtime says in ten.
+//! Why a plugin cannot be loaded, and how a guest ended: each in one line for people and models, in place of wasmtime's
+//! chain of errors.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub enum LoadError {
     /// It lists what cannot be used.
     #[error("lists a tool that cannot be used: {0}")]
     Tool(String),
-    /// It is not the component any more that was looked at.
+    /// The file is no longer the component whose tools were listed.
     #[error("the component has changed since haft started; start haft again")]
     Changed,
     /// It is not the component that was installed.
@@ -117,12 +117,12 @@ pub(super) enum Stop {
     Deadline,
 }
 
-/// How a guest came to its end.
+/// How a guest ended.
 #[derive(Debug)]
 pub(super) struct End {
-    /// One line, to go on with after the guest's name.
+    /// One line that follows the guest's name.
     pub(super) line: String,
-    /// The limit that it met.
+    /// The limit that it reached.
     pub(super) limit: Option<Limit>,
 }
 
@@ -191,7 +191,7 @@ impl End {
 /// Characters of a guest's last words in an error.
 const MAX_LAST_WORDS: usize = 300;
 
-/// How the guest of `store` came to its end.
+/// How the guest of `store` ended.
 pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>, limits: &Limits) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
@@ -258,8 +258,7 @@ fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
 }
 
-/// The most telling of what a guest wrote before it died: a panic's place and message, else the
-/// end of it.
+/// The most useful part of what a guest wrote to standard error: a panic's place and message, else the end of it.
 fn last_words(stderr: &str) -> Option<String> {
     let line = one_line(stderr);
     let panicked = line.rfind("panicked at");

@@ -1,5 +1,5 @@
-//! One instance of a component, from its making through its use. Bounded in time and memory
-//! throughout, and stopped within a tick of the clock when it is cancelled.
+//! One instance of a component: its creation and its calls, bounded in time and memory. A cancelled guest is stopped
+//! within a tick of the epoch clock, after a short grace period.
 
 pub(crate) mod allocator;
 pub(crate) mod prewarm;
@@ -57,8 +57,11 @@ pub(super) struct Used<T> {
 }
 
 impl Instance {
-    /// Makes an instance that may do what `grant` says, with `injections` in its requests. It gets
-    /// its directories with `writable`, and none without: no call has begun then.
+    /// Makes an instance that may do what `grant` says, with `injections` in its requests. Without `writable` no call has
+    /// begun, and the guest gets no directories.
+    ///
+    /// # Errors
+    /// How the guest ended, if it trapped or was stopped while it was instantiated.
     pub(super) async fn make(
         engine: &Engine,
         component: &LinkedComponent,
@@ -103,8 +106,8 @@ impl Instance {
         *self.store.data().grant == *grant && self.limits == *limits
     }
 
-    /// Whether the instance has reached outside already: its directories then are those of the
-    /// past, and what it asked of the network belongs to no call.
+    /// Whether the instance has asked for its directories or used the network. Before a call, both are too early: it may
+    /// not serve one then.
     pub(super) fn has_reached_out(&self) -> bool {
         let state = self.store.data();
         state.denied.opened || !state.http.decisions().list().is_empty()
@@ -125,11 +128,11 @@ impl Instance {
         self.calls
     }
 
-    /// Whether the last call left it as one would wish: it was not cancelled, met no limit, and
-    /// nothing is open that was not before.
+    /// Whether the instance may serve another call: the last one was not cancelled, reached no limit, and left nothing
+    /// open.
     pub(super) fn is_tidy(&mut self) -> bool {
         let state = self.store.data_mut();
-        // One more stands for the others.
+        // One more: the directory that stands for `/`.
         let directories = state.grant.preopens().len() + 1;
         state.budget.exceeded.is_none()
             && !state.run.cancel.is_cancelled()
@@ -171,10 +174,10 @@ impl Instance {
     }
 }
 
-/// How long a cancelled guest may go on: enough for one that asks now and then to ask.
+/// How long a cancelled guest may go on, so that one that polls `cancelled` sees it.
 const CANCEL_GRACE: Duration = Duration::from_millis(10);
 
-/// How long a guest that asked and was told may leave things tidy. Shorter than the toolbox waits.
+/// How long a guest that has seen the cancellation may clean up. Shorter than the toolbox waits.
 const CLEANUP_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a guest may go on after it was cancelled.
@@ -197,7 +200,7 @@ impl Run {
     }
 }
 
-/// Ends a guest that waits; one that computes looks at the clock itself.
+/// Stops a guest that waits in a host call; one that computes is stopped by the epoch callback.
 struct StopConditions {
     cancel: CancellationToken,
     cancellation_seen: Arc<AtomicBool>,

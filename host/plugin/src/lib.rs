@@ -1,13 +1,11 @@
 //! Tools that are WebAssembly components, and the only home of wasmtime.
 //!
-//! - [`Engine`]: one a process; compiles components, keeps the compiled code, owns the threads
-//!   that guests run on.
-//! - [`Plugin`]: one component and what it says of itself. Listing its tools needs no code of
-//!   it when the component has been seen before.
+//! - [`Engine`]: one per process; compiles components, caches the compiled code, owns the threads that guests run on.
+//! - [`Plugin`]: one component and the tools it lists. Listing them runs no code of a component that the cache knows.
 //! - [`PluginTool`]: one of its tools, behind the [`Tool`](haft_core::tool::Tool) trait.
 //!
-//! A call gets a fresh instance that nothing else ever uses. It may be made ahead of the call. Where
-//! program.toml asks for it, an instance serves several calls with the same rights.
+//! A *guest* is one instance of a component. Each call gets a fresh one, which may have been made ahead of the call.
+//! Where program.toml asks for it, an instance serves several calls with the same rights.
 
 mod component;
 mod contract;

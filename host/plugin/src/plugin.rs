@@ -1,5 +1,4 @@
-//! A plugin: a component that has been looked at. Lists its tools without any of its code; loads
-//! that at its first use, and makes no call itself.
+//! A plugin: a component whose tools are known. Its compiled code is loaded at the first call.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -23,19 +22,19 @@ use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::manifest;
 
-/// A component that has been looked at. Clones share everything.
+/// A component whose tools are known. Clones share everything.
 #[derive(Clone)]
 pub struct Plugin(pub(super) Arc<PluginShared>);
 
 /// What the clones of a [`Plugin`] share.
 pub(super) struct PluginShared {
     pub(super) name: Arc<str>,
-    /// Tells it from others where plugins share something.
+    /// Identifies the plugin where plugins share permits.
     pub(super) number: u64,
     pub(super) engine: Engine,
     pub(super) discovered: Discovered,
     pub(super) linked: OnceLock<Result<LinkedComponent, String>>,
-    /// The same for instances made ahead, where they have a memory of another kind.
+    /// The component for prewarmed instances, where these use another memory strategy.
     pub(super) prewarm_component: OnceLock<Option<LinkedComponent>>,
     pub(super) injections: Injections,
     /// Where instances serve several calls.
@@ -43,9 +42,9 @@ pub(super) struct PluginShared {
     pub(super) warm_pool: WarmPool,
     pub(super) calls: AtomicU64,
     pub(super) is_prewarming: AtomicBool,
-    /// Whether somebody sees to it that no instance waits for ever.
+    /// Whether a task that drops expired instances is running.
     pub(super) is_expiring: AtomicBool,
-    /// Used instances that somebody clears away.
+    /// Used instances that wait for a thread to drop them.
     pub(super) discarded: Mutex<Vec<Instance>>,
     pub(super) is_discarding: AtomicBool,
 }
@@ -55,13 +54,16 @@ pub(super) struct PluginShared {
 pub(super) struct Discovered {
     source: Source,
     digest: Digest,
-    /// What it is remembered by.
+    /// The key of its record in the cache: its digest, and that of the WIT file beside it.
     record: Digest,
     listing: Listing,
 }
 
 impl Plugin {
-    /// Looks at a component. One that has been seen before is neither compiled nor run for it.
+    /// Finds out the tools of a component: from the cache, or by compiling it and asking an instance without rights.
+    ///
+    /// # Errors
+    /// The component cannot be read, is not the pinned one, fits no contract, or lists tools that cannot be used.
     pub async fn load(
         engine: &Engine,
         name: &str,
@@ -84,7 +86,10 @@ impl Plugin {
         Ok(Self::new(engine, name, discovered, OnceLock::from(Ok(linked))))
     }
 
-    /// The same of a component that has been seen before; nothing where it has not.
+    /// The plugin of a component that the cache knows; `None` for any other.
+    ///
+    /// # Errors
+    /// The component cannot be read, or is not the pinned one.
     pub fn from_cache(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
         let digest = engine.digest(&source).map_err(|error| discover::unreadable(&source, error))?;
         if !source.admits(&digest) {
@@ -98,8 +103,8 @@ impl Plugin {
         }))
     }
 
-    /// The tools of the component with this SHA-256, in hexadecimal, as they were listed when it was seen
-    /// last; its file need not be there any more.
+    /// The tools of the component with this SHA-256, in hexadecimal, as the cache has them; its file need not exist any
+    /// more.
     pub fn remembered(engine: &Engine, digest: &str) -> Option<Vec<ToolDef>> {
         Some(engine.cache()?.lookup(&Digest::from_hex(digest))?.listing.tools)
     }
@@ -161,12 +166,12 @@ impl Plugin {
         &self.0.discovered.listing.tools
     }
 
-    /// What it exports and cannot be called, with the reasons.
+    /// The exported functions that cannot be tools, with the reasons.
     pub fn uncallable(&self) -> &[Uncallable] {
         &self.0.discovered.listing.uncallable
     }
 
-    /// The contract it keeps.
+    /// The contract of the component.
     pub fn contract(&self) -> Contract {
         self.0.discovered.listing.contract
     }
@@ -184,7 +189,7 @@ impl PluginShared {
         self.linked.get_or_init(load).as_ref().map_err(String::clone)
     }
 
-    /// The component for instances made ahead, where it is not the same; `None` where it is.
+    /// The component for prewarmed instances; `None` where it is the one for calls.
     pub(super) fn prewarm_component(&self) -> Option<&LinkedComponent> {
         let load = || {
             let is_large = self.linked().is_ok_and(|linked| allocator::is_large(linked.component()));

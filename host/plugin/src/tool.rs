@@ -1,6 +1,5 @@
-//! A tool of a plugin. Makes a fresh instance for every call, or takes one that was made ahead and
-//! never used, or one that was kept where that is asked for, and turns whatever the guest does into
-//! an answer.
+//! A tool of a plugin: runs each call in a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused instance,
+//! and turns what the guest does into a tool result.
 
 use std::fmt::Write;
 use std::pin::Pin;
@@ -44,13 +43,12 @@ pub struct PluginTool {
     grant_place: GrantPlace,
     /// What its data must fit; compiled at the first call.
     output: OnceLock<Option<Arc<Schema>>>,
-    /// Whether the last call was over in a moment.
+    /// Whether the last call was a short one.
     was_brief: Arc<AtomicBool>,
 }
 
-/// How long a call takes at most that is over in a moment: many times what it computes, since others may have
-/// the processor in between, and still nothing that whoever waits for it meanwhile would notice.
-/// Unoptimised, haft's own part of it takes many times as long.
+/// The longest call that counts as short. Many times what such a call computes, since other threads may have the
+/// processor in between, and too short for waiting callers to notice. An unoptimised build of haft needs more.
 const BRIEF: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
 /// One call on its way to a guest.
@@ -71,11 +69,11 @@ struct Job {
     is_brief: bool,
 }
 
-/// Why a call has no answer.
+/// Why a call has no result.
 enum CallFailure {
-    /// The tool says so, in its own words.
+    /// The guest returned an error.
     ByGuest(ToolError),
-    /// haft says so: how the guest came to its end, or why it never began. Reads on from the tool's name.
+    /// The guest trapped, was stopped, or never began; the text follows the tool's name.
     ByHost(String),
 }
 
@@ -85,7 +83,7 @@ type CallOutcome = Result<ToolResult, CallFailure>;
 /// A call at work.
 type Work = Pin<Box<dyn Future<Output = (CallOutcome, Cleanup)> + Send>>;
 
-/// What is to be cleared away when the caller has its answer.
+/// What is dropped once the caller has its answer.
 struct Cleanup {
     plugin: Arc<PluginShared>,
     job: Job,
@@ -155,7 +153,7 @@ impl PluginTool {
         })
     }
 
-    /// What became of a call load guest was never heard of.
+    /// The error of a call whose guest sent no answer.
     fn lost(&self, lost: &NoAnswer) -> ToolError {
         match lost {
             NoAnswer::NoPermit(none) => self.ended(&none.to_string()),
@@ -163,7 +161,7 @@ impl PluginTool {
         }
     }
 
-    /// The end of a call, told by haft.
+    /// An error of haft's own about this call.
     fn ended(&self, end: &str) -> ToolError {
         ToolError::Host(format!("`{}` {end}", self.def.name))
     }
@@ -184,7 +182,7 @@ impl Tool for PluginTool {
 
     fn may_run_inline(&self, grant: &Grant) -> bool {
         let plugin = &self.plugin.0;
-        // With a directory a guest can make whoever waits for it wait for a disk or a pipe.
+        // A guest with a directory can block on a disk or a pipe.
         self.was_brief.load(Ordering::Relaxed)
             && plugin.reuse.is_none()
             && plugin.linked.get().is_some()
@@ -202,7 +200,7 @@ impl Tool for PluginTool {
         journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
         let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
         let cancel = context.cancel.child_token();
-        // Whoever stops waiting stops the guest.
+        // Dropping this future stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
         let grant = Arc::new(grant);
         let plugin = self.plugin.0.clone();
@@ -239,11 +237,11 @@ impl Tool for PluginTool {
 }
 
 impl Cleanup {
-    /// Clears it away, and makes ready for the next call where somebody heard of this one.
+    /// Drops the instance, and prewarms others if the caller received the answer.
     fn clear(self, is_heard: bool) {
         let Self { plugin, job, instance, _ticking } = self;
         if is_heard {
-            // Whoever waits for the answer may have been woken on this very processor.
+            // The caller may have been woken on this very processor: it goes first.
             std::thread::yield_now();
             PluginShared::prewarm_later(&plugin, job.grant, job.limits);
         }
@@ -267,7 +265,7 @@ impl Cleanup {
 }
 
 impl PluginShared {
-    /// Does one job, and returns what is left to be cleared away when the caller has its answer.
+    /// Runs one job. Returns its outcome, and the instance where it is to be dropped once the caller has its answer.
     async fn answer(self: &Arc<Self>, job: &Job) -> (CallOutcome, Option<Instance>) {
         let rights =
             job.instance_permit.as_ref().map(|_| InstanceRights::for_call(&job.grant, &job.writable));
@@ -309,15 +307,15 @@ impl PluginShared {
         Instance::make(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
     }
 
-    /// Does what a call needs and its guest's thread has no right to, or no business with: loading the
-    /// component, which may have to be compiled and kept, and opening what the call may write.
+    /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
+    /// cached, and opens the writable directories.
     async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
         if self.linked.get().is_some() && !Writable::needs_opening(grant) {
             return Ok(Writable::open(grant));
         }
         let (plugin, grant) = (self.clone(), grant.clone());
         let prepared = self.engine.threads().own(move || {
-            // What went wrong with it is told by the call.
+            // The call reports the error.
             let _ = plugin.linked();
             Writable::open(&grant)
         });
@@ -362,7 +360,7 @@ impl PluginShared {
         }
     }
 
-    /// The same of a guest that ended without a word of its own, or load answer is of no use.
+    /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.
     fn ended(&self, end: &End, state: Option<&GuestState>, job: &Job) -> CallFailure {
         journal_notes::ended(&job.notes, end);
         let hint_context = self.hint_context(job);

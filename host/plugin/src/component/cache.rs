@@ -1,6 +1,5 @@
-//! What has been found out about components, on disk: their compiled code and the tools they
-//! list. Content-addressed, so that it is right or absent; safe under concurrent writers, since
-//! every file is written beside its place and renamed.
+//! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right or
+//! absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
 //!
 //! **Compiled code is native code that haft runs as itself.** The directory must therefore be
 //! one that no tool can write: [`Cache::open`] takes what tools may write and refuses to serve
@@ -27,7 +26,7 @@ const MAX_RECORD: u64 = 8 << 20;
 /// Bytes of most records: they are read at once.
 const USUAL_RECORD: usize = 4 << 10;
 
-/// What is known about components, kept between runs.
+/// A directory with compiled code and listings, kept between runs.
 #[derive(Clone, Debug)]
 pub struct Cache {
     directory: PathBuf,
@@ -35,7 +34,7 @@ pub struct Cache {
     engine: String,
 }
 
-/// What is known about one component.
+/// The record of one component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct CachedComponent {
     pub(crate) listing: Listing,
@@ -48,7 +47,7 @@ pub(crate) struct CompiledCode {
     checksum: String,
 }
 
-/// The digest a file had when it was in a certain state.
+/// The digest of a file, valid while its stamp is the same.
 #[derive(Serialize, Deserialize)]
 struct CachedDigest {
     stamp: Stamp,
@@ -95,17 +94,17 @@ impl Cache {
         Ok(digest)
     }
 
-    /// What is known about the component of this digest.
+    /// The record of the component with this digest.
     pub(crate) fn lookup(&self, digest: &Digest) -> Option<CachedComponent> {
         self.read(&self.record(digest))
     }
 
-    /// Remembers what a component lists and the code it was compiled to.
+    /// Stores what a component lists and the code it was compiled to.
     pub(crate) fn store_listing(&self, digest: &Digest, code: CompiledCode, listing: &Listing) {
         self.write_record(&self.record(digest), &CachedComponent { listing: listing.clone(), code });
     }
 
-    /// Keeps compiled code.
+    /// Stores compiled code.
     pub(crate) fn store_code(&self, code: &[u8]) -> io::Result<CompiledCode> {
         let code_record = CompiledCode { checksum: checksum_of(code) };
         self.write(&code_record.file(), code)?;

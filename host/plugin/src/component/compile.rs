@@ -1,6 +1,5 @@
-//! Components that are being compiled: how many at once, who is told of those that take a while, and that
-//! what they needed is given back.
-//! Compiles nothing itself.
+//! Bounds how many components are compiled at once, reports slow compilations as events, and returns the compiler's
+//! memory to the system afterwards.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ const MAX_AT_ONCE: u32 = 2;
 /// Bytes of a component that is compiled alone: the compiler takes some 300 MB for one of 18 MB.
 const LARGE: u64 = 4 << 20;
 
-/// How long nobody wonders what haft is doing.
+/// How long a compilation takes before it is reported.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// All compilations of an engine.
@@ -35,7 +34,7 @@ pub(crate) struct Compilation<'a> {
     notice: Arc<CompileNotice>,
 }
 
-/// Tells of one.
+/// Reports one compilation as events.
 struct CompileNotice {
     plugin: String,
     bytes: u64,
@@ -44,7 +43,7 @@ struct CompileNotice {
     state: Mutex<NoticeState>,
 }
 
-/// What of it was told.
+/// Which of its events were emitted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NoticeState {
     Nothing,
@@ -105,10 +104,10 @@ impl Drop for Compilation<'_> {
     fn drop(&mut self) {
         self.notice.end();
         drop(self.permit.take());
-        // Whoever waited has the permit by now: none is left to need what this one needed.
+        // All permits are free only when no compilation is running or waiting.
         if self.all.available_permits() == MAX_AT_ONCE as usize {
             self.threads.spawn(async {
-                // That it could not be done harms nobody.
+                // Best effort.
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;
             });
         }
@@ -132,7 +131,7 @@ mod tests {
         (events, recorded)
     }
 
-    /// What is over soon is not worth a word; what takes longer is told of from its beginning to its end.
+    /// A short compilation emits nothing; a longer one emits its beginning and its end.
     #[test]
     fn only_what_takes_a_while_is_told() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,5 +1,5 @@
-//! Getting to know a component: compiling it and asking it for its tools. The guest that is asked has
-//! no rights at all; what is found out about it is written down on threads that no guest runs on.
+//! Finds out the tools of a component: compiles it and lists its tools in an instance without any rights. The result is
+//! written to the cache by threads that no guest runs on.
 
 use std::sync::Arc;
 
@@ -51,8 +51,7 @@ pub(crate) async fn compile_and_list(
     Ok((listing, linked))
 }
 
-/// What compiling a component comes to: itself, what it lists where nobody has to ask it for that, and
-/// where its code is kept.
+/// The linked component, its listing where the types alone give it, and its code in the cache.
 type CompileOutcome = (LinkedComponent, Option<Listing>, Option<CompiledCode>);
 
 fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Result<CompileOutcome, LoadError> {
@@ -69,8 +68,8 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
     Ok((linked, listing, code))
 }
 
-/// What is written about a component: inside it, else beside it. That it cannot be read is no reason
-/// to do without its functions.
+/// The documentation of a component: from its own section, else from the WIT file beside it. A problem is logged, and the
+/// functions are listed without documentation.
 fn read_docs(bytes: &[u8], sibling_wit: Option<&str>) -> typed::Docs {
     let sections = sections::read(bytes).unwrap_or_default();
     let (docs, problems) = typed::Docs::decode(&sections.wit);
@@ -103,7 +102,7 @@ async fn list_in_new_instance(
         .map_err(no_answer)?;
     let listed = engine.threads().run(permit, landlock::write_nowhere(), move |handle, sender| {
         let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
-        // Whoever has the answer and lets go of the plugin has nothing of it mapped any more.
+        // Dropped before the answer is sent, so that the receiver can drop the last reference to the code.
         drop((own, own_linked));
         // Nobody waiting any more is no reason to fail.
         let _ = sender.send(listed);

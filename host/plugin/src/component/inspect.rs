@@ -1,5 +1,4 @@
-//! Looking into a component's file without running any of it: what it exports and imports, what it
-//! is made of and what it says of itself. Judges nothing.
+//! Reads a component's file without running it: its exports, imports, sections and metadata.
 
 use crate::contract::Contract;
 use crate::contract::dispatch::detect_contract;
@@ -9,7 +8,10 @@ pub use crate::component::sections::{Custom, Extern, ExternKind, Producer, Secti
 pub use crate::contract::act::{ActMetadata, Asked};
 
 impl Sections {
-    /// The contract that the component keeps, or why no tool can come of it.
+    /// The contract of the component.
+    ///
+    /// # Errors
+    /// It exports nothing that could be a tool, or an unsupported version of a contract.
     pub fn contract(&self) -> Result<Contract, LoadError> {
         let offered = self
             .exports
@@ -19,7 +21,10 @@ impl Sections {
     }
 }
 
-/// Looks into the bytes of a component.
+/// Reads the sections of a component.
+///
+/// # Errors
+/// `bytes` are malformed, a core module, or too many sections.
 pub fn read_sections(bytes: &[u8]) -> Result<Sections, SectionsError> {
     crate::component::sections::read(bytes)
 }

@@ -1,4 +1,5 @@
-//! What a plugin lists, checked: it comes from somebody else's code and goes to models.
+//! The checks of what a plugin lists: names, sizes and schemas. The text comes from the plugin's author and goes to
+//! models.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,7 +18,7 @@ pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 /// Bytes of all that the tools of one plugin say of themselves. It is read at every start.
 const MAX_SIZE: usize = 4 << 20;
 
-/// What has been found out about a component: all that listing its tools takes.
+/// The tools of a component, as the cache keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
     /// The contract it keeps.
@@ -34,11 +35,11 @@ pub(crate) struct Listing {
 pub struct Uncallable {
     /// The name the tool would have, without the plugin's.
     pub name: String,
-    /// Why it is none, to go on with after the name: "takes a resource".
+    /// The reason; the text follows the name: "takes a resource".
     pub reason: String,
 }
 
-/// A tool as a guest tells of it.
+/// A tool as a guest lists it, not yet checked.
 pub(crate) struct ListedTool {
     pub(crate) name: String,
     pub(crate) description: String,
@@ -49,7 +50,10 @@ pub(crate) struct ListedTool {
     pub(crate) hints: Hints,
 }
 
-/// The tools that a guest tells of, or what is wrong with one of them.
+/// Checks the tools that a guest lists.
+///
+/// # Errors
+/// There are too many, or one of them cannot be used.
 pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listing, LoadError> {
     if listed.len() > MAX_TOOLS {
         return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
@@ -67,7 +71,7 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
 }
 
 impl Listing {
-    /// The same, unless it says more than anybody could read.
+    /// The same listing, if it is not larger than [`MAX_SIZE`].
     pub(crate) fn bounded(self) -> Result<Self, LoadError> {
         let schema = |value: &Value| value.to_string().len();
         let one = |tool: &ToolDef| {

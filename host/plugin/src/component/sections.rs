@@ -1,5 +1,5 @@
-//! The sections of a component's file, however deep they lie. Reads names and custom sections and
-//! no code; what it finds is somebody else's and bounded in size and number.
+//! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything read
+//! is bounded in size and number, since the file may be hostile.
 
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Encoding, Parser, Payload};
 
@@ -120,7 +120,7 @@ pub struct Producer {
     pub version: String,
 }
 
-/// Why a file cannot be looked into.
+/// Why the sections of a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SectionsError {
     /// It is no WebAssembly at all, or not well-formed.
@@ -145,7 +145,7 @@ const MAX_PROBLEMS: usize = 20;
 /// Characters of a name.
 const MAX_NAME: usize = 400;
 
-/// Where the walk is, and what it has met.
+/// The state of the walk through a file.
 #[derive(Default)]
 struct Walk {
     found: Sections,
@@ -283,7 +283,7 @@ impl Walk {
         }
     }
 
-    /// Whether what is met here counts more than what was met at `other`.
+    /// Whether a section at the present depth takes precedence over one at `other`.
     fn is_outermost(&self, other: Option<usize>) -> bool {
         other.is_none_or(|other| self.depth <= other)
     }

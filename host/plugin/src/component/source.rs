@@ -1,4 +1,4 @@
-//! Where a component's bytes come from, and their digest. Never looks inside them.
+//! Where a component's bytes come from, and their digest.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -25,7 +25,7 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 pub enum Source {
     /// Comes with haft.
     Embedded(&'static [u8]),
-    /// The same with its SHA-256, in hexadecimal: so its bytes are not even looked at where it is known.
+    /// Comes with haft, with its SHA-256 in hexadecimal, so that it need not be hashed at every start.
     Known(&'static [u8], &'static str),
     /// A file.
     File(PathBuf),

@@ -1,5 +1,5 @@
-//! Components that know nothing of tools: each function they export is one. Its types are the
-//! schema, its words the description, and the error of its `result` the tool's error.
+//! Components that export plain functions: each function is a tool. Its types make the schema, its WIT documentation the
+//! description, and the error of its `result` is the tool's error.
 //!
 //! Types come from the component alone, so that what is shown is what is called. JSON stands for
 //! them so that a model can write it and nothing is lost on the way (`schema` shows it, `decode`
@@ -58,7 +58,7 @@ pub(crate) struct TypedComponent {
     functions: Arc<HashMap<String, Function>>,
 }
 
-/// A function, and what calling it takes; found out at its first call.
+/// A function; its index and types are resolved at the first call.
 struct Function {
     exported: Exported,
     resolved: OnceLock<Option<ResolvedFunction>>,

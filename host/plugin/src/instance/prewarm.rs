@@ -1,5 +1,5 @@
-//! Making instances ahead of a plugin's next calls, while nobody calls it. Makes none for a plugin
-//! that is called once in a process.
+//! Makes instances ahead of a plugin's next calls, while it is idle. Makes none for a plugin that is called once in a
+//! process.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::tool::inline::ThreadLoad;
 
-/// Used instances that wait to be cleared away: what eight calls at once leave.
+/// Used instances that wait to be dropped: what eight calls at once leave.
 const MAX_DISCARDED: usize = 8;
 
 /// How long a plugin is not called before instances are made for its next calls.
@@ -66,7 +66,7 @@ impl PluginShared {
                 let own = plugin.clone();
                 let _ = engine.threads().own(move || _ = own.prewarm_component()).await;
             }
-            // Nobody has called: whatever a guest does before, it does without a directory.
+            // No call has begun: the guest's start-up code gets no directory.
             engine.threads().start(&landlock::write_nowhere(), move |handle| {
                 handle.block_on(plugin.prewarm(&grant, &limits));
                 plugin.is_prewarming.store(false, Ordering::Relaxed);
@@ -78,8 +78,8 @@ impl PluginShared {
         });
     }
 
-    /// Has an instance cleared away that is of no more use, and others made in its place, by a thread that does
-    /// so until nothing is left; it comes back where that is behind.
+    /// Queues a used instance for a thread that drops it and prewarms others, until the queue is empty. Returns the
+    /// instance where the queue is full.
     pub(crate) fn discard_later(
         plugin: &Arc<Self>,
         mut instance: Instance,
@@ -108,20 +108,20 @@ impl PluginShared {
         None
     }
 
-    /// Clears away what is left; whether anything was.
+    /// Drops the queued instances; whether there were any.
     fn drop_discarded(&self) -> bool {
         let discarded = std::mem::take(&mut *self.discarded.lock().unwrap_or_else(PoisonError::into_inner));
         !discarded.is_empty()
     }
 
-    /// Gives clearing up; whether it is to go on, since something was left in between.
+    /// Stops dropping; whether to go on after all, since another instance was queued meanwhile.
     fn resume_if_discarded_meanwhile(&self) -> bool {
         self.is_discarding.store(false, Ordering::SeqCst);
         let is_empty = self.discarded.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         !is_empty && !self.is_discarding.swap(true, Ordering::SeqCst)
     }
 
-    /// Sees to it that no instance waits for ever.
+    /// Starts the task that drops expired instances, unless it runs.
     fn expire_later(plugin: &Arc<Self>) {
         if !plugin.is_expiring.swap(true, Ordering::Relaxed) {
             plugin.engine.threads().spawn(expire(Arc::downgrade(plugin)));
@@ -147,14 +147,14 @@ impl PluginShared {
                 instance.set_aside(spare);
                 plugin.warm_pool.put(instance);
             }
-            // One that waits or takes long is made by its call.
+            // An instance whose start-up waits or takes long is made by its call.
             _ => return,
         }
         Self::expire_later(plugin);
     }
 
-    /// Whether instances are to be made for calls to come. One that is called once in a process, as by
-    /// `haft call`, is not in use; and what is kept for several calls is as good as what would be made.
+    /// Whether instances are to be made for calls to come: not for a plugin that is called once in a process, as by `haft
+    /// call`, nor for one whose instances are reused.
     fn is_in_use(&self) -> bool {
         self.engine.ahead() > 0 && self.calls.load(Ordering::Relaxed) > 1 && self.reuse.is_none()
     }
@@ -174,7 +174,7 @@ impl PluginShared {
                     instance.set_aside(spare);
                     self.warm_pool.put(instance);
                 }
-                // It was given no directory, and what it asked of the network was for nobody.
+                // It used the network or asked for directories before any call: it cannot serve one.
                 Ok(_) => return,
                 Err(end) => return tracing::debug!(end.line, "instance not made ahead"),
             }

@@ -1,7 +1,7 @@
-//! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves
-//! one call at a time, and only calls with exactly the rights, limits and directories it was made
-//! with. It is replaced after a trap, a time-out or a cancel, when it left something open, and when
-//! it is old or idle. What a call leaves in its memory the next one sees: nothing here looks inside.
+//! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves one call at a time,
+//! and only calls with exactly the rights, limits and directories it was made with. It is replaced after a trap, a
+//! time-out or a cancel, when it left something open, and when it is old or idle. Its memory is not cleared between
+//! calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -33,7 +33,7 @@ pub(crate) struct Reuse {
 struct IdleList {
     /// The one used last stands last.
     idle: Vec<Idle>,
-    /// Whether somebody sees to it that they do not stay for ever.
+    /// Whether a task that drops expired instances is running.
     is_watched: bool,
 }
 
@@ -43,8 +43,8 @@ struct Idle {
     since: Instant,
 }
 
-/// What an instance stands on besides its grant: the very directories that it has, and the threads whose
-/// timers and sockets are its own.
+/// What an instance depends on besides its grant: its open directories, and the runtime that drives its timers and
+/// sockets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InstanceRights {
     runtime: runtime::Id,
@@ -52,9 +52,9 @@ pub(crate) struct InstanceRights {
 }
 
 /// The right to use one instance, until it is dropped.
-pub(crate) struct InstancePermit(#[expect(dead_code, reason = "held, not looked at")] OwnedSemaphorePermit);
+pub(crate) struct InstancePermit(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
-/// Why a call gets no turn.
+/// Why a call gets no instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoInstance {
     #[error("was cancelled while it waited for its plugin")]
@@ -86,7 +86,7 @@ impl Reuse {
         self.settings
     }
 
-    /// Waits for a turn, for as long as the whole call may take.
+    /// Waits for a permit, for as long as the whole call may take.
     pub(crate) async fn acquire(
         &self,
         limits: &Limits,
@@ -104,7 +104,7 @@ impl Reuse {
     }
 
     /// Takes an instance that was kept for exactly these rights. Where there is none, the oldest give
-    /// way to one that is to be made. Whoever calls has a turn.
+    /// way to one that is to be made. The caller holds a permit.
     pub(crate) fn take(&self, grant: &Grant, limits: &Limits, rights: &InstanceRights) -> Option<Instance> {
         let mut idle_instances = self.lock();
         let fits = |idle: &Idle| {
@@ -116,7 +116,7 @@ impl Reuse {
         let surplus = idle_instances.idle.len().saturating_sub(self.permits.available_permits());
         let surplus: Vec<Idle> = idle_instances.idle.drain(..surplus).collect();
         drop(idle_instances);
-        // Unmapping memory takes a while; nobody should wait for the lock meanwhile.
+        // Unmapping memory is slow: it happens after the lock is released.
         drop(surplus);
         None
     }
@@ -147,7 +147,7 @@ impl Reuse {
         idle.since.elapsed() >= self.settings.max_idle
     }
 
-    /// Drops what was idle for too long; says when to look again, or that nothing is left.
+    /// Drops instances that were idle for too long; when to check again, or `None` when no instance is left.
     fn expire(&self) -> Option<Duration> {
         let mut idle_instances = self.lock();
         let stale: Vec<Idle> = idle_instances.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
@@ -163,7 +163,7 @@ impl Reuse {
     }
 }
 
-/// Sees to it that no idle instance of a plugin outstays its time.
+/// Drops idle instances in time, until none is left.
 async fn expire_in_background(reuse: Weak<Reuse>, first: Duration) {
     let mut wait = first;
     loop {

@@ -1,5 +1,4 @@
-//! What one guest has while it lives: its rights, its budget and what it did with them.
-//! Made for one call and dropped with it.
+//! The data of a guest's store: its rights, its limits and what it was denied.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -68,12 +67,12 @@ pub(crate) struct Run {
     pub(crate) cancellation_seen: Arc<AtomicBool>,
     /// When a running guest was first seen to be cancelled.
     pub(crate) cancelled: Option<Instant>,
-    /// Whether the guest stops at the next tick, to go on elsewhere.
+    /// Whether the guest yields at the next tick, to go on on another thread.
     pub(crate) gives_way: bool,
     pub(crate) logged: usize,
 }
 
-/// Memory and table limits, with a note of the one that was met.
+/// Memory and table limits, and the one that was exceeded.
 pub(crate) struct Budget {
     memory: usize,
     used: usize,
@@ -105,7 +104,7 @@ impl Run {
         Self { plugin, call, events, cancel, deadline, cancellation_seen, cancelled, gives_way, logged }
     }
 
-    /// No call: what an instance of `plugin` is told before there is one.
+    /// The context of an instance of `plugin` between calls.
     pub(crate) fn idle(plugin: &Arc<str>, limits: &Limits) -> Self {
         Self::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
     }
@@ -148,8 +147,8 @@ impl GuestState {
 }
 
 impl GuestState {
-    /// Forgets the call that is over: what it was refused, what it printed, who listened to it and
-    /// where it could write. Its guest's memory and what that has open stay as they are.
+    /// Forgets the call that is over: its denials, output, events and writable directories. The guest's memory and open
+    /// resources stay.
     pub(crate) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
         (self.run, self.writable) = (Run::idle(plugin, limits), None);
         self.denied = self.denied.kept_for_next_call();

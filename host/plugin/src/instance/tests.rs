@@ -1,5 +1,5 @@
-//! Guests whose first wall has a hole. Only in here can there be one: outside, the directories of a
-//! guest and those of its thread are made from the same grant.
+//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make one: in haft
+//! both come from the same grant.
 
 #![cfg(target_os = "linux")]
 

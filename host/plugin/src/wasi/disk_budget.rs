@@ -1,8 +1,6 @@
-//! What one call may add to the disk. Counted where haft writes for a guest, before it writes: the
-//! bytes of a write, or what the file grows by where that is more, so that a file with holes counts
-//! as long as it is; and something for every file, directory and link that is made, which bounds
-//! their number. What is removed again is not given back: a call that writes, removes and writes
-//! again would never end.
+//! The disk limit of one call. Counted before haft writes for a guest: the bytes of a write, or what the file grows by
+//! where that is more, so that holes count too; and a fixed cost for every file, directory and link that is made, which
+//! bounds their number. Removing files returns nothing: else a call could write and remove without end.
 
 use std::fs::File;
 use std::io;
@@ -40,7 +38,7 @@ impl Disk {
         self.exceeded.store(false, Ordering::Relaxed);
     }
 
-    /// Whether something was refused for want of what is left.
+    /// Whether a write was refused.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.exceeded.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! `wasi:cli/environment` as guests see it: the granted variables, no arguments, and a note of
-//! who asked for variables and has none. The values are put together in `state`.
+//! `wasi:cli/environment` as guests see it: the granted variables and no arguments. Reading an empty environment is
+//! recorded for hints. `state` collects the values.
 
 use wasmtime::component::HasData;
 use wasmtime_wasi::cli::WasiCliCtxView;

@@ -2,21 +2,20 @@
 //! guest asks for them. A path never leads out of the directory it starts from: the kernel holds it
 //! there. With open files everything is wasmtime-wasi's own; how paths become files is haft's:
 //!
-//! - **Look, judge, open.** What a path leads to is found first, without doing anything to it, and
-//!   what is then opened or changed is that very object.
-//! - **Some things stay closed** whatever is granted (`protected_paths`): what belongs to haft itself, and the
-//!   program in use.
+//! - **Resolve, check, open.** A path is resolved to an object without opening it for use, the object is checked, and
+//!   that very object is then opened or changed.
+//! - **Protected paths stay closed** whatever is granted (`protected`): haft's own files, and the program in use.
 //! - **Reading through links.** Where reading is granted everywhere, a path is followed as the
 //!   person would follow it, absolute links included; what is opened that way can be read and
 //!   nothing else, even below a writable directory.
 //! - **Only files and directories.** Opening a FIFO or a device could wait for ever, and
 //!   `/proc` holds haft's own secrets, and its memory: all three are refused, whatever is granted.
-//! - **Where a guest is, is no secret.** The workspace is there for every guest, with nothing in it but
-//!   what is granted (`stand_in`), so that relative paths lead to that.
+//! - **Every guest has a working directory:** the workspace, with nothing in it but what is granted (`stand_in`), so
+//!   that relative paths work.
 //! - **What is written is counted** (`disk`), whatever way it is written.
 //! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
 //!
-//! It refuses to judge a path as text: every decision is made on an open file.
+//! No decision rests on the text of a path: every check is made on an open file.
 
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor;
@@ -143,8 +142,8 @@ impl HostDescriptor for Files<'_> {
         let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let protected = self.denied.protected.clone();
         let created = self.make_directory(&directory, &path);
-        // As a kernel has it: what is there already need not be made, whoever may make it. Tools make
-        // all the directories on the way to a file without looking.
+        // As in the kernel, `Exist` comes before a refusal: tools create all parent directories of a file without
+        // checking which exist.
         if created.is_err() && self.resolve_visible(&directory, &path, Links::Keep, self.bounds()).is_ok() {
             self.denied.protected = protected;
             return Err(ErrorCode::Exist.into());

@@ -1,6 +1,6 @@
-//! `wasi:http` as guests see it: requests to granted hosts, over connections that haft makes to
-//! addresses it has checked. No redirect is followed and no proxy asked: every hop is a request of
-//! the guest's own, and checked like the first. Nothing here keeps a connection for a later request.
+//! `wasi:http` as guests see it: requests to granted hosts, over connections that haft makes to checked addresses. No
+//! redirect is followed and no proxy used: every hop is a request of the guest's own, checked like the first. No
+//! connection is reused.
 
 mod body;
 mod client;
@@ -81,7 +81,10 @@ impl Http {
 }
 
 impl Outgoing {
-    /// The way to where a request goes, if it may go there.
+    /// The exchange for a request.
+    ///
+    /// # Errors
+    /// The destination is not granted or blocked, the method is refused, or the call has made too many requests.
     fn admit(&mut self, request: &Request<WasiBody>) -> Result<Exchange> {
         let method: String = request.method().as_str().chars().take(MAX_METHOD).collect();
         self.requests += 1;
@@ -133,7 +136,7 @@ fn is_refused(method: &Method) -> bool {
 }
 
 impl WasiHttpHooks for Outgoing {
-    /// The errand writes it, from the destination that was checked.
+    /// `Exchange` sets it, from the destination that was checked.
     fn set_host_header(&mut self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! A guest's standard output and error: beginning and end are kept, the rest counted and dropped.
-//! Nothing a guest prints ever reaches haft's own standard output.
+//! Captures a guest's standard output and error: the beginning and the end are kept, the rest is counted and dropped.
+//! Nothing reaches haft's own standard output.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! What a typed function returned as a tool's answer: text as it is, everything else as JSON, and
-//! the error of a `result` as the tool's.
+//! Turns what a typed function returned into a tool's answer: strings as they are, everything else as JSON, and the error
+//! of a `result` as the tool's error.
 
 use wasmtime::component::Val;
 
@@ -9,10 +9,10 @@ use crate::contract::answer::{Output, Piece, Structured};
 use haft_core::call::Attachment;
 use haft_core::tool::ToolError;
 
-/// What a tool answers that has nothing to say.
+/// The answer of a function that returns nothing.
 const DONE: &str = "done";
 
-/// What an error says that carries nothing.
+/// The error message of a `result` whose error has no value.
 const FAILED: &str = "the function failed and does not say why";
 
 /// How files of some kinds begin, for bytes that a model can be shown.
@@ -80,7 +80,7 @@ fn media_type_of(bytes: &[u8]) -> &'static str {
     known.map_or("application/octet-stream", |(_, media_type)| media_type)
 }
 
-/// What is text already, without the quotes of JSON: large numbers are quoted for programs alone.
+/// A value that is written without JSON quotes: strings, names, and 64-bit numbers, which JSON quotes for programs.
 fn plain(ty: &Type, value: &Val) -> Option<String> {
     match (ty, value) {
         (_, Val::S64(number)) => Some(number.to_string()),

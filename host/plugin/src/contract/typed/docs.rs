@@ -1,5 +1,5 @@
-//! The words about a component's functions and types, as its author wrote them in WIT: from the
-//! section `haft:wit` or from `NAME.wit` beside the component. Never where a type comes from.
+//! The documentation of a component's functions and types, from its WIT: the section `haft:wit`, or the file `NAME.wit`
+//! beside the component. Types are never taken from there.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -58,8 +58,8 @@ pub(super) struct TypeDocs<'a> {
 }
 
 impl Docs {
-    /// Reads WIT packages in binary form; the first that speaks of a function is heard. The second
-    /// value says what could not be read.
+    /// Decodes WIT packages in binary form; of several that document a function the first counts. The second value lists
+    /// what could not be decoded.
     pub(crate) fn decode(packages: &[Vec<u8>]) -> (Self, Vec<String>) {
         let (mut docs, mut problems) = (Self::default(), Vec::new());
         for package in packages {
@@ -128,7 +128,7 @@ fn decode(package: &[u8]) -> Result<Resolve, String> {
     }
 }
 
-/// What `read` makes of somebody else's text. A reader that panics over it takes nobody along.
+/// Runs a parser on untrusted input; `None` if it panics.
 fn catch_panic<T>(read: impl FnOnce() -> T) -> Option<T> {
     std::panic::catch_unwind(AssertUnwindSafe(read)).ok()
 }

@@ -1,5 +1,5 @@
-//! The functions that a component exports, without those that are no tools: what a toolchain exports
-//! for itself, and the standard interfaces that hosts of other kinds call.
+//! The exported functions of a component that can be tools: without those of toolchains and without standard interfaces
+//! that other hosts call.
 
 use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use wasmtime::component::{Component, ComponentExportIndex};

@@ -1,4 +1,4 @@
-//! Tools of typed functions: their names, descriptions and schemas, or why they are none.
+//! The tools of typed functions: names, descriptions and schemas, or the reason why a function cannot be a tool.
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
     let signature = Signature::from_function(&exported.ty, docs)?;
     let parameters = match parameters(&signature.params) {
         Ok(parameters) => parameters,
-        // Words are worth less than the tool.
+        // A tool without documentation is better than none.
         Err(problem) if docs.is_some() => {
             let bare = Signature::from_function(&exported.ty, None)?;
             parameters(&bare.params).map_err(|_| problem)?
@@ -71,7 +71,7 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
     })
 }
 
-/// What is known of a function that nothing is written about.
+/// The description of a function without documentation.
 fn default_description(exported: &Exported) -> String {
     match &exported.interface {
         Some(interface) => format!("The function `{}` of `{interface}`.", exported.function),

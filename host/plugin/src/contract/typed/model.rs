@@ -1,5 +1,5 @@
-//! The types of a function: what schemas, decoding and encoding all go by. Taken from the component
-//! itself, so that they are the ones that are called; only the words about them come from elsewhere.
+//! The types of a function, from which schemas, decoding and encoding follow. They are taken from the component itself;
+//! only their documentation comes from WIT text.
 
 use wasmtime::component::types;
 

@@ -1,5 +1,5 @@
-//! Names for the functions of a component: as WIT has them, with the interface in front only where
-//! two would collide. Stable: the same component always gets the same names.
+//! Tool names for the functions of a component: the WIT name, prefixed by the interface only where two would collide. The
+//! same component always gets the same names.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! What a function's text says of its parameters. WIT has no place for words about a parameter, so
-//! authors write them into the function's own, one a line, in one of the forms of their language:
+//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it into the
+//! function's, one line each, in one of the forms of their language:
 //!
 //! ```text
 //! - name: words        - `name`: words        * name - words
@@ -53,7 +53,7 @@ impl Paragraphs {
     }
 }
 
-/// The parameter that a line is about, and what it says; the first line about one is heard.
+/// The parameter that a line documents, and its text; of several lines about one the first counts.
 fn parse_parameter_line(
     line: &str,
     params: &[&str],

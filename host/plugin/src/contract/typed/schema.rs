@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::model::{Case, Field, Integer, Name, Type};
 
-/// What is said of a `list<u8>`.
+/// The description of a `list<u8>`.
 const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
 
 /// Standard base64, with its padding or without.

@@ -1,5 +1,5 @@
-//! What a thread inside a wall can do, judged by what is on disk afterwards. Nothing here goes through
-//! a guest's directories: it is as if those let everything through.
+//! What a restricted thread can do, judged by what is on disk afterwards. No guest's directories are involved: it is as
+//! if those let everything through.
 
 #![cfg(target_os = "linux")]
 
@@ -49,7 +49,7 @@ impl Fixture {
         self.directory.path().join(name)
     }
 
-    /// The ground, where this kernel has what the test is about.
+    /// The fixture, if this kernel has what the test is about.
     fn where_kernel_has(what: fn(&LandlockState) -> bool) -> Option<Self> {
         let fixture = Self::new();
         let state = fixture.threads.landlock_state();
@@ -59,7 +59,7 @@ impl Fixture {
         what(&state).then_some(fixture)
     }
 
-    /// The ground, where the kernel walls files in at all.
+    /// The fixture, if the kernel has Landlock at all.
     fn with_landlock() -> Option<Self> {
         Self::where_kernel_has(|state| !matches!(state, LandlockState::None { .. }))
     }
@@ -154,7 +154,7 @@ fn wa02_a_thread_writes_beneath_its_directories_and_nowhere_else() {
     assert_eq!(read_tree(&outside), before);
 }
 
-/// WA02: tools that only read, and guests that are asked what they offer, write nothing at all.
+/// WA02: tools that only read, and guests that list their tools, write nothing at all.
 #[test]
 fn wa02_without_a_directory_nothing_is_written() {
     let Some(fixture) = Fixture::with_landlock() else { return };
@@ -254,7 +254,7 @@ fn write_in_chain(
 /// WA02: what a thread starts is inside too, however long the chain.
 #[test]
 fn wa02_threads_of_threads_are_inside() {
-    /// More than there can be walls around one another.
+    /// More than Landlock can stack layers.
     const CHAIN: usize = 40;
     let Some(fixture) = Fixture::with_landlock() else { return };
     let (granted, outside) = (fixture.path("granted"), fixture.path("outside"));
@@ -338,7 +338,7 @@ fn without(calls: &[i64], error: u32, work: impl FnOnce() + Send + 'static) {
 const CREATE: i64 = libc::SYS_landlock_create_ruleset;
 const RESTRICT: i64 = libc::SYS_landlock_restrict_self;
 
-/// SB08: where the kernel has no second wall, guests have the first one, and it is said.
+/// SB08: where the kernel has no Landlock, guests are held by their preopens, and the state says so.
 #[test]
 fn sb08_without_landlock_guests_run_and_it_is_said() {
     for (call, error, reason) in [
@@ -390,7 +390,7 @@ fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
     });
 }
 
-/// SB08: what is said of a wall.
+/// SB08: the text of a state.
 #[test]
 fn sb08_what_is_open_is_named() {
     assert_eq!(LandlockState::Full.to_string(), "full");
@@ -401,7 +401,7 @@ fn sb08_what_is_open_is_named() {
     assert_eq!(LandlockState::None { reason: "no kernel".into() }.to_string(), "none: no kernel");
 }
 
-/// What a call has open it has open, whatever the wall says afterwards of where it came from.
+/// Directories stay open for a call, wherever their names lead afterwards.
 #[test]
 fn directories_are_opened_once() {
     let fixture = Fixture::new();

@@ -1,6 +1,6 @@
-//! What a guest does to names in directories: making, moving, linking, removing. The directory is
-//! found and opened first, below the one the guest has; then it is judged, and what is done is done
-//! to one name in that very directory. It refuses names that are none (`.`, `..`).
+//! Changes to directory entries: making, moving, linking, removing. The directory is resolved and opened first, below the
+//! one the guest has; then it is checked, and the change is made to one name in that very directory. `.` and `..` are
+//! refused as names.
 
 use std::fs::File;
 
@@ -57,7 +57,7 @@ impl Files<'_> {
             self.protected_paths.protection_of_entry(&found, name).map_err(resolve::error)?
         {
             let place = resolve::real_path(&found);
-            // In a closed directory the name is any name, such as that of a temporary file.
+            // Below a protected directory the name does not matter: it may be that of a temporary file.
             let place = if protection.itself { place.map(|place| place.join(name)) } else { place };
             return Err(self.refuse(protection.level, place, AccessKind::Write));
         }
@@ -98,7 +98,7 @@ impl Files<'_> {
 
     pub(super) fn symlink(&mut self, directory: &Dir, target: &str, path: &str) -> FsResult<()> {
         let entry = self.entry(directory, path)?;
-        // A link that leads out by itself is no use to a guest, and a trap for whoever follows it.
+        // An absolute link is of no use to a guest, and misleads other programs that follow it.
         if target.starts_with('/') {
             return Err(ErrorCode::NotPermitted.into());
         }
@@ -180,7 +180,7 @@ fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
 
 fn errno(errno: rustix::io::Errno) -> FsError {
     match errno {
-        // Whoever moves a file copies it then.
+        // Programs copy the file then.
         rustix::io::Errno::XDEV => ErrorCode::CrossDevice.into(),
         errno => resolve::error(errno.into()),
     }

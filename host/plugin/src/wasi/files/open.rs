@@ -1,6 +1,5 @@
-//! Opens files and directories for a guest: first what a path leads to is found, then judged, and
-//! only then is that very object opened, truncated or, where there is none, made. It refuses to
-//! touch anything before it is judged.
+//! Opens files and directories for a guest: a path is resolved, the object is checked, and only then is that very object
+//! opened or truncated, or a new file made. Nothing is changed before the check.
 
 use std::fs::File;
 
@@ -18,8 +17,8 @@ use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
-/// How often a path is looked at again: for every link that leads to a file yet to be made, and when
-/// somebody else changes it meanwhile. The kernel follows as many links.
+/// How often a path is resolved again: for every link to a file yet to be made, and when another process changes the
+/// path meanwhile. The kernel follows as many links.
 const MAX_ATTEMPTS: usize = 40;
 
 /// What a new file may be, before the user's own mask.
@@ -32,7 +31,7 @@ pub(super) struct OpenRequest {
     flags: DescriptorFlags,
 }
 
-/// What a file that was not there came to.
+/// The outcome of creating a file.
 enum CreateOutcome {
     File(File),
     /// It is there by now.
@@ -143,7 +142,7 @@ impl Files<'_> {
         Err(ErrorCode::Loop.into())
     }
 
-    /// Opens what was found; nothing when it has no place any more.
+    /// Opens a resolved object; `None` when it has been moved or removed meanwhile.
     fn open_object(
         &mut self,
         object: &Object,

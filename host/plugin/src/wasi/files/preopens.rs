@@ -1,5 +1,4 @@
-//! The directories a guest is handed when it asks for them: exactly those of its grant, and none
-//! that belongs to haft itself.
+//! The preopened directories of a guest: exactly those of its grant, without haft's own.
 
 use std::fs::File;
 
@@ -48,7 +47,7 @@ impl Files<'_> {
         Ok(Dir::new(directory, permissions, mode, true))
     }
 
-    /// A granted directory, and what is closed about it.
+    /// A granted directory, and its protection, if any.
     fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Protection>), String> {
         let Some(writable) = self.writable else {
             return Err("no call has begun".into());

@@ -1,7 +1,6 @@
-//! What stays closed to every guest, whatever it was granted: haft's own directories and keys are
-//! neither read nor written, the program in use is not written. Judged by what the kernel opened,
-//! its identity and that of every directory above it, and by the path the kernel has for it; never
-//! by the path that a guest passed.
+//! Paths that stay protected from every guest, whatever it was granted: haft's own directories and keys are neither read
+//! nor written, the program in use is not written. Checked on the opened object: its identity, that of every directory
+//! above it, and the path the kernel has for it; never the path that a guest passed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -14,7 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat
 use crate::wasi::files::resolve::{Object, real_path};
 use haft_core::grant::{Grant, Root};
 
-/// Sets of seals that are remembered: the plugins of a program have the same one.
+/// Sets of protected paths that are cached: the plugins of a program have the same one.
 const MAX_KNOWN: usize = 8;
 
 /// Directories remembered to be free: more than one call looks into, at a few hundred bytes each.
@@ -33,28 +32,28 @@ const HANDLE: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// How closed something is.
+/// The level of protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Protection {
     /// It may be read, not written.
     ReadOnly,
-    /// Neither.
+    /// It may be neither read nor written.
     Hidden,
 }
 
-/// What keeps one object closed.
+/// The protection of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProtectedObject {
     pub(super) level: Protection,
-    /// Whether it is the closed file or directory itself, and not something inside.
+    /// Whether the object is the protected file or directory itself, and not something inside.
     pub(super) itself: bool,
 }
 
-/// What is known of an object before anything is done to it.
+/// The result of checking an object.
 pub(super) enum ProtectionCheck {
-    /// It has lost its place meanwhile; what has it now must be found again.
+    /// It was moved or removed meanwhile; the path must be resolved again.
     Gone,
-    /// Nothing keeps it closed.
+    /// It is not protected.
     Free,
     Protected(ProtectedObject),
 }
@@ -62,7 +61,7 @@ pub(super) enum ProtectionCheck {
 /// Device and inode: what an object is, whatever it is called.
 type FileId = (u64, u64);
 
-/// Everything closed to the guests of one program.
+/// The protected paths of one program.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectedPaths {
     hidden: Vec<Root>,
@@ -70,8 +69,8 @@ pub(crate) struct ProtectedPaths {
     protected: Vec<ProtectedDirectory>,
     /// Of `/`.
     top: Option<FileId>,
-    /// Directories that nothing closed lies above, with their places. The same directory in the same
-    /// place is not looked at again: only who may write in closed places could have put it there.
+    /// Directories without a protected ancestor, with their paths. The same directory at the same path is not checked
+    /// again: only a process that may write in protected places could have moved it there.
     free: Mutex<HashSet<(FileId, PathBuf)>>,
     /// Handles of everything in `protected`: an inode number is not given to another object meanwhile.
     _held: OpenHandles,
@@ -80,26 +79,26 @@ pub(crate) struct ProtectedPaths {
 /// Open objects by their place, with what they are.
 type OpenHandles = BTreeMap<PathBuf, (File, FileId)>;
 
-/// One closed file or directory.
+/// One protected file or directory.
 #[derive(Debug)]
 struct ProtectedDirectory {
     level: Protection,
     path: PathBuf,
     /// What it is, if it was there.
     identity: Option<FileId>,
-    /// The places of all links that its name leads through, and its own: whoever could put something
-    /// else in such a place, or in that of a directory above it, would put it in place of the whole.
+    /// The paths of all links that its name leads through, and its own. Replacing one of these, or a directory above
+    /// one, would replace the protected path.
     link_paths: Vec<PathBuf>,
     /// What is in those places.
     link_ids: Vec<FileId>,
 }
 
-/// The seals of each program, found once: what is closed stays so, wherever it is moved.
+/// The protected paths of each program, resolved once: an object stays protected wherever it is moved.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectedPathsCache(Mutex<Vec<Arc<ProtectedPaths>>>);
 
 impl ProtectedPathsCache {
-    /// The seals of a grant.
+    /// The protected paths of a grant.
     pub(crate) fn for_grant(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(protected_paths) =
@@ -145,8 +144,10 @@ impl ProtectedPaths {
         self.hidden.is_empty()
     }
 
-    /// What keeps `object` closed, if anything does. Fails with `NotFound` for an object that lost
-    /// its place meanwhile.
+    /// The protection of `object`, if any.
+    ///
+    /// # Errors
+    /// `NotFound` for an object that was moved or removed meanwhile.
     pub(super) fn protection_of(&self, object: &Object) -> io::Result<Option<ProtectedObject>> {
         if self.protected.is_empty() {
             return Ok(None);
@@ -165,7 +166,7 @@ impl ProtectedPaths {
         Ok(strongest.0)
     }
 
-    /// The same, where an object may have lost its place.
+    /// The same, with `Gone` in place of the error `NotFound`.
     pub(super) fn judge(&self, object: &Object) -> io::Result<ProtectionCheck> {
         match self.protection_of(object) {
             Ok(None) => Ok(ProtectionCheck::Free),
@@ -175,8 +176,8 @@ impl ProtectedPaths {
         }
     }
 
-    /// What keeps the entry `name` of `directory` from being made, replaced, moved or removed.
-    /// `itself` where it is the entry, and not the directory, that is closed.
+    /// The protection that keeps the entry `name` of `directory` from being made, replaced, moved or removed; `itself`
+    /// where the entry is protected, and not its directory.
     pub(super) fn protection_of_entry(
         &self,
         directory: &File,
@@ -202,7 +203,7 @@ impl ProtectedPaths {
         Ok(link_ids.max(inside).map(|level| ProtectedObject { level, itself: inside != Some(level) }))
     }
 
-    /// What is closed where `path`, as the kernel has it, leads.
+    /// Adds the protection of the protected paths that `path`, as the kernel has it, lies in.
     fn by_place(&self, path: &Path, strongest: &mut StrongestProtection) {
         for protected in self.protected.iter().filter(|protected| path.starts_with(&protected.path)) {
             strongest.note(protected.level, path == protected.path);
@@ -215,7 +216,7 @@ impl ProtectedPaths {
         }
     }
 
-    /// Looks at every directory above `directory`, which is at `place`.
+    /// Adds the protection of every directory above `directory`, which is at `place`.
     fn check_ancestors(
         &self,
         directory: &File,
@@ -259,7 +260,7 @@ impl ProtectedPaths {
     }
 }
 
-/// The strongest seal found so far.
+/// The strongest protection found so far.
 #[derive(Default)]
 struct StrongestProtection(Option<ProtectedObject>);
 

@@ -1,5 +1,5 @@
-//! What is refused whatever the grant says, and a note of what was refused for want of one.
-//! Decides by what is there, never by its name.
+//! Refuses protected paths, and records for hints what a guest was refused. Decisions rest on the resolved object, never
+//! on its name.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
 
-/// How often an object is looked for that loses its place while it is judged, as a file that another
-/// process replaces again and again.
+/// How often a path is resolved again whose object disappears before it is checked, as when another process keeps
+/// replacing a file.
 const MAX_ATTEMPTS: usize = 40;
 
 impl Files<'_> {
-    /// What `path` below `directory` leads to, and what keeps it closed.
+    /// The object that `path` below `directory` leads to, and its protection.
     pub(super) fn resolve_and_check(
         &mut self,
         directory: &Dir,
@@ -43,8 +43,8 @@ impl Files<'_> {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// The same for somebody who asks about it. That a hidden directory is there anybody can see who
-    /// lists the one above; what is in it nobody.
+    /// The same for metadata queries. A hidden directory itself is visible, since listing its parent shows it; what is in
+    /// it is not.
     pub(super) fn resolve_visible(
         &mut self,
         directory: &Dir,
@@ -60,7 +60,7 @@ impl Files<'_> {
         }
     }
 
-    /// The refusal of what is closed, with a note of it.
+    /// The error for a protected path, which is recorded.
     pub(super) fn refuse(
         &mut self,
         closed: Protection,
@@ -70,12 +70,11 @@ impl Files<'_> {
         if let Ok(place) = place {
             self.denied.record_protected(closed, place, what_for);
         }
-        // Not what a path outside the grant gets: no grant would help.
+        // Another error than for a path outside the grant: no grant would help.
         ErrorCode::Access.into()
     }
 
-    /// The error of a path that leads to nothing. What is missing in a hidden directory is as hidden
-    /// as what is there.
+    /// The error of a path that does not resolve. Below a hidden directory it must not tell whether the path exists.
     pub(super) fn missing_path_error(
         &mut self,
         directory: &Dir,
@@ -102,7 +101,7 @@ impl Files<'_> {
         error
     }
 
-    /// Remembers what was refused for want of a right, for the hint that goes with the answer.
+    /// Records a path that was refused for lack of a right, for the hints of the answer.
     pub(super) fn record_refusal<T>(
         &mut self,
         (directory, path): (&Dir, &str),

@@ -1,15 +1,14 @@
-//! What paths mean that a guest's library has changed.
+//! Recovers the path that a guest meant from the one that its C library passes on.
 //!
-//! A C library that is not told otherwise takes `x` for `/x`, and asks for the one directory it has
-//! that is called `/`: whoever hands out the workspace by that name makes `/etc/x` a file of the
-//! workspace, and nobody notices. But without it relative paths lead nowhere, and most paths that
-//! models write are relative. So there is such a directory, it is no directory of its own
-//! (`stand_in`), and each path below it is taken for what it was before the library shortened it:
+//! A C library without a known working directory turns `x` into `/x`, and looks it up in the preopened directory named
+//! `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were none, relative
+//! paths would fail, and most paths that models write are relative. So haft preopens a `/` that is not a real directory
+//! (`stand_in`), and interprets each path below it as follows:
 //!
-//! - **A guest that asked haft where it is** begins there or not, and names all other paths in full.
-//! - **Else as the call has it.** Where an argument is that path, or a part or a parent of it, with a
+//! - **A guest that asked haft for its workspace** passes full paths, but for those relative to it.
+//! - **Else the call's arguments decide.** Where an argument is that path, or a part or a parent of it, with a
 //!   slash at its beginning, it is absolute; without, relative to the workspace.
-//! - **Else it is the guest's own idea.** It is absolute where it leads to the workspace, or where this
+//! - **Else no argument names it.** It is absolute where it leads to the workspace, or where this
 //!   machine has something of its first name in `/` and the workspace has not (`/etc`, `/usr`,
 //!   `/tmp`), else relative.
 //!
@@ -40,12 +39,12 @@ pub(super) enum HandedDirectory {
     Granted(PathBuf),
 }
 
-/// What is known about the paths of one guest.
+/// The state needed to interpret the paths of one guest.
 #[derive(Default)]
 pub(crate) struct RelativePaths {
     /// Whether the guest can ask haft where it is.
     can_ask: bool,
-    /// Whether it has asked, and was told.
+    /// Whether it has asked and received the answer.
     is_location_known: bool,
     /// Descriptors of the directories that the guest was handed.
     handles: Vec<(u32, HandedDirectory)>,
@@ -64,17 +63,17 @@ impl RelativePaths {
         self.can_ask
     }
 
-    /// Remembers that the guest was told where it is. Its library is for as long as the instance lives.
+    /// Records that the guest received its workspace path. Its library keeps it for as long as the instance lives.
     pub(crate) fn set_location_known(&mut self) {
         self.is_location_known = true;
     }
 
-    /// Whether it was.
+    /// Whether the guest has received its workspace path.
     pub(super) fn is_location_known(&self) -> bool {
         self.is_location_known
     }
 
-    /// Takes down what the arguments of a call could mean by a path.
+    /// Keeps the texts among a call's arguments that could be paths.
     pub(crate) fn set_arguments(&mut self, arguments: &Value) {
         self.named.clear();
         texts(arguments, &mut self.named);

@@ -1,8 +1,6 @@
-//! The directory that stands for `/`, which every guest has: nothing is in it but the ways to the
-//! directories of the grant, and nothing is ever looked up in it. Each path below it is taken for what
-//! it was (`relative`) and looked up in the granted directory that it lies in; what lies in none is
-//! refused, and remembered for a hint. Of the workspace a guest sees that it is there, so that it can
-//! begin in it. It refuses to list anything.
+//! The stand-in for `/` that every guest is handed. It is not a real directory: each path below it is interpreted
+//! (`relative`) and resolved in the granted directory that it lies in; a path in none is refused and recorded for hints.
+//! The workspace itself is visible, so that a guest can start in it. The stand-in cannot be listed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,13 +20,13 @@ use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{Bounds, Links};
 use haft_core::grant::Preopen;
 
-/// What the handle of a directory that is none is a handle of: in this no path can be looked up.
+/// What the handle of the stand-in refers to: no path can be resolved below it.
 const NOTHING: &str = "/dev/null";
 
-/// The identity of a directory that is none.
+/// The identity of the stand-in.
 pub(super) const HASH: MetadataHashValue = MetadataHashValue { lower: 0, upper: 0 };
 
-/// What there is to know about a directory that is none.
+/// The metadata of the stand-in.
 pub(super) fn stat() -> DescriptorStat {
     DescriptorStat {
         type_: DescriptorType::Directory,
@@ -72,7 +70,7 @@ impl Files<'_> {
         }
     }
 
-    /// Whether a directory is one, which has entries.
+    /// Whether `fd` is a real directory, which can be listed.
     pub(super) fn is_listed(&self, fd: &Resource<Descriptor>) -> bool {
         !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
     }
@@ -140,9 +138,8 @@ impl Files<'_> {
         }
     }
 
-    /// The refusal of a path that lies in no granted directory, with a note of it. What nobody spoke of
-    /// is not there for the guest: libraries look for files that may be missing, and take every other
-    /// answer for a failure.
+    /// The error for a path that lies in no granted directory, which is recorded. A path that no argument names is
+    /// reported as missing: libraries probe for optional files, and take any other error for a failure.
     fn outside(
         &mut self,
         fd: &Resource<Descriptor>,

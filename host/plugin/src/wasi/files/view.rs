@@ -81,12 +81,12 @@ impl Files<'_> {
         Ok(self.inner.table.push(self.disk.counted(stream, file, at))?)
     }
 
-    /// How far a look at a path may lead.
+    /// How far resolving a path may lead.
     pub(super) fn bounds(&self) -> Bounds {
         if self.grant.readable() == Reach::Anywhere { Bounds::Anywhere } else { Bounds::Beneath }
     }
 
-    /// A descriptor of something that was only looked at: good for asking about it, and for nothing else.
+    /// A descriptor of a resolved object that allows metadata queries and nothing else.
     pub(super) fn push_metadata_handle(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
         let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
         Ok(self.inner.table.push(descriptor)?)

@@ -1,5 +1,4 @@
-//! The bodies of requests and answers on their way: counted, timed and masked. Neither is ever held
-//! in memory as a whole.
+//! Streaming bodies of requests and responses: counted, timed and masked, never buffered whole.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

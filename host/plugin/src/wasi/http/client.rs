@@ -1,5 +1,5 @@
-//! Makes connections for guests: looks a name up once, connects to the very addresses that were
-//! checked, and proves with TLS that it is the host that was meant. Knows neither grants nor HTTP.
+//! Makes connections for guests: resolves a name once, connects to the addresses that were checked, and verifies the host
+//! by TLS. Knows neither grants nor HTTP.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

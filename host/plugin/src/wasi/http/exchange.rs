@@ -1,5 +1,5 @@
-//! One request on its way: to an address that was checked, with what haft adds to it, and back with
-//! what a guest may see. Every wait and every size has its bound.
+//! One HTTP exchange: sends a request to a checked address with the injected headers, and passes on the response without
+//! the injected secrets. Every wait and every size is bounded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Exchange {
         }
     }
 
-    /// What did not come to a refusal and not to a connection either.
+    /// Records a connection that failed without being refused.
     fn note_failure(&self, error: &Error) {
         match error {
             Error::DestinationIpProhibited => {}
@@ -197,7 +197,7 @@ async fn exchange(
     Ok((response, connection))
 }
 
-/// What TLS says, in the guest's words.
+/// A TLS error as a `wasi:http` error code.
 fn coded(error: Error) -> Error {
     let Error::Tls(error) = error else { return error };
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {
@@ -210,7 +210,7 @@ fn coded(error: Error) -> Error {
     }
 }
 
-/// What went wrong with an exchange, in the guest's words.
+/// An error of hyper as a `wasi:http` error code.
 fn failure(error: &hyper::Error) -> Error {
     let cause = std::error::Error::source(error);
     if let Some(Error::HttpRequestBodySize(size)) = cause.and_then(|cause| cause.downcast_ref()) {

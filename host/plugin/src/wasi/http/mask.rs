@@ -1,5 +1,5 @@
-//! Finds secrets in what comes back from the network and puts as many `*` in their place, also
-//! where one arrives in pieces. Holds back no more than what may be the beginning of a secret.
+//! Masks secrets in responses with as many `*`, also where one arrives in pieces. Holds back only bytes that may be the
+//! beginning of a secret.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// `None` where the secrets are too many or too long to be looked for.
+    /// `None` where the secrets are too many or too long for a search automaton.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut patterns: Vec<Vec<u8>> = secrets.flat_map(encodings).map(String::into_bytes).collect();
         patterns.retain(|pattern| !pattern.is_empty());

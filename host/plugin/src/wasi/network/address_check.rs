@@ -11,7 +11,7 @@ use crate::denials::denied_access::PathSamples;
 use crate::denials::network_decisions::NetworkDecisions;
 use haft_core::grant::Grant;
 
-/// Addresses a guest was refused. Shared with the check, which wasmtime owns.
+/// Addresses that a guest was refused. Shared with the check, which wasmtime owns.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedAddresses {
     addresses: Arc<Mutex<Addresses>>,
@@ -25,7 +25,7 @@ struct Addresses {
 }
 
 impl RefusedAddresses {
-    /// Nothing refused yet; what is decided is told to `decisions` as well.
+    /// No refusals yet; decisions are added to `decisions` as well.
     pub(crate) fn new(decisions: &NetworkDecisions) -> Self {
         Self { addresses: Arc::default(), decisions: decisions.clone() }
     }
@@ -57,13 +57,13 @@ impl RefusedAddresses {
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Addresses::default();
     }
 
-    /// Where it wanted to connect to, in order.
+    /// Addresses of refused connections, in order.
     pub(crate) fn connections(&self) -> Vec<String> {
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         addresses.connections.iter().map(|address| address.to_string()).collect()
     }
 
-    /// Whether it wanted to be connected to.
+    /// Whether the guest tried to listen.
     pub(crate) fn listening(&self) -> bool {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).listening
     }
