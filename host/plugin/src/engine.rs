@@ -2,7 +2,7 @@
 //! the cache's key, so changing one here recompiles everything once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -103,16 +103,8 @@ impl Engine {
         descriptors::make_room();
         let calls = EngineAndLinker::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
         let clock = EpochClock::start(calls.engine.weak())?;
-        let cache = options.cache.as_ref().and_then(|directory| {
-            let writable: Vec<&Reach> = options.writable.iter().collect();
-            let opened = Cache::open(directory, key(&calls.engine), &writable);
-            let directory = directory.display();
-            opened
-                .inspect_err(|error| {
-                    tracing::warn!("compiled plugins are not kept in `{directory}`: {error}");
-                })
-                .ok()
-        });
+        let cache =
+            options.cache.as_ref().and_then(|directory| open_cache(directory, options, &calls.engine));
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
         let (threads, protected_paths, client) =
             (Threads::new()?, ProtectedPathsCache::default(), Arc::default());
@@ -277,6 +269,14 @@ type HasSelf = wasmtime::component::HasSelf<GuestState>;
 
 /// Raised whenever the same component is listed in other words or with other schemas.
 const LISTING: u32 = 2;
+
+/// The cache in `directory`; `None`, with a warning, where it cannot be used safely.
+fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engine) -> Option<Cache> {
+    let writable: Vec<&Reach> = options.writable.iter().collect();
+    let opened = Cache::open(directory, key(engine), &writable);
+    let directory = directory.display();
+    opened.inspect_err(|error| tracing::warn!("compiled plugins are not kept in `{directory}`: {error}")).ok()
+}
 
 /// Names what compiles and lists: the version of haft and every setting of the engine.
 fn key(engine: &wasmtime::Engine) -> String {

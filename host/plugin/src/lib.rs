@@ -18,7 +18,6 @@ mod threads;
 mod tool;
 mod wasi;
 
-pub use self::component::cache::Cache;
 pub use self::component::inspect;
 pub use self::component::listing::Uncallable;
 pub use self::component::sections::{ACT_SECTION, PROGRAM_SECTION, WIT_SECTION};

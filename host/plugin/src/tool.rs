@@ -44,12 +44,12 @@ pub struct PluginTool {
     /// What its data must fit; compiled at the first call.
     output: OnceLock<Option<Arc<Schema>>>,
     /// Whether the last call was a short one.
-    was_brief: Arc<AtomicBool>,
+    was_short: Arc<AtomicBool>,
 }
 
 /// The longest call that counts as short. Many times what such a call computes, since other threads may have the
 /// processor in between, and too short for waiting callers to notice. An unoptimised build of haft needs more.
-const BRIEF: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
+const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
 /// One call on its way to a guest.
 struct Job {
@@ -66,7 +66,7 @@ struct Job {
     /// Where the plugin's instances serve several calls.
     instance_permit: Option<InstancePermit>,
     /// Whether the guest begins on the thread that read the call.
-    is_brief: bool,
+    runs_inline: bool,
 }
 
 /// Why a call has no result.
@@ -96,7 +96,7 @@ impl PluginTool {
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, grant_place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
         let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
-        Self { plugin, def, own_name, grant_place, output, was_brief: Arc::default() }
+        Self { plugin, def, own_name, grant_place, output, was_short: Arc::default() }
     }
 
     /// Waits until the plugin may serve one more call.
@@ -119,45 +119,76 @@ impl PluginTool {
         let plugin = &self.plugin.0;
         let tenant = Tenant { plugin: plugin.number, client: context.client };
         let permit = plugin.engine.threads().acquire(tenant, context.limits.time, context.cancel).await;
-        permit.map_err(|lost| {
-            if matches!(lost, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
+        permit.map_err(|no_answer| {
+            if matches!(no_answer, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
                 context.notes.timed_out();
             }
-            self.lost(&lost)
+            self.no_answer(&no_answer)
         })
     }
 
     /// Runs a job: inline on the calling thread where that is enabled and the call is short, else on a guests' thread.
     async fn run(&self, job: Job, permit: Permit) -> Result<CallOutcome, NoAnswer> {
-        let (is_brief, writable) = (job.is_brief, job.writable.clone());
+        let (runs_inline, writable) = (job.runs_inline, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
-        if is_brief && let Poll::Ready((answer, remains)) = threads.begin(&writable, work.as_mut())? {
-            inline::defer_cleanup(move |load| remains.clear_here(permit, load));
+        if runs_inline && let Poll::Ready((answer, cleanup)) = threads.begin(&writable, work.as_mut())? {
+            inline::defer_cleanup(move |load| cleanup.clear_here(permit, load));
             return Ok(answer);
         }
         let answered = threads.run(permit, writable, move |handle, sender| {
-            let (answer, remains) = handle.block_on(work);
-            remains.clear(sender.send(answer).is_ok());
+            let (answer, cleanup) = handle.block_on(work);
+            cleanup.clear(sender.send(answer).is_ok());
         });
         answered.await
     }
 
+    /// The rights of a call: a tool that says it only reads gets no right to write, which the journal records.
+    fn narrowed_grant(&self, context: &Context<'_>) -> Grant {
+        let only_reads = self.def.hints.read_only;
+        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
+        if only_reads { context.grant.read_only() } else { context.grant.clone() }
+    }
+
+    fn job(
+        &self,
+        call: &ToolCall,
+        context: &Context<'_>,
+        (grant, writable): (Arc<Grant>, Writable),
+        (cancel, instance_permit): (CancellationToken, Option<InstancePermit>),
+    ) -> Job {
+        let (id, tool, arguments) = (call.id.clone(), self.own_name.clone(), call.arguments.clone());
+        Job {
+            request: Request { id, tool, arguments },
+            output: self.output(),
+            grant,
+            writable,
+            limits: *context.limits,
+            events: context.events.clone(),
+            cancel,
+            notes: context.notes.clone(),
+            grant_place: self.grant_place.clone(),
+            only_reads: self.def.hints.read_only,
+            instance_permit,
+            runs_inline: self.may_run_inline(context.grant),
+        }
+    }
+
     fn work(&self, job: Job) -> Work {
-        let (plugin, was_brief) = (self.plugin.0.clone(), self.was_brief.clone());
+        let (plugin, was_short) = (self.plugin.0.clone(), self.was_short.clone());
         Box::pin(async move {
             let (begun, ticking) = (Instant::now(), plugin.engine.clock().run());
             let (answer, instance) = plugin.answer(&job).await;
-            was_brief.store(begun.elapsed() < BRIEF, Ordering::Relaxed);
+            was_short.store(begun.elapsed() < SHORT_CALL, Ordering::Relaxed);
             (answer, Cleanup { plugin, job, instance, _ticking: ticking })
         })
     }
 
     /// The error of a call whose guest sent no answer.
-    fn lost(&self, lost: &NoAnswer) -> ToolError {
-        match lost {
+    fn no_answer(&self, no_answer: &NoAnswer) -> ToolError {
+        match no_answer {
             NoAnswer::NoPermit(none) => self.ended(&none.to_string()),
-            lost => self.ended(&format!("did not run: {lost}")),
+            no_answer => self.ended(&format!("did not run: {no_answer}")),
         }
     }
 
@@ -183,7 +214,7 @@ impl Tool for PluginTool {
     fn may_run_inline(&self, grant: &Grant) -> bool {
         let plugin = &self.plugin.0;
         // A guest with a directory can block on a disk or a pipe.
-        self.was_brief.load(Ordering::Relaxed)
+        self.was_short.load(Ordering::Relaxed)
             && plugin.reuse.is_none()
             && plugin.linked.get().is_some()
             && !Writable::needs_opening(grant)
@@ -195,14 +226,10 @@ impl Tool for PluginTool {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        // A tool that says it only reads is held to it.
-        let only_reads = self.def.hints.read_only;
-        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
-        let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
+        let grant = Arc::new(self.narrowed_grant(context));
         let cancel = context.cancel.child_token();
         // Dropping this future stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
-        let grant = Arc::new(grant);
         let plugin = self.plugin.0.clone();
         let instance_permit = match &plugin.reuse {
             Some(reuse) => Some(self.acquire_instance(reuse, context).await?),
@@ -210,28 +237,13 @@ impl Tool for PluginTool {
         };
         // Before anything is opened: a call that waits holds its arguments and no more.
         let permit = self.acquire_permit(context).await?;
-        let writable = plugin.prepare(&grant).await.map_err(|lost| self.lost(&lost))?;
-        let job = Job {
-            request: Request {
-                id: call.id.clone(),
-                tool: self.own_name.clone(),
-                arguments: call.arguments.clone(),
-            },
-            output: self.output(),
-            grant,
-            writable,
-            limits: *context.limits,
-            events: context.events.clone(),
-            cancel,
-            notes: context.notes.clone(),
-            grant_place: self.grant_place.clone(),
-            only_reads,
-            instance_permit,
-            is_brief: self.may_run_inline(context.grant),
-        };
-        self.run(job, permit).await.map_err(|lost| self.lost(&lost))?.map_err(|failed| match failed {
-            CallFailure::ByGuest(error) => error,
-            CallFailure::ByHost(end) => self.ended(&end),
+        let writable = plugin.prepare(&grant).await.map_err(|no_answer| self.no_answer(&no_answer))?;
+        let job = self.job(call, context, (grant, writable), (cancel, instance_permit));
+        self.run(job, permit).await.map_err(|no_answer| self.no_answer(&no_answer))?.map_err(|failed| {
+            match failed {
+                CallFailure::ByGuest(error) => error,
+                CallFailure::ByHost(end) => self.ended(&end),
+            }
         })
     }
 }
@@ -254,11 +266,11 @@ impl Cleanup {
     /// The same after an inline call: on this thread, or on another one if the next call waits already.
     fn clear_here(self, permit: Permit, load: ThreadLoad) {
         let Self { plugin, job, instance, _ticking } = self;
-        let left = instance.into_iter().filter_map(|instance| match load {
+        let to_drop = instance.into_iter().filter_map(|instance| match load {
             ThreadLoad::Idle => Some(instance),
             ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &job.grant, job.limits),
         });
-        drop((left.last(), permit));
+        drop((to_drop.last(), permit));
         plugin.engine.tidy();
         PluginShared::prewarm_here(&plugin, &job.grant, &job.limits, load);
     }
@@ -294,11 +306,11 @@ impl PluginShared {
     }
 
     async fn instance(&self, job: &Job, rights: Option<&InstanceRights>) -> Result<Instance, End> {
-        let kept = match (&self.reuse, rights) {
+        let available = match (&self.reuse, rights) {
             (Some(reuse), Some(rights)) => reuse.take(&job.grant, &job.limits, rights),
             _ => self.warm_pool.take(&job.grant, &job.limits),
         };
-        if let Some(instance) = kept {
+        if let Some(instance) = available {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;
@@ -325,7 +337,7 @@ impl PluginShared {
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        Run { gives_way: job.is_brief, ..run }
+        Run { gives_way: job.runs_inline, ..run }
     }
 
     fn log_output(&self, state: &GuestState) {

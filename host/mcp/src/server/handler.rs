@@ -1,6 +1,5 @@
-//! What a client can ask of haft: its tools, and calls of them. Every call goes through
-//! [`Toolbox::dispatch`](haft_core::tool::Toolbox::dispatch); nothing that a client can ask for changes
-//! what a tool may do.
+//! Handles a client's requests: lists tools and runs calls. Every call goes through
+//! [`Toolbox::dispatch`](haft_core::tool::Toolbox::dispatch); no request changes what a tool may do.
 
 #![expect(
     deprecated,
@@ -46,7 +45,7 @@ const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", 
 pub(super) struct Shared {
     pub(super) snapshots: ToolSnapshots,
     pub(super) calls: RunningCalls,
-    /// Whom approvals are good for: whoever is let in by the same word.
+    /// Identifies the callers that share approvals: those with the same token.
     caller: Arc<str>,
 }
 
@@ -54,9 +53,9 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct Handler {
     shared: Shared,
-    /// What of the log the client wants. Clients that never say see what is meant for people.
+    /// The least level of log messages that the client gets; `info` unless it sets one.
     level: Lock<LoggingLevel>,
-    /// Which of all clients it is, where it has a session or connection of its own.
+    /// Identifies the client, where it has a session or connection of its own.
     client: Client,
     /// The client, once it has called a tool.
     peer: OnceLock<Peer<RoleServer>>,
@@ -71,7 +70,7 @@ impl Shared {
         Self { snapshots, calls: RunningCalls::default(), caller: caller.into() }
     }
 
-    /// The side of haft that a new client talks to.
+    /// A handler for a new client.
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
         let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
@@ -91,26 +90,40 @@ impl Handler {
             && snapshot.session().journal.is_settled()
     }
 
-    /// What a request of the client comes with, once it has made one through rmcp.
+    /// The context for a request outside rmcp; `None` until the client has made a call through rmcp.
     pub(super) fn context(&self, id: &RequestId) -> Option<RequestContext<RoleServer>> {
         let mut context = RequestContext::new(id.clone(), self.peer.get()?.clone());
         context.ct = self.life.child_token();
         Some(context)
     }
 
-    /// What the client wants to hear of a call. Clients of later revisions say it with each.
+    /// The notifications that the client gets of a call. Clients of later revisions say so with each call.
     fn notification_filter(&self, context: &RequestContext<RoleServer>) -> NotificationFilter {
         let own = *self.level.lock();
         let log = if is_sessionless(context) { context.meta.log_level() } else { Some(own) };
         NotificationFilter { progress: context.meta.get_progress_token(), log }
     }
 
-    /// Which of all clients asks. Who opens no session is known by what it says of itself.
+    /// Identifies the calling client. One without a session is identified by its name and version.
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
         match context.client_info().filter(|_| is_sessionless(context)) {
             Some(info) => Client::named(&format!("{} {}", info.name, info.version)),
             None => self.client,
         }
+    }
+
+    /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
+    async fn approver(
+        &self,
+        asks: bool,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<ElicitingApprover> {
+        if !asks && request.request_state.is_none() {
+            return None;
+        }
+        let questions = self.shared.snapshots.questions();
+        Some(ElicitingApprover::new(context, request, questions, &self.shared.caller).await)
     }
 
     async fn call(
@@ -122,12 +135,7 @@ impl Handler {
         let own = snapshot.own_name(&request.name);
         let entry = snapshot.toolbox().find(&own);
         let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
-        let approver = if asks || request.request_state.is_some() {
-            let questions = self.shared.snapshots.questions();
-            Some(ElicitingApprover::new(&context, &request, questions, &self.shared.caller).await)
-        } else {
-            None
-        };
+        let approver = self.approver(asks, &request, &context).await;
         if let Some(refusal) = approver.as_ref().and_then(ElicitingApprover::refusal) {
             return Err(refusal);
         }
@@ -157,7 +165,7 @@ impl Handler {
         Ok(answer::call_result(result, has_schema).into())
     }
 
-    /// Tells a client whose session lasts of other tools, for as long as it lasts.
+    /// Notifies a client of tool changes for as long as its session lasts.
     fn notify_of_tool_changes(&self, peer: Peer<RoleServer>) {
         let (snapshots, life) = (self.shared.snapshots.clone(), self.life.clone());
         tokio::spawn(async move {
@@ -175,23 +183,23 @@ impl Handler {
     }
 }
 
-/// Whether the client says with every call what it wants (2026-07-28).
+/// Whether the client opens no session and sends everything with each call (2026-07-28).
 fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
 }
 
-/// The answer to clients that ask for what nobody offered: an empty list, since many ask all the same and
-/// take an error for a broken server; later revisions are strict.
+/// The answer to requests for unsupported lists: an empty one, since many clients ask anyway and take an error for a
+/// broken server; later revisions are strict.
 fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
     if is_sessionless(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
 }
 
-/// A client's own word, as it is repeated in an error.
+/// A client's text, cut for an error message.
 fn bounded_text(word: &str) -> String {
     clip(word, MAX_SHOWN, Keep::Head)
 }
 
-/// What a server says of itself.
+/// The server's capabilities, name and instructions.
 fn server_config(snapshot: &ToolSnapshot) -> ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();

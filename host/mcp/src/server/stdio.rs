@@ -1,5 +1,5 @@
-//! Serving one client on standard input and output, until the client hangs up. What was asked right before
-//! that is answered first; whatever else is running then is stopped, not finished: nobody waits for it.
+//! Serves one client on standard input and output until it hangs up. Requests read right before that are answered first;
+//! other running calls are stopped.
 
 use std::io;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ pub use super::stdio_transport::{Input, Output};
 
 /// How long answers may take to what was asked right before standard input ended: as long as plugins that
 /// were never seen before are waited for, and two seconds for the call.
-pub const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
+const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 
 /// How long calls may go on when the client has hung up and has asked nothing right before.
 const LAST_WORDS: Duration = Duration::from_millis(10);
 
-/// How long stopped calls may take to be noted down.
+/// How long stopped calls may take to be written to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
 /// How long answers may take to be written when nothing more is to come. Whoever still reads takes them at
@@ -32,7 +32,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-/// Who the client is: whoever starts haft.
+/// The caller id of the client: the process that starts haft.
 const CALLER: &str = "standard streams";
 
 /// Serves `snapshots` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
@@ -81,7 +81,7 @@ async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
 async fn converse(handler: Arc<Handler>, lines: StdioTransport) -> io::Result<()> {
     match handler.serve(lines).await {
         Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
-        // Whoever only looked what is here is no failure.
+        // A client that connects and leaves is no failure.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
         Err(error) => Err(io::Error::other(error)),
     }

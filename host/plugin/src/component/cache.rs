@@ -28,7 +28,7 @@ const USUAL_RECORD: usize = 4 << 10;
 
 /// A directory with compiled code and listings, kept between runs.
 #[derive(Clone, Debug)]
-pub struct Cache {
+pub(crate) struct Cache {
     directory: PathBuf,
     /// The engine that compiled the code: other versions and settings make other code.
     engine: String,
@@ -58,7 +58,7 @@ impl Cache {
     /// Opens the cache in `directory`, making it if need be; `engine` names what compiles.
     ///
     /// Fails when tools may write there (`writable`), or when the directory is another user's.
-    pub fn open(directory: &Path, engine: String, writable: &[&Reach]) -> io::Result<Self> {
+    pub(crate) fn open(directory: &Path, engine: String, writable: &[&Reach]) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(directory)?;
         let root = Root::resolve(Path::new("/"), directory)?;
@@ -120,7 +120,7 @@ impl Cache {
         }
         // SAFETY: wasmtime asks that the file be its own output, unmodified. It lies in a directory
         // that only this user can write and no tool was granted (checked in `open`), under the
-        // checksum it was written with (checked above), and nobody rewrites a file in place.
+        // checksum it was written with (checked above), and no process rewrites a file in place.
         #[expect(unsafe_code, reason = "see the comment above")]
         let component = unsafe { Component::deserialize_file(engine, &path) };
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
