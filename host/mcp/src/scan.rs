@@ -8,7 +8,7 @@ use rmcp::model::RequestId;
 /// no tool's arguments have a hundredth of it.
 pub(super) const MAX_VALUES: usize = 100_000;
 
-/// Bytes of a key or value at the top level that are looked at: longer than any id or method.
+/// Bytes of a top-level key or value that are kept: longer than any id or method.
 const MAX_WORD: usize = 256;
 
 /// The pass over one message. Its bytes may come in pieces.

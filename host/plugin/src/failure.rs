@@ -210,7 +210,7 @@ fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer
         };
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        // WASI 0.2 tells success from failure and nothing more.
+        // In WASI 0.2 an exit code is success or failure, without a number.
         let how = if exit.0 == 0 { "as if all were well" } else { "with a failure" };
         return End::new(format!("exited {how} instead of answering"));
     }
@@ -253,7 +253,7 @@ fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> En
     }
 }
 
-/// A limit that was met, with its name and value.
+/// The line for an exceeded time limit.
 fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
 }
@@ -263,7 +263,7 @@ fn last_words(stderr: &str) -> Option<String> {
     let line = one_line(stderr);
     let panicked = line.rfind("panicked at");
     let shown = line.get(panicked.unwrap_or(0)..)?;
-    // What Rust adds to every panic is of no use to whoever cannot set the guest's environment.
+    // Rust's note on RUST_BACKTRACE is dropped: the reader cannot set the guest's environment.
     let words = shown.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
     let beyond = words.chars().count().saturating_sub(MAX_LAST_WORDS);
     match (beyond, panicked) {

@@ -123,7 +123,7 @@ impl Threads {
         receiver.await.map_err(|_| trouble.get().cloned().map_or(NoAnswer::Panicked, NoAnswer::Unconfined))
     }
 
-    /// Runs `work` on a guest's thread, with nobody waiting for it. Not to be called from one.
+    /// Runs `work` on a guest's thread without waiting for it. Not to be called from a guest's thread.
     pub(super) fn start(&self, writable: &Writable, work: impl FnOnce(&Handle) + Send + 'static) {
         match self.pools.pool(writable) {
             Ok(pool) => pool.start(move |inside| match inside {

@@ -266,7 +266,7 @@ fn questions(program: &Program) -> Questions {
     let workspace = program.grant.workspace().map(Root::path);
     let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
     // No path has a NUL.
-    Questions::kept(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
+    Questions::in_folder(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
 fn offer(program: &Program, choice: &ToolChoice) -> ToolSnapshot {

@@ -1,5 +1,5 @@
-//! A server's answer as a tool's: text as it is, a line for everything that is not, and what is not
-//! text besides. It refuses to drop any of it without saying so, and to be longer than it may.
+//! Turns a server's answer into a tool result: text as it is, one line for every other block, and binary data as
+//! attachments. Whatever is left out or cut is said so in the text.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,10 +11,10 @@ use haft_core::tool::{Keep, clip, foreign};
 
 /// Bytes of all pictures and the like of one answer: a few photographs, and as much as vendors take.
 const MAX_ATTACHED: usize = 8 << 20;
-/// Blocks of an answer that are looked at.
+/// Blocks of an answer that are read.
 const MAX_BLOCKS: usize = 1000;
 
-/// The answer that `result`, of `tools/call`, comes to; at most `limit` characters of text.
+/// The tool result of `result`, from `tools/call`; at most `limit` characters of text.
 pub(super) fn to_tool_result(result: &Value, limit: usize) -> ToolResult {
     let mut answer = ContentBuilder::default();
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -116,7 +116,7 @@ impl ContentBuilder {
     }
 }
 
-/// What is said of a resource: where, what it is called, of which type, how large.
+/// The line for a resource: name, URI, media type, size.
 fn describe_resource(resource: &Value) -> String {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let name = text("title").or(text("name")).map(|name| format!("{name} "));

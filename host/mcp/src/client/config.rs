@@ -72,7 +72,7 @@ impl Endpoint {
 /// Named values, some of which are secrets.
 #[async_trait]
 pub trait Values: Debug + Send + Sync {
-    /// Tells two of them apart, and holds no secret: names, texts, and where secrets are kept.
+    /// Equal for equal values; holds no secret, but names, texts and where secrets are kept.
     fn identity(&self) -> String;
 
     /// Reads them, in order; the error says in words what cannot be had.
@@ -86,7 +86,7 @@ impl Config {
         self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is(&other.endpoint)
     }
 
-    /// Why this server can certainly not be used, as far as that can be said without starting it.
+    /// Why this server cannot be used, as far as can be checked without starting it.
     pub fn problem(&self) -> Option<Problem> {
         let error = match &self.endpoint {
             Endpoint::Stdio { .. } => self.program().err(),

@@ -25,11 +25,11 @@ use super::stdio_transport::Wire;
 use super::{ServerError, ToolList};
 use haft_sandbox::service::Life;
 
-/// How often a server may want more of the client before it answers a call.
+/// How often a server may ask for input before it answers a call.
 const MAX_ROUNDS: usize = 10;
-/// How long a server that closed its output may take to end, before it is told of as ending.
+/// How long a server that closed its output may take to exit.
 const DYING: Duration = Duration::from_secs(1);
-/// How long a word to the server that a request is given up may take to be written.
+/// How long writing the notification that a request is cancelled may take.
 const CANCEL: Duration = Duration::from_secs(2);
 /// How long closing a connection may take; over HTTP a session is ended by a request.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -44,9 +44,9 @@ pub(super) struct Connection {
     handler: Handler,
     /// `None` over HTTP.
     child: Option<Arc<Child>>,
-    /// What works for the connection, and ends with it.
+    /// Tasks that end with the connection.
     tasks: Vec<AbortHandle>,
-    /// Whether it has done anything for anybody.
+    /// Whether it has answered a call.
     answered: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Child {
     pub(super) wire: Arc<Wire>,
 }
 
-/// What a request is sent with.
+/// The time limit and cancel token of a request.
 #[derive(Clone, Copy)]
 pub(super) struct RequestLimits<'a> {
     pub(super) timeout: Duration,
@@ -79,7 +79,7 @@ impl Connection {
         Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
     }
 
-    /// Whether nothing can be asked any more.
+    /// Whether no request can be sent any more.
     pub(super) fn is_closed(&self) -> bool {
         let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
         self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
@@ -145,7 +145,7 @@ impl Connection {
         Err(ServerError::Protocol(format!("it asked for more {MAX_ROUNDS} times in place of an answer")))
     }
 
-    /// What the server wants to know before it answers.
+    /// Answers what the server asks for before it answers the call, and adds that to `params`.
     async fn answer_input_requests(
         &self,
         required: InputRequiredResult,
@@ -154,7 +154,7 @@ impl Connection {
     ) -> Result<(), ServerError> {
         let requests = required.input_requests.unwrap_or_default();
         if requests.is_empty() {
-            // It only wants to be asked again; not at once.
+            // The server only asks for a retry; not at once.
             sleep(Duration::from_millis(50 << round.min(3))).await;
         }
         let mut responses = std::collections::BTreeMap::new();
@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// Ends when the time is over; while a person is being asked it stands still.
+    /// Ends when the time is over. The time that a person takes to answer does not count.
     async fn deadline(&self, (start, asked): (Instant, Duration), limit: Duration) {
         loop {
             let end = start + limit + self.handler.asking.total().saturating_sub(asked);
@@ -230,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// Ends when the server's own process has, and what it wrote before was read.
+    /// Ends when the server's process has exited, and its last output was read.
     async fn died(&self) {
         match &self.child {
             Some(child) => {
@@ -253,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// How the server ended. One that does not is stopped: nobody can talk to it any more.
+    /// How the server ended. One that has not exited is stopped: it cannot be reached any more.
     async fn ended(&self) -> ServerError {
         match &self.child {
             Some(child) => ended(child).await,
@@ -305,7 +305,7 @@ fn value(result: &ServerResult) -> Result<Value, ServerError> {
     serde_json::to_value(result).map_err(|error| ServerError::Protocol(error.to_string()))
 }
 
-/// Hears of changed tools from a stateless server, which tells only who listens.
+/// Subscribes to tool changes of a stateless server, which notifies subscribers only.
 fn listen_for_tool_changes(
     peer: &Peer<RoleClient>,
     handler: &Handler,
@@ -326,7 +326,7 @@ fn listen_for_tool_changes(
     })
 }
 
-/// A request that was sent. Dropped before its answer, it is given up.
+/// A request that was sent. Dropped before its answer, it is cancelled.
 struct PendingResponse<'a> {
     connection: &'a Connection,
     handle: Option<RequestHandle<RoleClient>>,
@@ -343,13 +343,12 @@ impl<'a> PendingResponse<'a> {
         (&mut self.handle.as_mut()?.rx).await.ok()
     }
 
-    /// Nothing is waited for any more.
+    /// Marks the request as answered: dropping it cancels nothing.
     fn forget(&mut self) {
         self.handle = None;
     }
 
-    /// Tells the server that nobody waits for the answer; it may come all the same, and is passed
-    /// over.
+    /// Sends a cancel notification; a late answer is ignored.
     fn cancel_with(&mut self, reason: &'static str, error: ServerError) -> ServerError {
         self.cancel(reason);
         error
@@ -361,7 +360,7 @@ impl<'a> PendingResponse<'a> {
         let child = self.connection.child.as_ref().map(Arc::downgrade);
         runtime.spawn(async move {
             let cancelled = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
-            // Who does not even read is stuck; the next call starts it anew.
+            // A server that reads nothing is stuck: it is stopped, and the next call starts it again.
             if cancelled.is_err()
                 && let Some(child) = child.and_then(|child| child.upgrade())
                 && child.wire.is_stuck()

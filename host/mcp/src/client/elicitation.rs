@@ -56,7 +56,7 @@ pub enum Reply {
     Cancel,
 }
 
-/// How long people have been asked, all questions together: nobody's time runs meanwhile.
+/// How long people have been asked, all questions together. That time does not count towards time-outs.
 #[derive(Debug, Default)]
 pub(super) struct AskingClock(Lock<AskingState>);
 

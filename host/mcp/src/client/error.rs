@@ -1,5 +1,5 @@
-//! Why a server gave no answer, told so that a person or a model knows what to do. Holds no secret:
-//! what a server repeats of one is left out where answers are. A server's words never read as haft's.
+//! Why a server gave no answer, in words that tell a person or a model what to do. The server's own text is quoted as
+//! foreign, so that it cannot pass for haft's.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rmcp::ErrorData;
 
 use haft_core::tool::foreign;
 
-/// What went wrong; reads on from `MCP server NAME`.
+/// What went wrong; the text follows `MCP server NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     /// The program is not on this machine.
@@ -26,7 +26,7 @@ pub enum ServerError {
     /// The URL is none that anything is sent to.
     #[error("cannot be used: {0}")]
     Url(String),
-    /// There is nobody at the URL.
+    /// The URL cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
     /// It wants to know who asks.
@@ -61,7 +61,7 @@ pub enum ServerError {
         method: &'static str,
         /// How long it was waited for.
         limit: Duration,
-        /// What it wrote instead, told.
+        /// What it wrote instead, as a clause of the message.
         noise: String,
     },
     /// It is sent more than it reads.
@@ -99,7 +99,7 @@ impl ServerError {
         }
     }
 
-    /// Whether the other way of beginning may do better.
+    /// Whether starting with the other protocol era may succeed.
     pub(super) fn may_be_wrong_era(&self) -> bool {
         matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
     }

@@ -1,5 +1,5 @@
-//! What haft answers to a server that asks or tells something. It refuses to let a server use the
-//! program's model, and to answer for a person where there is none to be asked.
+//! Answers a server's requests and takes its notifications. Sampling is refused, and so is elicitation where no person
+//! can be asked.
 #![expect(deprecated, reason = "servers of all versions ask for roots, sampling and logging")]
 
 use std::fmt::Write;
@@ -47,8 +47,7 @@ impl Handler {
         capabilities
     }
 
-    /// The one place where it is decided whether a server may use a model: the agent's provider
-    /// would be asked here, if the program allowed it.
+    /// The one place where a server's request for a model's answer is decided: it is refused.
     fn sampling(&self) -> ErrorData {
         let reason = "this client lets no server use its model; return what the model needs instead";
         tracing::info!(server = self.server, "asked for a model's answer, and was refused");

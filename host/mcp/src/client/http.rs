@@ -1,5 +1,5 @@
-//! The way to servers that answer over streamable HTTP. It refuses plain HTTP but to this machine,
-//! and to follow a redirect: the headers, which say who asks, would go wherever it leads.
+//! The streamable HTTP transport to a server. Plain HTTP is refused but to this machine, and redirects are not followed:
+//! the headers, which may hold a token, would go wherever they lead.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -31,7 +31,10 @@ const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 /// The transport.
 pub(super) type Http = StreamableHttpClientTransport<Client>;
 
-/// The URL, if it is one that anything is sent to.
+/// Parses and checks a server's URL.
+///
+/// # Errors
+/// It is malformed, or plain HTTP to another machine.
 pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
     let parsed = Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is no URL: {error}")))?;
     let is_safe = parsed.scheme() == "https" || (parsed.scheme() == "http" && is_this_machine(&parsed));
@@ -92,7 +95,7 @@ fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, ServerErr
     Ok(map)
 }
 
-/// What an error of the transport, or of anything else, comes to.
+/// The error for a failure of the transport.
 pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError {
     let mut cause = Some(error);
     while let Some(found) = cause {

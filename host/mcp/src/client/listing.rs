@@ -1,5 +1,5 @@
-//! The tools that a server says it has: page after page, each tool looked at by itself. It refuses
-//! to go on for ever, and to let one tool that cannot be used hide the others.
+//! Reads a server's list of tools, page by page. Each tool is checked by itself, so that one that cannot be used does not
+//! hide the others; the number of pages, tools and bytes is bounded.
 
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ pub struct Rejected {
     pub why: String,
 }
 
-/// A list in the making.
+/// Collects the pages of a list.
 #[derive(Debug, Default)]
 pub(super) struct ToolListBuilder {
     listed: ToolList,
@@ -151,7 +151,7 @@ fn parameters(schema: Option<&Value>) -> Result<Value, String> {
     Ok(schema)
 }
 
-/// The hints, and the worst where nothing is said, as the specification has it.
+/// The hints; where one is missing, the specification's default, which is the worse case.
 fn hints(annotations: &Value) -> Hints {
     let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
     let read_only = flag("readOnlyHint").unwrap_or(false);

@@ -1,6 +1,5 @@
-//! One server, from its declaration to its end: asked what it has, started when it is needed, started
-//! again when it has ended. It refuses to start a server that keeps on failing as often as it is
-//! asked to.
+//! One server: lists its tools, starts it when needed, and starts it again when it has ended, with a growing pause after
+//! repeated failures.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -39,16 +38,16 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// How long to wait for more changes before a changed list is asked for.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What servers are given of the program that uses them.
+/// What servers get from the program that uses them.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// What holds children to their grant.
     pub confiner: Confiner,
     /// What they may do.
     pub grant: Grant,
-    /// Who may be asked; `None` where nobody is there.
+    /// Answers elicitation requests; `None` where no person is there.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// Where it is remembered what servers have; `None` for nowhere.
+    /// The directory of the tool cache; `None` for no cache.
     pub cache: Option<PathBuf>,
 }
 
@@ -58,7 +57,7 @@ pub struct Server {
     config: Config,
     host: Host,
     slot: tokio::sync::Mutex<ConnectionSlot>,
-    /// What was remembered, or what it said since.
+    /// The cached list, or the one it sent since.
     known: Lock<Option<KnownTools>>,
     /// Counts how often its list has become another one.
     changes: watch::Sender<u64>,
@@ -68,7 +67,7 @@ pub struct Server {
 #[derive(Clone, Debug)]
 struct KnownTools {
     listed: Arc<ToolList>,
-    /// Whether it was heard from the server itself, just now.
+    /// Whether the server itself sent it, since haft was started.
     is_fresh: bool,
     age: Duration,
 }
@@ -81,7 +80,7 @@ struct ConnectionSlot {
     failures: u32,
     /// When it may be started again.
     not_before: Option<Instant>,
-    /// What kept its tools from being listed.
+    /// Why its tools could not be listed.
     unlisted: Option<ServerError>,
 }
 
@@ -166,8 +165,7 @@ impl Server {
         }
     }
 
-    /// The connection, made if need be, in a task of its own: who waits may go, and the next one
-    /// finds it.
+    /// The connection, made if need be, in a task of its own: a caller may stop waiting, and the next one finds it.
     async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
         if let Ok(slot) = self.slot.try_lock()
             && let Some(connection) = slot.open()
@@ -214,7 +212,7 @@ impl Server {
         Ok(connection)
     }
 
-    /// Begins in the way that it is known to understand, or else in both.
+    /// Connects in the protocol era that the server is known to speak, else tries both.
     async fn open(&self, era: Era) -> Result<Connection, ServerError> {
         let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|cached| cached.era);
         let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };
@@ -392,7 +390,7 @@ fn refused(error: &ClientInitializeError) -> ServerError {
 async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
     loop {
         let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else { return };
-        // Not for ever: a connection that nobody else holds is to be dropped.
+        // Bounded, so that a connection without other owners is dropped.
         let changed = timeout(Duration::from_secs(1), open.changed()).await;
         if changed.is_err() {
             continue;

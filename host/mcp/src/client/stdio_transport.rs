@@ -1,6 +1,5 @@
-//! The pipes of a child as MCP's stdio transport: a JSON-RPC message a line. It refuses to let
-//! anything that a server writes end the connection, to keep a line without end, and to pass on an
-//! answer that nobody waits for.
+//! MCP's stdio transport to a child process: one JSON-RPC message per line. Invalid lines do not end the connection, lines
+//! are bounded in length, and answers that no request waits for are dropped.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -28,7 +27,7 @@ mod wire;
 const MAX_UNWRITTEN: usize = 256;
 /// Messages of one line, which may hold a batch of them.
 const MAX_BATCH: usize = 1000;
-/// Messages that are received before whoever works on them gets a turn: rmcp makes a task of each, and a
+/// Messages that are received before other tasks get to run: rmcp makes a task of each, and a
 /// server that never stops writing would have them pile up.
 const YIELD_AFTER: usize = 32;
 
@@ -52,7 +51,7 @@ struct Outgoing {
 }
 
 impl StdioTransport {
-    /// Talks to whoever reads `input` and writes `output`. Must be made inside a runtime.
+    /// A transport to the process at the other ends of `input` and `output`. Must be made inside a runtime.
     pub(super) fn new(input: Sender, output: Receiver) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
         let wire = Arc::<Wire>::default();
@@ -67,7 +66,7 @@ impl StdioTransport {
         }
     }
 
-    /// How the talk goes, for whoever has to say why there is no answer.
+    /// The state of the pipes, for error messages.
     pub(super) fn wire(&self) -> Arc<Wire> {
         self.wire.clone()
     }
@@ -107,7 +106,7 @@ impl StdioTransport {
         }
     }
 
-    /// The message, unless it answers what was not asked, or is not waited for any more.
+    /// The message, unless it is an answer that no request waits for.
     fn if_awaited(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         let id = match &message {
             ServerJsonRpcMessage::Response(response) => Some(&response.id),
@@ -123,7 +122,7 @@ impl StdioTransport {
         None
     }
 
-    /// What a line says, as far as it says anything.
+    /// The message of a line, if it is one.
     fn parse_line(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         let scan = Scan::from_message(line);
@@ -173,7 +172,7 @@ fn error_answer(message: String, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::internal_error(message, None), Some(id))
 }
 
-/// Writes line after line, each one whole, until nobody has any more to write.
+/// Writes lines, each one whole, until all senders are gone.
 async fn write_all(mut input: Sender, mut lines: mpsc::Receiver<Outgoing>, wire: Arc<Wire>) {
     while let Some(Outgoing { line, written }) = lines.recv().await {
         let done = input.write_all(&line).await;

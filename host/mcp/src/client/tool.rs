@@ -1,4 +1,4 @@
-//! A server's tool as one of ours. It refuses to hide which server failed, and how.
+//! A server's tool as a [`Tool`]. Errors name the server.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,20 +12,20 @@ use sha2::{Digest, Sha256};
 
 use super::{Config, Endpoint, ToolList};
 
-/// How long a list is believed. A server that is called is asked anew in any case; this is for one
-/// that was updated, and is not called because its new tools are not known.
+/// How long a cached list is used without asking the server. A server that is called is asked anyway; this is for an
+/// updated server that is never called because its new tools are not known.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 
 /// Bytes of a file; a list has at most half as many.
 const MAX_FILE: u64 = 16 << 20;
-/// A file of nobody's any more goes when another one is written.
+/// Files unused for so long are removed when another one is written.
 const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
-/// Files that are looked at to find those.
+/// Files that are checked for that.
 const MAX_FILES: usize = 1000;
 /// Changes when what is written here is read differently.
 const FORMAT: u32 = 1;
 
-/// What to begin with.
+/// The protocol era that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Era {
     /// Not known: the stateless one is tried first.
@@ -51,7 +51,7 @@ impl CachedTools {
         Self { at: seconds(), era, listed }
     }
 
-    /// How old it is; what comes from the future is as old as can be.
+    /// How old it is; a time in the future counts as infinitely old.
     pub(super) fn age(&self) -> Duration {
         seconds().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
     }
@@ -80,7 +80,7 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Removes what nobody has asked for in a long time.
+/// Removes files that have not been written for [`MAX_UNUSED_AGE`].
 fn remove_old(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.take(MAX_FILES).flatten() {

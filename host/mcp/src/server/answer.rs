@@ -1,5 +1,5 @@
-//! Answers as clients get them: text, images, sounds and files in the order in which the tool gave
-//! them, and data where the client knows what to expect. Says nothing that the tool did not say.
+//! Converts a tool result to MCP content blocks: text, images, audio and files in the tool's order, and structured data
+//! where the client knows its schema.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,7 +7,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use haft_core::call::{Attachment, ToolResult};
 
-/// The answer of a tool, of which clients were told that its data fits a schema if `has_schema`.
+/// The MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
 pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResult {
     let ToolResult { content, is_error, attachments, structured } = result;
     let is_missing = has_schema && structured.is_none() && !is_error;
@@ -75,7 +75,7 @@ fn block(attachment: Attachment, index: usize) -> ContentBlock {
     }
 }
 
-/// A file. It has a name of its own since the protocol wants one; it leads nowhere.
+/// A file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
 fn resource(media_type: String, data: Vec<u8>, encoded: String, index: usize) -> ResourceContents {
     let uri = format!("attachment:{}", index + 1);
     let contents = match String::from_utf8(data) {

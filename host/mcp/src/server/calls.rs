@@ -1,4 +1,4 @@
-//! The number of calls under way, so that whoever shuts a server down can wait for them.
+//! The number of running calls, so that shutting down can wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -29,7 +29,7 @@ pub(super) struct ElicitingApprover(Arc<ApprovalRequest>);
 struct ApprovalRequest {
     context: RequestContext<RoleServer>,
     questions: Questions,
-    /// What tells this call from others.
+    /// Identifies the call.
     call: Fingerprint,
     /// What the person said when the call came the first time, and to which words.
     answered: Option<(QuestionHash, Decision)>,

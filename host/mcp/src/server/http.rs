@@ -1,6 +1,5 @@
-//! Serving any number of clients over HTTP (MCP's "streamable HTTP"), at `/mcp`. Whoever cannot show
-//! the token, or comes from a foreign page, is turned away before anything of it is read; whoever
-//! is slow, many or large meets a bound.
+//! Serves any number of clients over HTTP (MCP's "streamable HTTP"), at `/mcp`. Requests without the token, or from
+//! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod body;
 mod gate;
@@ -50,7 +49,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// does not change at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Who clients are where they show no token.
+/// The caller id of clients without a token.
 const ANYBODY: &str = "anybody over HTTP";
 
 /// How clients are served.
@@ -99,7 +98,7 @@ pub struct Server {
     acceptor: Acceptor,
 }
 
-/// What becomes of connections.
+/// Accepts and serves connections.
 struct Acceptor {
     gate: Arc<Gate>,
     shared: Shared,
@@ -146,7 +145,7 @@ impl Server {
         drop(listener);
         acceptor.shared.calls.wait_until_idle(GRACE).await;
         acceptor.shared.calls.close();
-        // Answers are written to their end; what waits for news that will not come is cut off after.
+        // Answers are written first; then streams that wait for notifications are ended.
         closing.cancel();
         if !acceptor.are_closed_within(SETTLING).await {
             acceptor.gate.close();
@@ -232,7 +231,7 @@ async fn serve(
         () = closing.cancelled() => {}
         () = connection.place.wait_until_evicted(patience.first) => {}
     }
-    // Nobody waits for an answer who has not asked for anything yet.
+    // A connection without a request yet has no answer to wait for.
     if !connection.place.is_authenticated() {
         return Ok(());
     }

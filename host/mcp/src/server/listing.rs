@@ -9,7 +9,7 @@ use serde_json::Value;
 use haft_core::call::{Hints, ToolDef};
 use haft_core::tool::{Schema, Toolbox};
 
-/// The tools of `toolbox` that clients are told of, in order, without `prefix` where their names begin
+/// The tools of `toolbox` that clients see, in order, without `prefix` where their names begin
 /// with it.
 pub(super) fn client_tools(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
     // What a component says of its tools was checked when it was listed, which compiles every schema.

@@ -23,14 +23,13 @@ use haft_core::sync::Lock;
 /// Notifications of one call that wait to be sent.
 const QUEUE: usize = 256;
 
-/// How long an answer waits for the notifications that were told before it.
+/// How long an answer waits for the notifications before it.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// What a client hears of one call. To be ended before the call is answered.
+/// Sends the notifications of one call. To be ended before the call is answered.
 pub(super) struct ProgressNotifier(Option<(Events, Arc<Sender>)>);
 
-/// Sends in the background what is told on a guest's thread, from the first word on: most calls have
-/// nothing to tell.
+/// Sends notifications in the background, started by the first one: most calls emit none.
 struct Sender {
     peer: Peer<RoleServer>,
     runtime: Handle,
@@ -39,7 +38,7 @@ struct Sender {
 
 type Sending = (mpsc::Sender<Notification>, JoinHandle<()>);
 
-/// What a client wants to hear.
+/// Which notifications a client wants.
 pub(super) struct NotificationFilter {
     /// Whether and as what it wants progress.
     pub(super) progress: Option<ProgressToken>,
@@ -53,7 +52,7 @@ enum Notification {
 }
 
 impl ProgressNotifier {
-    /// Tells `peer` what it wants to hear of a call of `tool`.
+    /// Sends `peer` the notifications of a call of `tool` that pass `filter`.
     pub(super) fn begin(peer: &Peer<RoleServer>, tool: &str, filter: NotificationFilter) -> Self {
         if filter.progress.is_none() && filter.log.is_none() {
             return Self(None);
@@ -69,12 +68,12 @@ impl ProgressNotifier {
         Self(Some((events, sender)))
     }
 
-    /// Where the call tells what happens.
+    /// The events of the call.
     pub(super) fn events(&self) -> Events {
         self.0.as_ref().map(|(events, _)| events.clone()).unwrap_or_default()
     }
 
-    /// Sends what was told, and ends. What is told later is told to nobody.
+    /// Sends the queued notifications, and stops; later events are dropped.
     pub(super) async fn end(self) {
         let Some((_, sender)) = self.0 else { return };
         let notification = sender.sending.lock().take();
@@ -94,7 +93,7 @@ impl Sender {
             let (queue, receiver) = mpsc::channel(QUEUE);
             (queue, self.runtime.spawn(send(self.peer.clone(), receiver)))
         });
-        // A client that does not listen misses what does not fit.
+        // A client that does not read misses what does not fit.
         let _ = queue.try_send(notification);
     }
 }
@@ -130,7 +129,7 @@ fn notification_of(
     }
 }
 
-/// Progress that is some: the protocol wants every number above the one before.
+/// A progress notification, if the progress grew: the protocol requires increasing values.
 fn progress(
     token: ProgressToken,
     done: f64,

@@ -1,8 +1,6 @@
-//! Questions that were handed out with an answer to a call, to be answered when the call comes again
-//! (2026-07-28, "multi round-trip requests"). The state that a client brings back says by itself what it
-//! is good for, and nobody but haft can write one: it is signed for one call, of one caller, of one
-//! program, until a time. Every process with the same key can judge it, also one that was started since;
-//! that it is used once is kept by [`Claims`].
+//! Questions sent in answer to a call, to be answered when the client repeats the call (2026-07-28, "multi round-trip
+//! requests"). The `requestState` that the client sends back is signed for one call, caller and program, and expires.
+//! Every process with the same key can verify it, also one that was started since; [`Claims`] records that it was used.
 
 mod claims;
 mod key;
@@ -42,7 +40,7 @@ pub struct Questions(Arc<QuestionsState>);
 struct QuestionsState {
     /// Where the key and what was claimed are; nothing for what is good in this process alone.
     folder: Option<PathBuf>,
-    /// What tells the program from others.
+    /// Identifies the program.
     program: Vec<u8>,
     signing_state: OnceLock<SigningState>,
 }
@@ -53,17 +51,16 @@ struct SigningState {
     claims: Box<dyn Claims>,
 }
 
-/// What tells one call from another.
+/// A hash that identifies a call.
 pub(super) type Fingerprint = [u8; 32];
 
-/// What tells the words of one question from those of another. Of one call they may change: the command line of a
-/// tool is program.toml's.
+/// A hash of a question's text. It may change for the same call, as when program.toml changes the tool's command line.
 pub(super) type QuestionHash = [u8; 32];
 
 impl Questions {
     /// The questions of `program`, good for every process that shares `folder`. It is made when the first
     /// question is asked, for this user alone; no tool may reach it.
-    pub fn kept(folder: PathBuf, program: Vec<u8>) -> Self {
+    pub fn in_folder(folder: PathBuf, program: Vec<u8>) -> Self {
         Self(Arc::new(QuestionsState { folder: Some(folder), program, signing_state: OnceLock::new() }))
     }
 
@@ -90,7 +87,7 @@ impl Questions {
         Ok(payload.last_chunk().filter(|_| is_good).copied())
     }
 
-    /// What is signed: what the state says, and what has to be the same when it comes back.
+    /// The signed bytes: the payload, and what must be the same when the state comes back.
     fn signed(&self, payload: &[u8], call: &Fingerprint) -> Vec<u8> {
         let program: [u8; 32] = Sha256::digest(&self.0.program).into();
         [b"haft question\0", payload, &program, call].concat()
@@ -110,7 +107,7 @@ impl SigningState {
         let Some(folder) = folder else { return Self::in_memory() };
         match Key::shared(folder) {
             Ok(key) => Ok(Self { key, claims: Box::new(FolderClaims::new(folder)) }),
-            // A home that nobody may write to has no other process that could be asked.
+            // Where the folder cannot be written, no other process shares it.
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(%error, "approvals are good in this process alone");
                 Self::in_memory()
@@ -147,7 +144,7 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
     named.chain_update(arguments).finalize().into()
 }
 
-/// What tells the words of a question from others: all that the person reads.
+/// The hash of all that the person reads.
 pub(super) fn question_hash(question: &Question) -> QuestionHash {
     let Question { tool, verb, what } = question;
     Sha256::digest([tool, *verb, what].join("\0")).into()
@@ -163,7 +160,7 @@ mod tests {
     const B: Fingerprint = [2; 32];
 
     fn questions_in(folder: &std::path::Path, program: &str) -> Questions {
-        Questions::kept(folder.to_owned(), program.into())
+        Questions::in_folder(folder.to_owned(), program.into())
     }
 
     #[tokio::test]

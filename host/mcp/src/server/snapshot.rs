@@ -21,14 +21,14 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 pub struct ToolSnapshot {
     toolbox: Toolbox,
     session: Session,
-    /// What the names of the tools begin with and clients are not told.
+    /// The prefix of tool names that clients do not see.
     prefix: String,
     tools: Vec<Tool>,
     about: ServerInfo,
     is_complete: bool,
 }
 
-/// What clients are told of a server.
+/// How the server presents itself to clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerInfo {
     /// A name for people; that of the program.
@@ -50,13 +50,13 @@ pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 
 impl ToolSnapshot {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
-    /// the approvals of their own client. `is_complete` says that nothing is still being looked at.
+    /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
     pub fn new(toolbox: Toolbox, session: Session, about: ServerInfo, is_complete: bool) -> Self {
         let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
         Self { toolbox, session, prefix, tools, about, is_complete }
     }
 
-    /// The same, told without `prefix`, which the names of its tools begin with: where all are of one
+    /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
     /// plugin, they can have the names that it gives them.
     #[must_use]
     pub fn without_prefix(self, prefix: String) -> Self {
@@ -109,7 +109,7 @@ impl Publisher {
         differs
     }
 
-    /// Ends when nobody is served any more.
+    /// Ends when no client is served any more.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
@@ -127,12 +127,12 @@ impl ToolSnapshots {
         &self.questions
     }
 
-    /// What there is now.
+    /// The current snapshot.
     pub(super) fn now(&self) -> Arc<ToolSnapshot> {
         self.now.borrow().clone()
     }
 
-    /// What there is when nothing is being looked at any more, or after [`PATIENCE`].
+    /// The snapshot once every plugin and server is listed, or after [`PATIENCE`].
     pub(super) async fn complete(&self) -> Arc<ToolSnapshot> {
         let mut receiver = self.now.clone();
         let complete = receiver.wait_for(|snapshot| snapshot.is_complete);

@@ -56,7 +56,7 @@ pub(super) struct StdioTransport {
     writer: Writer,
     pending: Arc<PendingRequests>,
     running_calls: RunningCalls,
-    /// Whether the client has chosen an era: until then whatever is no request means nothing yet.
+    /// Whether the client has chosen a protocol era; until then only requests are passed on.
     has_begun: bool,
     /// Whether that is one without sessions.
     is_stateless: bool,
@@ -67,7 +67,7 @@ pub(super) struct StdioTransport {
 
 impl StdioTransport {
     /// Reads `input` and writes `output`; `handler` answers the calls that the reader's thread polls first.
-    /// `hangup` is told what the client does; once `stop` is cancelled, nothing more is read.
+    /// `hangup` records what the client does; once `stop` is cancelled, nothing more is read.
     pub(super) fn new(
         input: impl Input,
         output: impl Output,
@@ -158,7 +158,7 @@ impl StdioTransport {
     }
 }
 
-/// What has been answered for the first time, which takes more of haft than any time after.
+/// Which kinds of answers have been sent. The first of a kind loads code that is released afterwards.
 #[derive(Default)]
 struct FirstAnswers {
     list: bool,

@@ -29,7 +29,7 @@ struct Mapping {
     /// Device and inode.
     file: String,
     is_read_only: bool,
-    /// Of the two kinds of pages that are not the file's any more, those of which there are none.
+    /// How many of `Anonymous` and `Swap` are zero: two when every page is the file's own.
     zero_counts: usize,
 }
 
@@ -46,7 +46,7 @@ impl Mapping {
         Some(Self { range: start?..end?, file, is_read_only, zero_counts: 0 })
     }
 
-    /// Takes in a line about it, as `Anonymous:   12 kB`.
+    /// Reads one more line about the mapping, as `Anonymous:   12 kB`.
     fn read_field(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let is_one = matches!(words.next(), Some("Anonymous:" | "Swap:"));
@@ -131,7 +131,7 @@ Swap:                  0 kB
         assert_eq!(unchanged(&swapped, 0x50_1000), [(0x40_0000, 0x50_0000)]);
         assert!(
             unchanged(&SMAPS.replace("Swap", "Other"), 0x50_1000).is_empty(),
-            "what is not told is not known"
+            "a missing field counts as changed"
         );
         assert_eq!(unchanged(SMAPS, 0xd0_0000), [(0xd0_0000, 0xe0_0000)], "the last of all");
         assert!(unchanged(SMAPS, 0xf0_0000).is_empty(), "nobody's");

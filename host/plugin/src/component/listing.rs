@@ -26,7 +26,7 @@ pub(crate) struct Listing {
     /// Its tools, by the names it gives them.
     #[serde(with = "whole")]
     pub(crate) tools: Vec<ToolDef>,
-    /// What it exports and nobody can call.
+    /// Exported functions that cannot be tools.
     pub(crate) uncallable: Vec<Uncallable>,
 }
 

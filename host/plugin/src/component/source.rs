@@ -37,8 +37,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Digest(String);
 
-/// What tells one state of a file from the next without reading it. The change time is the
-/// kernel's and cannot be set by whoever may write the file.
+/// A file's metadata, which differs when the file has changed. The change time is set by the kernel alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     device: u64,
@@ -81,7 +80,7 @@ impl Source {
         }
     }
 
-    /// How many bytes there are, as far as can be told without reading them.
+    /// The number of bytes, from the file's metadata; 0 where there is none.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) | Self::Known(bytes, _) => bytes.len() as u64,
@@ -92,7 +91,7 @@ impl Source {
     }
 
     /// What is written about the component in the file `NAME.wit` beside it, where there is one that
-    /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
+    /// can be read. Not beside a pinned one: the file is not pinned, and models trust descriptions.
     pub(crate) fn sibling_wit(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let path = path.with_extension("wit");
@@ -158,7 +157,7 @@ impl Digest {
 }
 
 fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Opening a FIFO to read it would wait for somebody to write it.
+    // Opening a FIFO for reading would block until another process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {

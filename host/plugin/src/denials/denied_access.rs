@@ -42,7 +42,7 @@ struct UnopenedDirectory {
     is_missed: bool,
 }
 
-/// Unnamed paths that are kept. The latest ones count: an interpreter probes many paths when it starts, before the
+/// Unnamed paths that are recorded. The latest ones count: an interpreter probes many paths when it starts, before the
 /// tool itself opens any.
 const MAX_UNNAMED: usize = 16;
 
@@ -161,7 +161,7 @@ impl PathSamples {
         }
     }
 
-    /// What was kept, in order.
+    /// The recorded paths, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = std::path::Display<'_>> {
         self.paths().map(Path::display)
     }
@@ -171,7 +171,7 @@ impl PathSamples {
         self.0.iter().map(PathBuf::as_path)
     }
 
-    /// Whether nothing was kept.
+    /// Whether no path was recorded.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -187,8 +187,8 @@ mod tests {
         let mut few = PathSamples::default();
         few.record("x".repeat(5000));
         (0..1_000_000).for_each(|number| few.record(format!("/directory/{number}")));
-        let kept: Vec<_> = few.iter().map(|path| path.to_string()).collect();
-        assert_eq!(kept, ["/directory/0", "/directory/1", "/directory/2", "/directory/3"]);
+        let recorded: Vec<_> = few.iter().map(|path| path.to_string()).collect();
+        assert_eq!(recorded, ["/directory/0", "/directory/1", "/directory/2", "/directory/3"]);
     }
 
     #[test]

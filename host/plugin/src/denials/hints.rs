@@ -64,8 +64,8 @@ impl HintContext<'_> {
 
     /// The hint for an exceeded disk limit.
     fn disk(&self) -> String {
-        let met = format!("one call may write {} and no more", bytes(self.limits.disk));
-        self.more(Limit::Disk).map_or_else(|| met.clone(), |more| format!("{met}; {more}"))
+        let limit = format!("one call may write {} and no more", bytes(self.limits.disk));
+        self.more(Limit::Disk).map_or_else(|| limit.clone(), |more| format!("{limit}; {more}"))
     }
 
     /// What to add to program.toml for more of a limit, where there can be more.

@@ -14,7 +14,7 @@ const MAX_DECISIONS: usize = 100;
 /// Characters of one: a host name may have 253.
 const MAX_LENGTH: usize = 400;
 
-/// Refusals that are kept; see `hints`, which tells of as many.
+/// Refusals that are kept; see `hints`, which shows as many.
 const MAX_REFUSALS: usize = 4;
 
 /// The decisions for one guest. Clones share them, since wasmtime owns some of the callbacks that decide.

@@ -25,12 +25,11 @@ pub(crate) const GUEST_STACK: usize = 1 << 20;
 /// Stack that a guest and haft's functions for it run on.
 const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
-/// Instances at once: those of guests at work, and nearly as many that are made ahead, kept or not yet cleared
-/// away. Of 128 and more wasmtime gives each thread slots of its own to begin with, and in time all of them
+/// Instances at once: those of running guests, and nearly as many that are prewarmed, idle or not yet dropped. Of 128 and more wasmtime gives each thread slots of its own to begin with, and in time all of them
 /// were used and hold memory; of fewer it takes one that was used before.
 const POOL: u32 = 120;
 
-/// Instances that no guest works in: what is left of the pool, so that every call finds room in it.
+/// Idle instances: what is left of the pool, so that every call finds room in it.
 pub(crate) const MAX_IDLE: usize = POOL as usize - MAX_GUESTS;
 
 /// Instances of a large memory that are made ahead, of all plugins together: at most 256 MiB stay resident.
@@ -64,7 +63,7 @@ const WARM_STACK: usize = 64 << 10;
 /// The same of a slot that is put back as a whole.
 const WARM_WHOLE: usize = 16 << 20;
 
-/// Used slots that are kept as they are when nobody needs them.
+/// Unused slots that keep their resident memory.
 const WARM_SLOTS: u32 = 16;
 
 /// Bytes of a memory from which on it is worth being put back as a whole: what is beyond [`WARM`] of it is

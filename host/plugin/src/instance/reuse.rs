@@ -21,7 +21,7 @@ use haft_core::manifest;
 /// Calls of one plugin that wait for an instance. Each holds its arguments.
 const MAX_WAITING: usize = 256;
 
-/// The instances of a plugin that are kept, and who may use one.
+/// The reusable instances of a plugin, and the permits to use them.
 pub(crate) struct Reuse {
     settings: manifest::Reuse,
     permits: Arc<Semaphore>,
@@ -75,13 +75,13 @@ impl InstanceRights {
 }
 
 impl Reuse {
-    /// Nothing is kept yet.
+    /// Without instances yet.
     pub(crate) fn new(settings: manifest::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
         Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Mutex::default() }
     }
 
-    /// The same, of which nothing is kept.
+    /// The settings from program.toml.
     pub(crate) fn settings(&self) -> manifest::Reuse {
         self.settings
     }
@@ -103,7 +103,7 @@ impl Reuse {
         }
     }
 
-    /// Takes an instance that was kept for exactly these rights. Where there is none, the oldest give
+    /// Takes an idle instance with exactly these rights. Where there is none, the oldest give
     /// way to one that is to be made. The caller holds a permit.
     pub(crate) fn take(&self, grant: &Grant, limits: &Limits, rights: &InstanceRights) -> Option<Instance> {
         let mut idle_instances = self.lock();

@@ -221,7 +221,7 @@ impl Budget {
 
 impl ResourceLimiter for Budget {
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        // wasmtime tells of one memory at a time; the limit is for all of them together.
+        // wasmtime reports one memory at a time; the limit is for all of them together.
         let used = self.used - current.min(self.used) + desired;
         if used > self.memory {
             self.exceeded = Some(ExceededLimit::Memory);

@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// Waits while nobody runs; `false` when the clock was dropped.
+    /// Waits while no guest runs; `false` when the clock was dropped.
     fn wait_until_running(&self) -> bool {
         let waited = self.changed.wait_while(self.lock(), |state| {
             state.stands = state.running == 0 && !state.stopped;

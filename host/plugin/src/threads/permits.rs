@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(permits.acquire(tenant(1), LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
     }
 
-    /// A place that was handed to somebody who has just gone is not lost.
+    /// A permit that was handed to a call that has just stopped waiting is returned.
     #[tokio::test]
     async fn a_place_for_nobody_comes_back() {
         let permits = Permits::default();

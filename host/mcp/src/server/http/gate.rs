@@ -32,7 +32,7 @@ pub const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// What every request passes.
+/// The checks of every request, and the rmcp service behind them.
 pub(super) struct Gate {
     token: Option<Token>,
     hosts: Vec<String>,
@@ -59,7 +59,7 @@ impl Gate {
         patience: Duration,
     ) -> Self {
         let (sessions, closing) = (Arc::new(Sessions::new(most)), CancellationToken::new());
-        // Both are judged here, with what is known of the connection; how streams begin is the sessions' own.
+        // Host and origin are checked by `origin`, which knows the connection; `sessions` begins streams.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -94,7 +94,7 @@ impl Gate {
         connection: &HttpConnection,
     ) -> Result<HttpResponse, Refusal> {
         self.check_head(&request, connection.local)?;
-        // Without a token whoever sends a whole request is a client.
+        // Without a token, a complete request makes a connection a client's.
         let shown = self.token.as_ref().map(|_| begin(connection)).transpose()?;
         let (head, body) = request.into_parts();
         let body = self.bodies.read(body).await?;
@@ -128,7 +128,7 @@ impl Gate {
         Ok(answer.map(|body| HeldBody { body, _in_use: in_use, _busy: busy }.boxed()))
     }
 
-    /// What can be said without reading the body.
+    /// Checks the head of a request.
     fn check_head(&self, request: &Request<Incoming>, local: Option<SocketAddr>) -> Result<(), Refusal> {
         let headers = request.headers();
         if let Some((status, why)) = origin::refusal(headers, local, &self.hosts) {
@@ -176,7 +176,7 @@ fn with_no_content<B>(mut answer: Response<B>) -> Response<B> {
     answer
 }
 
-/// A body that keeps its session and its connection in use until it was sent.
+/// A body that keeps its session and its connection in use until it is sent.
 struct HeldBody {
     body: BoxBody<Bytes, Infallible>,
     _in_use: Option<SessionGuard>,

@@ -1,5 +1,4 @@
-//! Bodies that are no message, and the answers to them. It says what is wrong in JSON-RPC's own words, as
-//! clients read it; what is a message is rmcp's to say.
+//! Answers bodies that rmcp does not accept as a message with the JSON-RPC error that fits.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};

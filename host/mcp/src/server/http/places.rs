@@ -1,5 +1,5 @@
-//! Who holds a connection. Clients that have shown the token keep theirs; all others share a few places, for a short
-//! time, and are evicted by newer ones. So connections that send nothing cannot keep a client out.
+//! Admission of connections. Authenticated clients keep theirs; unauthenticated connections share a few places for a
+//! short time and are evicted by newer ones, so that silent connections cannot lock out a client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,7 +22,7 @@ const MIN_SHARE: usize = 16;
 const GRACE: Duration = Duration::from_millis(100);
 
 /// How long a client's connection has to be without a request before it is closed for another client's:
-/// whoever asks several things in a row is not cut off between two of them.
+/// a client that makes several requests in a row is not cut off between two of them.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Bytes of an IPv6 address that say whose it is: a customer of a provider has all that begin with them.
@@ -33,12 +33,12 @@ const NETWORK: usize = 8;
 pub(super) struct Places(Arc<PlacesShared>);
 
 struct PlacesShared {
-    /// For strangers.
+    /// Places of unauthenticated connections.
     unauthenticated_room: usize,
-    /// For clients.
+    /// Places of authenticated connections.
     room: usize,
     state: Lock<State>,
-    /// Told when a stranger leaves, or is one no longer.
+    /// Notified when an unauthenticated connection closes or authenticates.
     changed: Notify,
     open: watch::Sender<usize>,
 }
@@ -146,7 +146,7 @@ impl Places {
 }
 
 impl State {
-    /// The stranger who gives way next.
+    /// The unauthenticated connection to evict next.
     fn next_to_evict(&self) -> Option<u64> {
         let mut counts: HashMap<IpAddr, (usize, u64)> = HashMap::new();
         for (number, unauthenticated) in &self.unauthenticated {
@@ -232,7 +232,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// What tells one source from another.
+/// The network of an address, which counts as one source.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,7 +1,5 @@
-//! The sessions that clients opened (revisions up to 2025-11-25). They live in the memory of this
-//! process: another one, or the same after a restart, does not know them, and their clients are told so
-//! (404) and open others. There is room for a number of them. Nobody who is being served makes room for
-//! somebody else: only a session that was left alone for long is closed for a new one.
+//! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
+//! Their number is bounded. A new session may replace only one that has been idle for long.
 
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -1,5 +1,4 @@
-//! The token that a client has to show. It is compared in a time that does not depend on where it
-//! differs, and shown to nobody.
+//! The bearer token of the HTTP server, compared in constant time.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -43,12 +42,12 @@ impl Token {
         Ok(Self(SecretString::from(random::name()?)))
     }
 
-    /// For the person who has to tell it to the client.
+    /// The token itself, to be shown to the person who configures the client.
     pub fn secret(&self) -> &SecretString {
         &self.0
     }
 
-    /// Who shows it, as other processes with the same token say it. The token cannot be told from it.
+    /// The caller id of clients with this token: a digest, the same in every process with the same token.
     pub(super) fn caller_id(&self) -> String {
         let digest =
             Sha256::new().chain_update("haft token\0").chain_update(self.0.expose_secret()).finalize();

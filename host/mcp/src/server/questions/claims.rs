@@ -1,5 +1,4 @@
-//! That an answer is used once. Whoever uses one claims its state before anything runs; nobody else
-//! can then. Says nothing of what was asked.
+//! Records which states have been used, so that each is used once: a state is claimed before its call runs.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
@@ -21,11 +20,14 @@ const MAX_CLAIMS: usize = 16_384;
 /// Seconds for which a claim is kept after its state has ended: clocks that share a folder differ.
 const MARGIN: u64 = 60;
 
-/// Where it is kept which states were used. All processes that take the same states share one.
+/// The record of used states. All processes that accept the same states share one.
 #[async_trait]
 pub(super) trait Claims: Debug + Send + Sync {
     /// Claims the state with the signature `tag`, which is good until `until`, in seconds since 1970.
-    /// Whether nobody did before. What cannot be kept is an error, and the state is not to be used.
+    /// Whether it was unclaimed.
+    ///
+    /// # Errors
+    /// The claim cannot be recorded; the state must not be used then.
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool>;
 }
 

@@ -1,5 +1,4 @@
-//! The key that states are signed with. It is made once, readable by this user alone, and never leaves
-//! this module.
+//! The key that signs states. It is created once, readable by this user alone, and never leaves this module.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,7 +18,7 @@ pub(super) const TAG: usize = 32;
 /// The name of its file.
 const NAME: &str = "key";
 
-/// What nobody but its owner may do with the file.
+/// Permission bits that must not be set: those of the group and others.
 const OTHERS: u32 = 0o077;
 
 /// A key.
@@ -27,7 +26,7 @@ const OTHERS: u32 = 0o077;
 pub(super) struct Key(hmac::Key);
 
 impl Key {
-    /// A key that nobody else has.
+    /// A new random key.
     pub(super) fn generate() -> io::Result<Self> {
         Ok(Self::from_bytes(&random::bytes()?))
     }

@@ -33,7 +33,7 @@ pub(super) struct FastPath {
 /// Bytes of a request that the reader's thread may begin: checking arguments takes longer for larger ones.
 const MAX_FAST_PATH_BYTES: usize = 64 << 10;
 
-/// What comes after a call.
+/// What is known of the input after a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadAhead {
     /// Whether another call is waiting.
@@ -94,8 +94,8 @@ impl FastPath {
         self.handler.upgrade().is_some_and(|handler| handler.may_run_inline(&call.params))
     }
 
-    /// Begins the call and polls it once. Returns the request where nobody is there any more, or where too much is
-    /// under way: rmcp's way then answers it.
+    /// Begins the call and polls it once. Returns the request where the server is ending or too many requests are
+    /// pending: rmcp then answers it.
     fn begin(&self, mut request: Request, bytes: usize, ahead: usize) -> Option<Request> {
         let Some((handler, writer)) = self.handler.upgrade().zip(self.writer.upgrade()) else {
             return Some(request);

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// | haft serve`) and waits for the answers. A client that means haft to end has done something else since.
 const RECENT: Duration = Duration::from_millis(250);
 
-/// What is known of it. Clones are the same.
+/// The state of the client's pipes. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Hangup(Arc<HangupState>);
 
@@ -74,7 +74,7 @@ impl Hangup {
         self.0.ended.cancelled().await;
     }
 
-    /// Ends when nobody reads what is written.
+    /// Ends when the client no longer reads.
     pub(in super::super) async fn client_gone(&self) {
         self.0.client_gone.cancelled().await;
     }

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     all: Lock<HashMap<RequestId, (Instant, PendingRequest)>>,
-    /// Told when one is answered or taken back.
+    /// Notified when one is answered or cancelled.
     fewer: Notify,
 }
 
@@ -38,14 +38,17 @@ pub(super) enum AdmissionError {
 pub(super) struct PendingRequest {
     /// How long its line was.
     pub(super) bytes: usize,
-    /// What ends it, where rmcp knows nothing of it.
+    /// Cancels the call, where it does not run through rmcp.
     pub(super) stop: Option<CancellationToken>,
     /// Whether it is answered only when haft or the client ends it.
     pub(super) lasts: bool,
 }
 
 impl PendingRequests {
-    /// Notes a request; why not, where it is one too many.
+    /// Registers a request.
+    ///
+    /// # Errors
+    /// Its id is in use, or too many requests or bytes are pending.
     pub(super) fn begin(&self, id: &RequestId, request: PendingRequest) -> Result<(), AdmissionError> {
         let mut all = self.lock();
         // Two of one id would count as one.
@@ -64,12 +67,12 @@ impl PendingRequests {
         Ok(())
     }
 
-    /// It is answered now; nothing where nobody wants the answer.
+    /// Removes a request that is answered; `None` where it was cancelled.
     pub(super) fn end(&self, id: &RequestId) -> Option<PendingRequest> {
         self.remove(id)
     }
 
-    /// It will not be answered: nobody wants that any more.
+    /// Removes and cancels a request.
     pub(super) fn cancel(&self, id: &RequestId) {
         if let Some(stop) = self.remove(id).and_then(|request| request.stop) {
             stop.cancel();
@@ -79,7 +82,7 @@ impl PendingRequests {
     /// Ends when every request is answered but those that last, and those that began before `since`.
     pub(super) async fn wait_until_answered(&self, since: Option<Instant>) {
         loop {
-            // Hears of what is told from here on.
+            // Registered before the check, so that no notification is missed.
             let fewer = self.fewer.notified();
             let is_waited_for = |(begun, request): &(Instant, PendingRequest)| {
                 !request.lasts && since.is_none_or(|since| *begun >= since)

@@ -21,7 +21,7 @@ use super::incoming::Incoming;
 use crate::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
-/// Messages that were read and not looked at yet. A client that sends more waits.
+/// Messages that were read and not handled yet. A client that sends more waits.
 const QUEUE: usize = 64;
 
 /// Bytes read at once.
@@ -35,7 +35,7 @@ const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Where messages come from.
 pub trait Input: Read + Send + 'static {
-    /// Whether nobody can write to it any more, as far as can be told without reading what is left.
+    /// Whether the other end is closed, if that can be found out without reading what is left.
     fn has_hung_up(&self) -> bool {
         false
     }
@@ -95,7 +95,7 @@ impl<I: Input> Reader<'_, I> {
                 let id = self.id_of_long(std::mem::take(&mut line))?;
                 self.forward(Incoming::Invalid(id, bounds::too_long()))
             } else {
-                // What ends without a newline is half a message, or the last one of somebody careless.
+                // A last line without a newline is half a message, or a whole one of a careless client.
                 messages(line.trim_ascii()).into_iter().all(|incoming| self.forward(incoming))
             };
             if !goes_on {

@@ -23,7 +23,7 @@ const MAX_UNWRITTEN: usize = 32 << 20;
 /// What a waiting message takes besides its bytes, so that many small ones count too.
 const OVERHEAD: usize = 128;
 
-/// How often whoever waits for room looks whether the client has hung up meanwhile.
+/// How often a wait for room checks whether the client has hung up.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long closing waits for what was posted. Whoever still reads takes it at once.
@@ -65,7 +65,7 @@ struct Shared {
     unwritten: Unwritten,
 }
 
-/// What waits for the thread.
+/// The lines that wait for the writer's thread.
 #[derive(Default)]
 struct Unwritten {
     /// Bytes, with the overhead of each message.
@@ -78,7 +78,7 @@ struct Unwritten {
     is_closed: AtomicBool,
 }
 
-/// Who has it writes.
+/// The output and the lines held back; only the holder of its lock writes.
 struct OutputState {
     output: Box<dyn Output>,
     /// Lines to be written before any other, and how many they are.
@@ -111,7 +111,7 @@ impl Writer {
         self.send(line(message)?)
     }
 
-    /// The same of what the client is told without having asked, which waits while too much is unwritten.
+    /// Posts a notification or request, which waits while too much is unwritten.
     pub(super) async fn notify(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let line = line(message)?;
         self.shared.unwritten.has_room().await;
@@ -127,12 +127,12 @@ impl Writer {
 
     /// Writes what is held back.
     pub(super) fn flush_held(&self) {
-        // Whoever else has the pen writes it.
+        // Another holder of the lock writes it.
         let is_pending = |mut output_state: MutexGuard<'_, OutputState>| {
             output_state.held.1 > 0 && !output_state.write_at_once(&[])
         };
         if self.shared.output_state().is_some_and(is_pending) {
-            // The thread will. Where there is none any more nobody reads.
+            // The thread writes it. Where the thread has ended, the client is gone.
             let _ = self.send_to_thread(Vec::new());
         }
     }
@@ -161,7 +161,7 @@ impl Writer {
         sent.inspect_err(|_| self.shared.unwritten.remove(size))
     }
 
-    /// The same, for somebody who may outlive it.
+    /// A handle that does not keep the writing side alive.
     pub(super) fn downgrade(&self) -> WeakWriter {
         let sender = self.sender.as_ref().map(mpsc::UnboundedSender::downgrade);
         WeakWriter(self.shared.clone(), sender, self.done.clone())
@@ -207,7 +207,7 @@ impl Unwritten {
 
     async fn has_room(&self) {
         loop {
-            // Hears of what is told from here on.
+            // Registered before the check, so that no notification is missed.
             let fewer = self.fewer.notified();
             if !self.is_full() {
                 return;
@@ -240,8 +240,8 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl Shared {
-    /// Writes a line if nobody has to wait for it: nothing waits before it, and the client takes it. An
-    /// error is left to the thread, which meets it too.
+    /// Writes a line if that does not block: nothing is queued before it, and the pipe takes it. An error is left to the
+    /// thread, which gets it too.
     fn write_at_once(&self, line: &[u8]) -> bool {
         self.output_if_idle().is_some_and(|mut output_state| output_state.write_at_once(line))
     }
@@ -253,12 +253,12 @@ impl Shared {
         })
     }
 
-    /// The pen for somebody before whom nothing waits.
+    /// The output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
         self.output_state().filter(|_| self.unwritten.is_none())
     }
 
-    /// The pen, unless somebody has it.
+    /// The output, unless it is locked.
     fn output_state(&self) -> Option<MutexGuard<'_, OutputState>> {
         match self.output_state.try_lock() {
             Ok(output_state) => Some(output_state),
@@ -275,7 +275,7 @@ impl Shared {
             self.unwritten.remove(line.len() + OVERHEAD);
             written?;
         }
-        // Nobody is left who would let go of it.
+        // All writers are gone: what is held back is written here.
         self.output_state.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
     }
 }

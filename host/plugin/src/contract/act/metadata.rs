@@ -3,7 +3,7 @@
 
 use ciborium::Value;
 
-/// What a component says of itself. Everything in it is somebody else's text.
+/// A component's metadata. All texts in it are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActMetadata {
     /// Its name.

@@ -86,7 +86,7 @@ fn size(event: &Event) -> usize {
 fn progress(state: &mut GuestState, event: &Event) {
     let Event::Content(Part { metadata, .. }) = event else { return };
     let number = |name: &str| match annotation(metadata, name)? {
-        #[expect(clippy::cast_precision_loss, reason = "a count to look at")]
+        #[expect(clippy::cast_precision_loss, reason = "a count for display")]
         Cbor::Integer(number) => Some(i128::from(number) as f64),
         Cbor::Float(number) => Some(number),
         _ => None,

@@ -6,7 +6,7 @@ use wasmtime::component::types;
 use super::docs::{FunctionDocs, TypeDocs};
 
 /// Types within types. JSON has up to four levels for one of these, and haft checks no deeper than
-/// 64 levels; nobody has ever seen six.
+/// 64 levels; real components nest fewer than six.
 const MAX_DEPTH: usize = 14;
 
 /// Types of one function, with every type counted as often as it is used: what is written once in WIT

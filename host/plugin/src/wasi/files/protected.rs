@@ -16,7 +16,7 @@ use haft_core::grant::{Grant, Root};
 /// Sets of protected paths that are cached: the plugins of a program have the same one.
 const MAX_KNOWN: usize = 8;
 
-/// Directories remembered to be free: more than one call looks into, at a few hundred bytes each.
+/// Directories cached as unprotected: more than one call visits, at a few hundred bytes each.
 const MAX_FREE: usize = 1024;
 
 /// Links on one path, as many as the kernel follows.

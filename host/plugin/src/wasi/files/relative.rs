@@ -240,7 +240,7 @@ mod tests {
             (json!({ "path": "." }), "etc", ("WORKSPACE/etc", true)),
             (json!({ "path": "tmp/x" }), "tmp/x", ("WORKSPACE/tmp/x", true)),
             (json!({ "path": "/tmp/x", "name": "tmp" }), "tmp/x", ("WORKSPACE/tmp/x", true)),
-            // What nobody spoke of.
+            // Paths that no argument names.
             (nothing.clone(), "etc/passwd", ("/etc/passwd", false)),
             (nothing.clone(), "usr/local", ("WORKSPACE/usr/local", false)),
             (nothing.clone(), "no-such-name-here/x", ("WORKSPACE/no-such-name-here/x", false)),

@@ -117,8 +117,8 @@ impl Connector {
     }
 }
 
-/// TLS with the system's certificates, told by nothing but HTTP/1.1, and without a memory: one
-/// plugin's connections are not to be known again as another's.
+/// TLS with the system's certificates, offering only HTTP/1.1, and without session resumption: a server must not be able
+/// to link the connections of two plugins.
 fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
     // Handed over, not installed: a process-wide provider is the embedding program's to choose.
     let ring = Arc::new(rustls::crypto::ring::default_provider());
