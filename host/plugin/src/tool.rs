@@ -123,7 +123,7 @@ impl PluginTool {
             if matches!(no_answer, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
                 context.notes.timed_out();
             }
-            self.no_answer(&no_answer)
+            self.no_answer_error(&no_answer)
         })
     }
 
@@ -185,7 +185,7 @@ impl PluginTool {
     }
 
     /// The error of a call whose guest sent no answer.
-    fn no_answer(&self, no_answer: &NoAnswer) -> ToolError {
+    fn no_answer_error(&self, no_answer: &NoAnswer) -> ToolError {
         match no_answer {
             NoAnswer::NoPermit(none) => self.ended(&none.to_string()),
             no_answer => self.ended(&format!("did not run: {no_answer}")),
@@ -237,9 +237,9 @@ impl Tool for PluginTool {
         };
         // Before anything is opened: a call that waits holds its arguments and no more.
         let permit = self.acquire_permit(context).await?;
-        let writable = plugin.prepare(&grant).await.map_err(|no_answer| self.no_answer(&no_answer))?;
+        let writable = plugin.prepare(&grant).await.map_err(|no_answer| self.no_answer_error(&no_answer))?;
         let job = self.job(call, context, (grant, writable), (cancel, instance_permit));
-        self.run(job, permit).await.map_err(|no_answer| self.no_answer(&no_answer))?.map_err(|failed| {
+        self.run(job, permit).await.map_err(|no_answer| self.no_answer_error(&no_answer))?.map_err(|failed| {
             match failed {
                 CallFailure::ByGuest(error) => error,
                 CallFailure::ByHost(end) => self.ended(&end),
@@ -353,7 +353,7 @@ impl PluginShared {
     fn refusal(&self, error: ToolError, state: &GuestState, job: &Job) -> ToolError {
         match error {
             ToolError::ExecutionFailed(message) => {
-                let hints = self.hint_context(job).of_error(state, &message);
+                let hints = self.hint_context(job).hints_for_error(state, &message);
                 ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
             }
             ToolError::InvalidArguments(message) => {
@@ -375,11 +375,11 @@ impl PluginShared {
     /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.
     fn ended(&self, end: &End, state: Option<&GuestState>, job: &Job) -> CallFailure {
         journal_notes::ended(&job.notes, end);
-        let hint_context = self.hint_context(job);
-        let more = end.limit.and_then(|limit| hint_context.more(limit));
+        let context = self.hint_context(job);
+        let more = end.limit.and_then(|limit| context.raise_limit_hint(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
         if let Some(state) = state.filter(|_| hints.is_empty()) {
-            hints = hint_context.of_end(state);
+            hints = context.hints_for_end(state);
         }
         CallFailure::ByHost(with_hints(end.line.clone(), hints))
     }

@@ -72,8 +72,8 @@ impl Connection {
     ) -> Self {
         let peer = running.peer().clone();
         let mut tasks = Vec::new();
-        if let Some(listen_for_tool_changes) = listen_for_tool_changes(&peer, &handler) {
-            tasks.push(tokio::spawn(listen_for_tool_changes).abort_handle());
+        if let Some(listening) = listen_for_tool_changes(&peer, &handler) {
+            tasks.push(tokio::spawn(listening).abort_handle());
         }
         let (child, running) = (child.map(Arc::new), tokio::sync::Mutex::new(Some(running)));
         Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
@@ -197,7 +197,7 @@ impl Connection {
             () = self.deadline(start, limits.timeout) => return Err(waiting.cancel_with("timed out", late())),
             () = self.died() => None,
         };
-        waiting.forget();
+        waiting.mark_answered();
         match answer {
             Some(Ok(result)) => Ok(result),
             Some(Err(error)) => Err(self.failed(error).await),
@@ -344,7 +344,7 @@ impl<'a> PendingResponse<'a> {
     }
 
     /// Marks the request as answered: dropping it cancels nothing.
-    fn forget(&mut self) {
+    fn mark_answered(&mut self) {
         self.handle = None;
     }
 

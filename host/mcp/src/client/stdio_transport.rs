@@ -142,12 +142,12 @@ impl StdioTransport {
         match serde_json::from_slice(line) {
             Ok(message) => Some(message),
             Err(error) => {
-                let malformed_answer = malformed_answer(&scan, &error);
-                if malformed_answer.is_none() && !line.is_empty() {
+                let answer = malformed_answer(&scan, &error);
+                if answer.is_none() && !line.is_empty() {
                     self.wire.record_noise(line);
                     tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
                 }
-                malformed_answer
+                answer
             }
         }
     }

@@ -37,8 +37,8 @@ impl RunningCalls {
     /// Ends when no call is under way, or after `most`.
     pub(super) async fn wait_until_idle(&self, most: Duration) {
         let mut running = self.0.running.subscribe();
-        let wait_until_idle = running.wait_for(|count| *count == 0);
-        let _ = tokio::time::timeout(most, wait_until_idle).await;
+        let idle = running.wait_for(|count| *count == 0);
+        let _ = tokio::time::timeout(most, idle).await;
     }
 
     /// Stops every call, those to come too.

@@ -88,9 +88,9 @@ impl ApprovalRequest {
 impl Approver for ElicitingApprover {
     async fn ask(&self, question: &Question) -> Decision {
         let ApprovalRequest { context, questions, call, answered, .. } = &*self.0;
-        let question_hash = question_hash(question);
+        let hash = question_hash(question);
         // An answer to other words is none: program.toml may say another command by now.
-        if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == question_hash) {
+        if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == hash) {
             return decision.clone();
         }
         let is_without_requests = is_without_requests(context);
@@ -101,7 +101,7 @@ impl Approver for ElicitingApprover {
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
         if is_without_requests {
-            let state = match questions.create_state(call, &question_hash) {
+            let state = match questions.create_state(call, &hash) {
                 Ok(state) => state,
                 Err(error) => return Decision::Unasked(error.to_string()),
             };

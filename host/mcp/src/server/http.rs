@@ -159,15 +159,15 @@ impl Server {
 /// open.
 fn within_file_limit(most: usize) -> usize {
     let half = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files / 2).unwrap_or(most));
-    let within_file_limit = half.map_or(most, |half| half.min(most));
-    if within_file_limit < most {
+    let affordable = half.map_or(most, |half| half.min(most));
+    if affordable < most {
         tracing::warn!(
             most,
-            within_file_limit,
+            affordable,
             "fewer connections than `max_connections`: the limit of open files is low"
         );
     }
-    within_file_limit
+    affordable
 }
 
 impl Acceptor {

@@ -95,10 +95,9 @@ mod tests {
     #[test]
     fn hints_are_annotations() {
         let hints = Hints { read_only: true, ..Hints::default() };
-        let client_tool =
-            client_tool(&ToolDef { hints, ..def(json!({"type": "object"}), None) }, false).unwrap();
+        let tool = client_tool(&ToolDef { hints, ..def(json!({"type": "object"}), None) }, false).unwrap();
         assert_eq!(
-            serde_json::to_value(client_tool.annotations).unwrap(),
+            serde_json::to_value(tool.annotations).unwrap(),
             json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false})
         );
     }

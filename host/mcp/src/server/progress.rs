@@ -76,8 +76,8 @@ impl ProgressNotifier {
     /// Sends the queued notifications, and stops; later events are dropped.
     pub(super) async fn end(self) {
         let Some((_, sender)) = self.0 else { return };
-        let notification = sender.sending.lock().take();
-        let Some((queue, sending)) = notification else { return };
+        let taken = sender.sending.lock().take();
+        let Some((queue, sending)) = taken else { return };
         drop(queue);
         let stop = sending.abort_handle();
         if tokio::time::timeout(FLUSH, sending).await.is_err() {
@@ -187,10 +187,10 @@ mod tests {
     fn progress_only_goes_on() {
         let last_progress = Lock::new(f64::NEG_INFINITY);
         let step = |done| Event::Progress { call: "1".into(), done, total: None, message: String::new() };
-        let notification: Vec<bool> = [0.0, 1.0, 1.0, 0.5, f64::NAN, f64::INFINITY, 2.0]
+        let sent: Vec<bool> = [0.0, 1.0, 1.0, 0.5, f64::NAN, f64::INFINITY, 2.0]
             .map(|done| notification_of(&step(done), "t", &filter(None), &last_progress).is_some())
             .into();
-        assert_eq!(notification, [true, true, false, false, false, false, true]);
+        assert_eq!(sent, [true, true, false, false, false, false, true]);
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl TypedGuest {
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         let resolved =
-            self.functions.get(&request.tool).and_then(|function| function.resolved(&self.component));
+            self.functions.get(&request.tool).and_then(|function| function.resolve(&self.component));
         let found = resolved
             .and_then(|resolved| Some((resolved, self.instance.get_func(&mut *store, resolved.index)?)));
         let Some((resolved, function)) = found else {
@@ -129,7 +129,7 @@ async fn call_resolved(
 }
 
 impl Function {
-    fn resolved(&self, component: &Component) -> Option<&ResolvedFunction> {
+    fn resolve(&self, component: &Component) -> Option<&ResolvedFunction> {
         let find = || {
             let signature = Signature::from_function(&self.exported.ty, None).ok()?;
             Some(ResolvedFunction { index: self.exported.index(component)?, signature })

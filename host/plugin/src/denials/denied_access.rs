@@ -124,14 +124,9 @@ impl DeniedAccess {
     }
 
     /// Records that `path` is protected, whatever is granted.
-    pub(crate) fn record_protected(
-        &mut self,
-        record_protected: Protection,
-        path: PathBuf,
-        what_for: AccessKind,
-    ) {
+    pub(crate) fn record_protected(&mut self, level: Protection, path: PathBuf, what_for: AccessKind) {
         if self.protected.len() < PathSamples::MAX {
-            self.protected.insert((record_protected, what_for, path));
+            self.protected.insert((level, what_for, path));
         }
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct HintContext<'a> {
 
 impl HintContext<'_> {
     /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
-    pub(crate) fn of_error(&self, state: &GuestState, message: &str) -> Vec<String> {
-        let mut hints = self.of_end(state);
+    pub(crate) fn hints_for_error(&self, state: &GuestState, message: &str) -> Vec<String> {
+        let mut hints = self.hints_for_end(state);
         if hints.is_empty() {
             hints.extend(unnamed_paths(self, state, message));
         }
@@ -43,7 +43,7 @@ impl HintContext<'_> {
             hints.extend(environment(self, state, message));
         }
         if state.budget.exceeded == Some(ExceededLimit::Memory) {
-            hints.extend(self.more(Limit::Memory));
+            hints.extend(self.raise_limit_hint(Limit::Memory));
         }
         hints.truncate(MAX_HINTS);
         hints
@@ -51,7 +51,7 @@ impl HintContext<'_> {
 
     /// The hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic reads it for
     /// `RUST_BACKTRACE`.
-    pub(crate) fn of_end(&self, state: &GuestState) -> Vec<String> {
+    pub(crate) fn hints_for_end(&self, state: &GuestState) -> Vec<String> {
         let mut hints: Vec<String> = state.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
         hints.extend(files(self, state));
         if self.is_installed() {
@@ -65,11 +65,11 @@ impl HintContext<'_> {
     /// The hint for an exceeded disk limit.
     fn disk(&self) -> String {
         let limit = format!("one call may write {} and no more", bytes(self.limits.disk));
-        self.more(Limit::Disk).map_or_else(|| limit.clone(), |more| format!("{limit}; {more}"))
+        self.raise_limit_hint(Limit::Disk).map_or_else(|| limit.clone(), |more| format!("{limit}; {more}"))
     }
 
     /// What to add to program.toml for more of a limit, where there can be more.
-    pub(crate) fn more(&self, limit: Limit) -> Option<String> {
+    pub(crate) fn raise_limit_hint(&self, limit: Limit) -> Option<String> {
         if *self.place != GrantPlace::Plugin {
             return None;
         }
@@ -119,12 +119,12 @@ fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
     }
     hints.extend(proposals("read", denied.reads.paths(), &table));
     if hints.is_empty() {
-        let stray = |link| {
+        let hint = |link| {
             format!(
                 "`{link}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that"
             )
         };
-        hints.extend(denied.escaping_links.iter().map(stray));
+        hints.extend(denied.escaping_links.iter().map(hint));
     }
     let missed = denied.missed();
     hints.extend(

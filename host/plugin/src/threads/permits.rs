@@ -82,7 +82,7 @@ impl Permits {
         tokio::select! {
             biased;
             // The sender lives in the queue as long as this wait does.
-            acquire = receiver => acquire.map_err(|_| NoPermit::Cancelled),
+            permit = receiver => permit.map_err(|_| NoPermit::Cancelled),
             () = cancel.cancelled() => Err(NoPermit::Cancelled),
             () = tokio::time::sleep(time) => Err(NoPermit::Busy { running: self.lock().running.has(tenant), time }),
         }

@@ -18,7 +18,7 @@ pub(in super::super) struct Hangup(Arc<HangupState>);
 #[derive(Debug, Default)]
 struct HangupState {
     /// When the last request was read.
-    request_was_read: Lock<Option<Instant>>,
+    last_request: Lock<Option<Instant>>,
     /// From when on requests were read that a client waits for: set where it closed standard input right after
     /// one.
     since: OnceLock<Instant>,
@@ -33,16 +33,14 @@ struct HangupState {
 impl Hangup {
     /// A request was read.
     pub(super) fn request_was_read(&self) {
-        *self.0.request_was_read.lock() = Some(Instant::now());
+        *self.0.last_request.lock() = Some(Instant::now());
     }
 
     /// Standard input has ended.
     pub(super) fn input_has_ended(&self) {
-        let request_was_read = *self.0.request_was_read.lock();
+        let last = *self.0.last_request.lock();
         let since = Instant::now().checked_sub(RECENT);
-        if let Some(since) =
-            since.filter(|since| request_was_read.is_some_and(|request_was_read| request_was_read > *since))
-        {
+        if let Some(since) = since.filter(|since| last.is_some_and(|last| last > *since)) {
             let _ = self.0.since.set(since);
         }
         self.0.ended.cancel();

@@ -185,8 +185,8 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
 /// The message, or the answer to what is none.
 fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
     let is_call = scan.method() == Some(CALL);
-    if is_call && let Some(parse_call) = parse_call(line) {
-        return Some(Incoming::Message(Box::new(parse_call), line.len()));
+    if is_call && let Some(call) = parse_call(line) {
+        return Some(Incoming::Message(Box::new(call), line.len()));
     }
     if is_call && let Some(error) = bounds::excess_of_other(scan) {
         return Some(Incoming::Invalid(scan.id(), error));

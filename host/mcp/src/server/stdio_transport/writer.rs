@@ -61,7 +61,7 @@ pub(super) struct Writer {
 pub(super) struct WeakWriter(Arc<Shared>, Option<mpsc::WeakUnboundedSender<Vec<u8>>>, watch::Receiver<bool>);
 
 struct Shared {
-    output_state: Mutex<OutputState>,
+    output: Mutex<OutputState>,
     unwritten: Unwritten,
 }
 
@@ -80,7 +80,7 @@ struct Unwritten {
 
 /// The output and the lines held back; only the holder of its lock writes.
 struct OutputState {
-    output: Box<dyn Output>,
+    pipe: Box<dyn Output>,
     /// Lines to be written before any other, and how many they are.
     held: (Vec<u8>, usize),
 }
@@ -90,9 +90,8 @@ impl Writer {
     pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
-        let output_state = OutputState { output: Box::new(output), held: (Vec::new(), 0) };
-        let shared =
-            Arc::new(Shared { output_state: Mutex::new(output_state), unwritten: Unwritten::default() });
+        let output = OutputState { pipe: Box::new(output), held: (Vec::new(), 0) };
+        let shared = Arc::new(Shared { output: Mutex::new(output), unwritten: Unwritten::default() });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
@@ -128,10 +127,9 @@ impl Writer {
     /// Writes what is held back.
     pub(super) fn flush_held(&self) {
         // Another holder of the lock writes it.
-        let is_pending = |mut output_state: MutexGuard<'_, OutputState>| {
-            output_state.held.1 > 0 && !output_state.write_at_once(&[])
-        };
-        if self.shared.output_state().is_some_and(is_pending) {
+        let is_pending =
+            |mut output: MutexGuard<'_, OutputState>| output.held.1 > 0 && !output.write_at_once(&[]);
+        if self.shared.try_lock().is_some_and(is_pending) {
             // The thread writes it. Where the thread has ended, the client is gone.
             let _ = self.send_to_thread(Vec::new());
         }
@@ -243,25 +241,23 @@ impl Shared {
     /// Writes a line if that does not block: nothing is queued before it, and the pipe takes it. An error is left to the
     /// thread, which gets it too.
     fn write_at_once(&self, line: &[u8]) -> bool {
-        self.output_if_idle().is_some_and(|mut output_state| output_state.write_at_once(line))
+        self.output_if_idle().is_some_and(|mut output| output.write_at_once(line))
     }
 
     /// Holds a line back if fewer are than calls are `ahead`, else writes it with them.
     fn hold(&self, line: &[u8], ahead: usize) -> bool {
-        self.output_if_idle().is_some_and(|mut output_state| {
-            output_state.hold(line, ahead) || output_state.write_at_once(line)
-        })
+        self.output_if_idle().is_some_and(|mut output| output.hold(line, ahead) || output.write_at_once(line))
     }
 
     /// The output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
-        self.output_state().filter(|_| self.unwritten.is_none())
+        self.try_lock().filter(|_| self.unwritten.is_none())
     }
 
     /// The output, unless it is locked.
-    fn output_state(&self) -> Option<MutexGuard<'_, OutputState>> {
-        match self.output_state.try_lock() {
-            Ok(output_state) => Some(output_state),
+    fn try_lock(&self) -> Option<MutexGuard<'_, OutputState>> {
+        match self.output.try_lock() {
+            Ok(output) => Some(output),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -269,14 +265,14 @@ impl Shared {
 
     fn write(&self, mut receiver: mpsc::UnboundedReceiver<Vec<u8>>) -> io::Result<()> {
         while let Some(line) = receiver.blocking_recv() {
-            let mut output_state = self.output_state.lock().unwrap_or_else(PoisonError::into_inner);
-            let written = output_state.write(&line).and_then(|()| output_state.output.flush());
-            drop(output_state);
+            let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = output.write(&line).and_then(|()| output.pipe.flush());
+            drop(output);
             self.unwritten.remove(line.len() + OVERHEAD);
             written?;
         }
         // All writers are gone: what is held back is written here.
-        self.output_state.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
     }
 }
 
@@ -298,7 +294,7 @@ impl OutputState {
     }
 
     fn put(&mut self, line: &[u8]) -> bool {
-        self.held.0.len() + line.len() <= AT_ONCE && self.output.is_ready() && self.write(line).is_ok()
+        self.held.0.len() + line.len() <= AT_ONCE && self.pipe.is_ready() && self.write(line).is_ok()
     }
 
     /// Writes a line and what is held before it. That stays where it cannot be written, so that the thread
@@ -306,18 +302,18 @@ impl OutputState {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let (held, count) = &mut self.held;
         if held.is_empty() {
-            return self.output.write_all(line);
+            return self.pipe.write_all(line);
         }
         let (size, is_short) = (held.len(), line.len() <= AT_ONCE);
         if is_short {
             held.extend_from_slice(line);
         }
-        if let Err(error) = self.output.write_all(held) {
+        if let Err(error) = self.pipe.write_all(held) {
             held.truncate(size);
             return Err(error);
         }
         held.clear();
         *count = 0;
-        if is_short { Ok(()) } else { self.output.write_all(line) }
+        if is_short { Ok(()) } else { self.pipe.write_all(line) }
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_goes_by_two_sibling_wit() {
+    fn what_is_asked_for_goes_by_two_words() {
         let capabilities_under = |word: &str| {
             let capabilities = serde_json::json!({ "wasi:http": { word: [{ "host": "a.test" }] } });
             let std = serde_json::json!({ "name": "a", "version": "1", "capabilities": capabilities });

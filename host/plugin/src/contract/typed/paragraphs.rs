@@ -26,7 +26,7 @@ impl Paragraphs {
     /// Takes the text of a function with these parameters apart.
     pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
-        let mut rest: Vec<&str> = Vec::new();
+        let mut remaining: Vec<&str> = Vec::new();
         // The parameter that an indented line goes on about.
         let mut current: Option<(String, usize)> = None;
         for line in text.lines() {
@@ -44,11 +44,12 @@ impl Paragraphs {
                 }
                 _ => {
                     current = None;
-                    rest.push(line);
+                    remaining.push(line);
                 }
             }
         }
-        found.text = if found.params.is_empty() { text.trim().to_owned() } else { without_headings(&rest) };
+        found.text =
+            if found.params.is_empty() { text.trim().to_owned() } else { without_headings(&remaining) };
         found
     }
 }
@@ -119,13 +120,13 @@ fn without_headings(lines: &[&str]) -> String {
         let word = line.trim().trim_matches(['#', '*', ':', '_', ' ']).to_lowercase();
         HEADINGS.contains(&word.as_str())
     };
-    let mut rest: Vec<&str> = Vec::new();
+    let mut remaining: Vec<&str> = Vec::new();
     for line in lines.iter().filter(|line| !is_heading(line)) {
-        if !line.trim().is_empty() || rest.last().is_some_and(|last| !last.trim().is_empty()) {
-            rest.push(line.trim_end());
+        if !line.trim().is_empty() || remaining.last().is_some_and(|last| !last.trim().is_empty()) {
+            remaining.push(line.trim_end());
         }
     }
-    rest.join("\n").trim().to_owned()
+    remaining.join("\n").trim().to_owned()
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ impl Files<'_> {
         request: OpenRequest,
     ) -> FsResult<Option<Descriptor>> {
         let what_for = if request.writes() { AccessKind::Write } else { AccessKind::Read };
-        let permissions = match self.protected_paths.judge(object).map_err(resolve::error)? {
+        let permissions = match self.protected_paths.check(object).map_err(resolve::error)? {
             ProtectionCheck::Gone => return Ok(None),
             ProtectionCheck::Protected(protection)
                 if protection.level == Protection::Hidden || request.writes() =>

@@ -101,9 +101,7 @@ impl ProtectedPathsCache {
     /// The protected paths of a grant.
     pub(crate) fn for_grant(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(protected_paths) =
-            known.iter().find(|protected_paths| protected_paths.matches_grant(grant))
-        {
+        if let Some(protected_paths) = known.iter().find(|known| known.matches_grant(grant)) {
             return protected_paths.clone();
         }
         let protected_paths = Arc::new(ProtectedPaths::from_grant(grant));
@@ -167,7 +165,7 @@ impl ProtectedPaths {
     }
 
     /// The same, with `Gone` in place of the error `NotFound`.
-    pub(super) fn judge(&self, object: &Object) -> io::Result<ProtectionCheck> {
+    pub(super) fn check(&self, object: &Object) -> io::Result<ProtectionCheck> {
         match self.protection_of(object) {
             Ok(None) => Ok(ProtectionCheck::Free),
             Ok(Some(protection)) => Ok(ProtectionCheck::Protected(protection)),
@@ -194,13 +192,13 @@ impl ProtectedPaths {
         let (place, inside) = (place.join(name), strongest.0.map(|protection| protection.level));
         let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| identity(&stat));
         let is_way = |protected: &&ProtectedDirectory| {
-            protected.link_paths.iter().any(|link_ids| link_ids.starts_with(&place))
+            protected.link_paths.iter().any(|path| path.starts_with(&place))
                 || there.is_some_and(|there| {
                     protected.link_ids.contains(&there) || protected.identity == Some(there)
                 })
         };
-        let link_ids = self.protected.iter().filter(is_way).map(|protected| protected.level).max();
-        Ok(link_ids.max(inside).map(|level| ProtectedObject { level, itself: inside != Some(level) }))
+        let way = self.protected.iter().filter(is_way).map(|protected| protected.level).max();
+        Ok(way.max(inside).map(|level| ProtectedObject { level, itself: inside != Some(level) }))
     }
 
     /// Adds the protection of the protected paths that `path`, as the kernel has it, lies in.
@@ -228,9 +226,9 @@ impl ProtectedPaths {
         if self.free.lock().unwrap_or_else(PoisonError::into_inner).contains(&known) {
             return Ok(());
         }
-        let mut check_ancestors = StrongestProtection::default();
-        self.walk_up(directory, own, &mut check_ancestors)?;
-        match check_ancestors.0 {
+        let mut ancestors = StrongestProtection::default();
+        self.walk_up(directory, own, &mut ancestors)?;
+        match ancestors.0 {
             Some(protection) => strongest.note(protection.level, protection.itself),
             None => self.remember(known),
         }
@@ -279,7 +277,7 @@ impl ProtectedDirectory {
     fn new(level: Protection, root: &Root, handles: &mut OpenHandles) -> Self {
         let mut link_paths = links(root.path());
         link_paths.push(root.real().to_owned());
-        let places = link_paths.iter().flat_map(|link_ids| link_ids.ancestors());
+        let places = link_paths.iter().flat_map(|path| path.ancestors());
         let link_ids = places.filter_map(|place| open_handle(place, handles)).collect();
         Self {
             level,
@@ -305,7 +303,7 @@ fn open_handle(path: &Path, handles: &mut OpenHandles) -> Option<FileId> {
 
 /// The places of the links that `path` leads through.
 fn links(path: &Path) -> Vec<PathBuf> {
-    let mut strongest = Vec::new();
+    let mut found = Vec::new();
     let mut place = PathBuf::from("/");
     let mut parts: Vec<PathBuf> = parts(path).collect();
     while let Some(part) = parts.pop() {
@@ -315,17 +313,17 @@ fn links(path: &Path) -> Vec<PathBuf> {
         }
         let next = place.join(&part);
         match std::fs::read_link(&next) {
-            Ok(target) if strongest.len() < MAX_LINKS => {
+            Ok(target) if found.len() < MAX_LINKS => {
                 if target.is_absolute() {
                     place = PathBuf::from("/");
                 }
                 parts.extend(self::parts(&target));
-                strongest.push(next);
+                found.push(next);
             }
             _ => place = next,
         }
     }
-    strongest
+    found
 }
 
 /// The parts of a path, last first, without those that lead nowhere.

@@ -34,7 +34,7 @@ impl Files<'_> {
                 Ok(object) => object,
                 Err(error) => return Err(self.missing_path_error(directory, path, bounds, error)),
             };
-            match self.protected_paths.judge(&object).map_err(resolve::error)? {
+            match self.protected_paths.check(&object).map_err(resolve::error)? {
                 ProtectionCheck::Gone => {}
                 ProtectionCheck::Free => return Ok((object, None)),
                 ProtectionCheck::Protected(protection) => return Ok((object, Some(protection))),
@@ -63,12 +63,12 @@ impl Files<'_> {
     /// The error for a protected path, which is recorded.
     pub(super) fn refuse(
         &mut self,
-        closed: Protection,
+        level: Protection,
         place: io::Result<PathBuf>,
         what_for: AccessKind,
     ) -> FsError {
         if let Ok(place) = place {
-            self.denied.record_protected(closed, place, what_for);
+            self.denied.record_protected(level, place, what_for);
         }
         // Another error than for a path outside the grant: no grant would help.
         ErrorCode::Access.into()

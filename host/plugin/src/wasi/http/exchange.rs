@@ -233,7 +233,7 @@ mod tests {
     fn a_guest_waits_as_it_wishes_within_bounds() {
         let usual = Timeouts { connect: CONNECT, first_byte: QUIET, between_bytes: QUIET };
         assert_eq!(Timeouts::from_options(None), usual);
-        let from_options = |seconds| {
+        let from_seconds = |seconds| {
             let wish = Some(Duration::from_secs(seconds));
             let options = RequestOptions {
                 connect_timeout: wish,
@@ -243,9 +243,9 @@ mod tests {
             Timeouts::from_options(Some(&options))
         };
         let second = Duration::from_secs(1);
-        assert_eq!(from_options(1), Timeouts { connect: second, first_byte: second, between_bytes: second });
+        assert_eq!(from_seconds(1), Timeouts { connect: second, first_byte: second, between_bytes: second });
         let most = Timeouts { connect: MAX_CONNECT, first_byte: MAX_QUIET, between_bytes: MAX_QUIET };
-        assert_eq!(from_options(1_000_000), most);
+        assert_eq!(from_seconds(1_000_000), most);
     }
 
     #[test]

@@ -88,9 +88,9 @@ fn sb05_what_is_gone_has_no_place() {
     let protected_paths = fixture.protected_paths();
     let (file, replaced) = (fixture.open("free/deep/file"), fixture.open("free/deep/file"));
     fs::rename(fixture.path("closed/deep/file"), fixture.path("free/deep/file")).unwrap();
-    assert!(matches!(protected_paths.judge(&file).unwrap(), ProtectionCheck::Gone));
+    assert!(matches!(protected_paths.check(&file).unwrap(), ProtectionCheck::Gone));
     fs::remove_file(fixture.path("free/deep/file")).unwrap();
-    assert!(matches!(protected_paths.judge(&replaced).unwrap(), ProtectionCheck::Gone));
+    assert!(matches!(protected_paths.check(&replaced).unwrap(), ProtectionCheck::Gone));
 }
 
 /// SB05: names that are closed, there or not, and those that lead there.
