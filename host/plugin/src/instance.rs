@@ -57,12 +57,12 @@ pub(super) struct Used<T> {
 }
 
 impl Instance {
-    /// Makes an instance that may do what `grant` says, with `injections` in its requests. Without `writable` no call has
-    /// begun, and the guest gets no directories.
+    /// Makes an instance that may do what `grant` says, with `injections` in its requests. Without `writable` no call
+    /// has begun, and the guest gets no directories.
     ///
     /// # Errors
     /// How the guest ended, if it trapped or was stopped while it was instantiated.
-    pub(super) async fn make(
+    pub(super) async fn create(
         engine: &Engine,
         component: &LinkedComponent,
         grant: Arc<Grant>,
@@ -106,8 +106,8 @@ impl Instance {
         *self.store.data().grant == *grant && self.limits == *limits
     }
 
-    /// Whether the instance has asked for its directories or used the network. Before a call, both are too early: it may
-    /// not serve one then.
+    /// Whether the instance has asked for its directories or used the network. Before a call, both are too early: it
+    /// may not serve one then.
     pub(super) fn has_reached_out(&self) -> bool {
         let state = self.store.data();
         state.denied.opened || !state.http.decisions().list().is_empty()

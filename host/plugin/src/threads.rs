@@ -65,7 +65,8 @@ pub(super) enum NoAnswer {
 impl Threads {
     /// Prepares the threads; none runs until there is work but the one that keeps haft's timers.
     ///
-    /// To be called on a thread that Landlock does not restrict: threads inherit restrictions, and these are haft's own.
+    /// To be called on a thread that Landlock does not restrict: threads inherit restrictions, and these are haft's
+    /// own.
     pub(super) fn new() -> io::Result<Self> {
         let own = Builder::new_multi_thread()
             .worker_threads(1)

@@ -1,5 +1,5 @@
-//! A tool of a plugin: runs each call in a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused instance,
-//! and turns what the guest does into a tool result.
+//! A tool of a plugin: runs each call in a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused
+//! instance, and turns what the guest does into a tool result.
 
 use std::fmt::Write;
 use std::pin::Pin;
@@ -316,7 +316,7 @@ impl PluginShared {
         let linked = self.linked().map_err(End::new)?;
         let call = (self.run(job), Some(job.writable.clone()));
         let injections = self.injections.clone();
-        Instance::make(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
+        Instance::create(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
     }
 
     /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and

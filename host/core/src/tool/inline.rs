@@ -1,5 +1,5 @@
-//! Per-thread state for running short calls inline: on the thread that reads calls, without waking another one.
-//! The thread opts in once ([`enable`]); what a finished call leaves to drop is queued on the thread ([`defer_cleanup`])
+//! Per-thread state for running short calls inline: on the thread that reads calls, without waking another one. The
+//! thread opts in once ([`enable`]); what a finished call leaves to drop is queued on the thread ([`defer_cleanup`])
 //! and run when the thread has written its answers ([`run_cleanups`]).
 //!
 //! A thread that opted in is confined from its first inline call on, as every thread that runs guests is, and stays so.

@@ -82,7 +82,7 @@ impl ContentBuilder {
                 self.attach(&what, text("mimeType"), blob);
             }
             (None, None) => {
-                self.push_line(format!("[resource {}, without content]", describe_resource(resource)))
+                self.push_line(format!("[resource {}, without content]", describe_resource(resource)));
             }
         }
     }

@@ -51,7 +51,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    fn is(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (
                 Self::Stdio { command, folder, home, environment },
@@ -81,9 +81,9 @@ pub trait Values: Debug + Send + Sync {
 
 impl Config {
     /// Whether both declare the same server.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         let bounds = |config: &Self| (config.timeout, config.max_result);
-        self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is(&other.endpoint)
+        self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is_same(&other.endpoint)
     }
 
     /// Why this server cannot be used, as far as can be checked without starting it.

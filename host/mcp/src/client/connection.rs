@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::Listener;
-use super::handler::Handler;
+use super::handler::ServerRequestHandler;
 use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
 use super::stdio_transport::Wire;
@@ -40,8 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
-    running: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
-    handler: Handler,
+    running: tokio::sync::Mutex<Option<RunningService<RoleClient, ServerRequestHandler>>>,
+    handler: ServerRequestHandler,
     /// `None` over HTTP.
     child: Option<Arc<Child>>,
     /// Tasks that end with the connection.
@@ -66,8 +66,8 @@ pub(super) struct RequestLimits<'a> {
 
 impl Connection {
     pub(super) fn new(
-        running: RunningService<RoleClient, Handler>,
-        handler: Handler,
+        running: RunningService<RoleClient, ServerRequestHandler>,
+        handler: ServerRequestHandler,
         child: Option<Child>,
     ) -> Self {
         let peer = running.peer().clone();
@@ -308,7 +308,7 @@ fn value(result: &ServerResult) -> Result<Value, ServerError> {
 /// Subscribes to tool changes of a stateless server, which notifies subscribers only.
 fn listen_for_tool_changes(
     peer: &Peer<RoleClient>,
-    handler: &Handler,
+    handler: &ServerRequestHandler,
 ) -> Option<impl Future<Output = ()> + use<>> {
     let info = peer.peer_info().filter(|info| !info.protocol_version.has_initialize())?;
     info.capabilities.tools.as_ref()?.list_changed.filter(|tells| *tells)?;

@@ -25,7 +25,7 @@ const MAX_SHOWN: usize = 64 << 10;
 
 /// Answers one server.
 #[derive(Clone, Debug)]
-pub(super) struct Handler {
+pub(super) struct ServerRequestHandler {
     pub(super) server: String,
     /// The directory that the server works in, where it may know.
     pub(super) workspace: Option<std::path::PathBuf>,
@@ -36,7 +36,7 @@ pub(super) struct Handler {
     pub(super) changed: Arc<Notify>,
 }
 
-impl Handler {
+impl ServerRequestHandler {
     fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = self.workspace.is_some().then(RootsCapabilities::default);
@@ -93,7 +93,7 @@ impl Handler {
     }
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for ServerRequestHandler {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(self.capabilities(), own).with_protocol_version(ProtocolVersion::V_2025_11_25)

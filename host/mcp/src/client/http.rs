@@ -1,5 +1,5 @@
-//! The streamable HTTP transport to a server. Plain HTTP is refused but to this machine, and redirects are not followed:
-//! the headers, which may hold a token, would go wherever they lead.
+//! The streamable HTTP transport to a server. Plain HTTP is refused but to this machine, and redirects are not
+//! followed: the headers, which may hold a token, would go wherever they lead.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! One server: lists its tools, starts it when needed, and starts it again when it has ended, with a growing pause after
-//! repeated failures.
+//! One server: lists its tools, starts it when needed, and starts it again when it has ended, with a growing pause
+//! after repeated failures.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::{Listener, OngoingCalls};
 use super::connection::{Child, Connection, RequestLimits, ended};
 use super::elicitation::AskingClock;
-use super::handler::Handler;
+use super::handler::ServerRequestHandler;
 use super::http::{self, from_transport_error};
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era};
@@ -110,9 +110,9 @@ impl Server {
     }
 
     /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
-    pub fn is(&self, config: &Config, host: &Host) -> bool {
+    pub fn is_same(&self, config: &Config, host: &Host) -> bool {
         let lives = !self.closing.is_cancelled();
-        lives && self.config.is(config) && self.host.grant == host.grant && self.host.cache == host.cache
+        lives && self.config.is_same(config) && self.host.grant == host.grant && self.host.cache == host.cache
     }
 
     /// What it had when it was last asked, and how long ago that is.
@@ -271,8 +271,8 @@ impl Server {
         started.map_err(|error| ServerError::Start(error.to_string()))
     }
 
-    fn handler(&self) -> Handler {
-        Handler {
+    fn handler(&self) -> ServerRequestHandler {
+        ServerRequestHandler {
             server: self.config.name.clone(),
             workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
             elicitor: self.host.elicitor.clone(),
@@ -329,10 +329,10 @@ impl ConnectionSlot {
 }
 
 async fn shake_hands<T, E, A>(
-    handler: Handler,
+    handler: ServerRequestHandler,
     transport: T,
     era: Era,
-) -> Result<rmcp::service::RunningService<RoleClient, Handler>, ClientInitializeError>
+) -> Result<rmcp::service::RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-//! MCP's stdio transport to a child process: one JSON-RPC message per line. Invalid lines do not end the connection, lines
-//! are bounded in length, and answers that no request waits for are dropped.
+//! MCP's stdio transport to a child process: one JSON-RPC message per line. Invalid lines do not end the connection,
+//! lines are bounded in length, and answers that no request waits for are dropped.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;

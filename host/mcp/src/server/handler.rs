@@ -42,7 +42,7 @@ const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", 
 
 /// What all clients of a server share. Clones share everything.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct ServerShared {
     pub(super) snapshots: ToolSnapshots,
     pub(super) calls: RunningCalls,
     /// Identifies the callers that share approvals: those with the same token.
@@ -52,7 +52,7 @@ pub(super) struct Shared {
 /// One client, or one request of a client that opens no session.
 #[derive(Debug)]
 pub(super) struct Handler {
-    shared: Shared,
+    shared: ServerShared,
     /// The least level of log messages that the client gets; `info` unless it sets one.
     level: Lock<LoggingLevel>,
     /// Identifies the client, where it has a session or connection of its own.
@@ -64,7 +64,7 @@ pub(super) struct Handler {
     _ends_with_this: DropGuard,
 }
 
-impl Shared {
+impl ServerShared {
     /// For clients who are all `caller`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>) -> Self {
         Self { snapshots, calls: RunningCalls::default(), caller: caller.into() }

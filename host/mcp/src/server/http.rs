@@ -29,7 +29,7 @@ use self::gate::{Gate, HttpConnection};
 use self::places::{Place, Places};
 use self::stream::WriteTimeoutStream;
 pub use self::token::{Token, TokenError};
-use super::handler::Shared;
+use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
 
@@ -101,7 +101,7 @@ pub struct Server {
 /// Accepts and serves connections.
 struct Acceptor {
     gate: Arc<Gate>,
-    shared: Shared,
+    shared: ServerShared,
     patience: Patience,
     places: Places,
 }
@@ -123,7 +123,7 @@ impl Server {
         })?;
         let address = listener.local_addr()?;
         let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::caller_id);
-        let shared = Shared::new(snapshots, caller);
+        let shared = ServerShared::new(snapshots, caller);
         let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
         let places = Places::new(within_file_limit(room.connections));
         Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, places } })

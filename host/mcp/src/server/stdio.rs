@@ -1,5 +1,5 @@
-//! Serves one client on standard input and output until it hangs up. Requests read right before that are answered first;
-//! other running calls are stopped.
+//! Serves one client on standard input and output until it hangs up. Requests read right before that are answered
+//! first; other running calls are stopped.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::{Handler, Shared};
+use super::handler::{Handler, ServerShared};
 use super::snapshot::{PATIENCE, ToolSnapshots};
 use super::stdio_transport::{Hangup, StdioTransport};
 pub use super::stdio_transport::{Input, Output};
@@ -42,7 +42,7 @@ pub async fn serve(
     output: impl Output,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (shared, hangup) = (Shared::new(snapshots, CALLER), Hangup::default());
+    let (shared, hangup) = (ServerShared::new(snapshots, CALLER), Hangup::default());
     let (calls, handler) = (shared.calls.clone(), Arc::new(shared.handler()));
     let lines = StdioTransport::new(input, output, Arc::downgrade(&handler), (&hangup, stop.clone()))?;
     let mut serving = std::pin::pin!(tokio::spawn(converse(handler, lines)));

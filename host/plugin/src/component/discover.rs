@@ -68,8 +68,8 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
     Ok((linked, listing, code))
 }
 
-/// The documentation of a component: from its own section, else from the WIT file beside it. A problem is logged, and the
-/// functions are listed without documentation.
+/// The documentation of a component: from its own section, else from the WIT file beside it. A problem is logged, and
+/// the functions are listed without documentation.
 fn read_docs(bytes: &[u8], sibling_wit: Option<&str>) -> typed::Docs {
     let sections = sections::read(bytes).unwrap_or_default();
     let (docs, problems) = typed::Docs::decode(&sections.wit);
@@ -119,7 +119,7 @@ async fn list(
     let _ticking = engine.clock().run();
     let (grant, run) = (Arc::new(Grant::none()), Run::idle(&name, limits));
     let call = (run, Some(landlock::write_nowhere()));
-    let instance = Instance::make(engine, linked, grant, Injections::default(), limits, call)
+    let instance = Instance::create(engine, linked, grant, Injections::default(), limits, call)
         .await
         .map_err(not_listed)?;
     crate::component::listing::check(linked.contract(), instance.list().await.outcome.map_err(not_listed)??)

@@ -1,5 +1,5 @@
-//! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything read
-//! is bounded in size and number, since the file may be hostile.
+//! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything
+//! read is bounded in size and number, since the file may be hostile.
 
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Encoding, Parser, Payload};
 

@@ -1,5 +1,5 @@
-//! The `haft:plugin` world: the component lists its tools itself and gets arguments as JSON text. It is the only contract
-//! whose components can import haft's own host functions.
+//! The `haft:plugin` world: the component lists its tools itself and gets arguments as JSON text. It is the only
+//! contract whose components can import haft's own host functions.
 
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};

@@ -1,5 +1,5 @@
-//! Components that export plain functions: each function is a tool. Its types make the schema, its WIT documentation the
-//! description, and the error of its `result` is the tool's error.
+//! Components that export plain functions: each function is a tool. Its types make the schema, its WIT documentation
+//! the description, and the error of its `result` is the tool's error.
 //!
 //! Types come from the component alone, so that what is shown is what is called. JSON stands for
 //! them so that a model can write it and nothing is lost on the way (`schema` shows it, `decode`

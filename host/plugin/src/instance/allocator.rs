@@ -25,8 +25,9 @@ pub(crate) const GUEST_STACK: usize = 1 << 20;
 /// Stack that a guest and haft's functions for it run on.
 const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
-/// Instances at once: those of running guests, and nearly as many that are prewarmed, idle or not yet dropped. Of 128 and more wasmtime gives each thread slots of its own to begin with, and in time all of them
-/// were used and hold memory; of fewer it takes one that was used before.
+/// Instances at once: those of running guests, and nearly as many that are prewarmed, idle or not yet dropped. Of 128
+/// and more wasmtime gives each thread slots of its own to begin with, and in time all of them were used and hold
+/// memory; of fewer it takes one that was used before.
 const POOL: u32 = 120;
 
 /// Idle instances: what is left of the pool, so that every call finds room in it.

@@ -141,7 +141,7 @@ impl PluginShared {
         let _ticking = plugin.engine.clock().run();
         let run = Run { gives_way: true, ..Run::idle(&plugin.name, limits) };
         let (grant, injections) = (grant.clone(), plugin.injections.clone());
-        let making = Instance::make(&plugin.engine, linked, grant, injections, limits, (run, None));
+        let making = Instance::create(&plugin.engine, linked, grant, injections, limits, (run, None));
         match plugin.engine.threads().begin(&landlock::write_nowhere(), pin!(making)) {
             Ok(Poll::Ready(Ok(mut instance))) if !instance.has_reached_out() => {
                 instance.set_aside(spare);
@@ -153,8 +153,8 @@ impl PluginShared {
         Self::expire_later(plugin);
     }
 
-    /// Whether instances are to be made for calls to come: not for a plugin that is called once in a process, as by `haft
-    /// call`, nor for one whose instances are reused.
+    /// Whether instances are to be made for calls to come: not for a plugin that is called once in a process, as by
+    /// `haft call`, nor for one whose instances are reused.
     fn is_in_use(&self) -> bool {
         self.engine.ahead() > 0 && self.calls.load(Ordering::Relaxed) > 1 && self.reuse.is_none()
     }
@@ -188,6 +188,6 @@ impl PluginShared {
         limits: &Limits,
     ) -> Result<Instance, End> {
         let (run, injections) = (Run::idle(&self.name, limits), self.injections.clone());
-        Instance::make(&self.engine, linked, grant.clone(), injections, limits, (run, None)).await
+        Instance::create(&self.engine, linked, grant.clone(), injections, limits, (run, None)).await
     }
 }

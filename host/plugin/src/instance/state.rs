@@ -174,7 +174,7 @@ fn wasi(
         .stderr(stderr.clone())
         .allow_blocking_current_thread(true)
         .max_random_size(MAX_RANDOM);
-    address_check::allow(&mut builder, grant, refused_addresses);
+    address_check::allow_granted(&mut builder, grant, refused_addresses);
     for name in grant.env() {
         if let Some(value) = std::env::var_os(name) {
             builder.env(name, value.to_string_lossy());

@@ -1,5 +1,5 @@
-//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make one: in haft
-//! both come from the same grant.
+//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make one: in
+//! haft both come from the same grant.
 
 #![cfg(target_os = "linux")]
 
@@ -58,7 +58,7 @@ impl MismatchedGuest {
             let run = || Run::idle(&"guest".into(), &limits);
             let all = Writable::open(&wide);
             let made =
-                Instance::make(&engine, &linked, wide, Injections::default(), &limits, (run(), None)).await;
+                Instance::create(&engine, &linked, wide, Injections::default(), &limits, (run(), None)).await;
             let Ok(instance) = made else { panic!("no instance") };
             matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
         };

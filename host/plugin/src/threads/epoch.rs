@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use wasmtime::EngineWeak;
 
-/// Short enough that a person does not notice the delay of a cancel; long enough that 200 wake-ups a second cost nothing
-/// measurable.
+/// Short enough that a person does not notice the delay of a cancel; long enough that 200 wake-ups a second cost
+/// nothing measurable.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Advances the epoch of its engines while anybody holds a [`EpochTicks`].

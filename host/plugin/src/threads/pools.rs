@@ -1,6 +1,6 @@
 //! Pools of guests' threads, one for each set of writable directories. Landlock restrictions are never lifted from a
-//! thread, so a call runs on a thread that may write exactly the directories of the call. The number of pools is bounded:
-//! an idle one is dropped for a new one, the least recently used first.
+//! thread, so a call runs on a thread that may write exactly the directories of the call. The number of pools is
+//! bounded: an idle one is dropped for a new one, the least recently used first.
 
 use std::cell::Cell;
 use std::io;

@@ -44,7 +44,7 @@ impl Disk {
     }
 
     /// Takes `bytes`, or nothing where less is left.
-    fn take(&self, bytes: u64) -> Result<(), BudgetExceeded> {
+    fn charge(&self, bytes: u64) -> Result<(), BudgetExceeded> {
         let less = |left: u64| left.checked_sub(bytes);
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         taken.map(drop).map_err(|_| {
@@ -54,8 +54,11 @@ impl Disk {
     }
 
     /// Makes one more file, directory or link. What could not be made costs nothing.
-    pub(crate) fn entry<T>(&self, make: impl FnOnce() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-        self.take(ENTRY).map_err(|BudgetExceeded| Errno::DQUOT)?;
+    pub(crate) fn charge_entry<T>(
+        &self,
+        make: impl FnOnce() -> rustix::io::Result<T>,
+    ) -> rustix::io::Result<T> {
+        self.charge(ENTRY).map_err(|BudgetExceeded| Errno::DQUOT)?;
         let outcome = make();
         if outcome.is_err() {
             self.left.fetch_add(ENTRY, Ordering::Relaxed);
@@ -65,13 +68,13 @@ impl Disk {
 
     /// Before `length` bytes are written to `file`, `at` a place or at its end.
     pub(crate) fn write(&self, file: &File, at: Option<u64>, length: u64) -> FsResult<()> {
-        Ok(self.take(cost(file, at, length).map_err(|error| ErrorCode::from(&error))?)?)
+        Ok(self.charge(cost(file, at, length).map_err(|error| ErrorCode::from(&error))?)?)
     }
 
     /// Before `file` is given another size.
     pub(crate) fn resize(&self, file: &File, size: u64) -> FsResult<()> {
         let now = file.metadata().map_err(|error| ErrorCode::from(&error))?.len();
-        Ok(self.take(size.saturating_sub(now))?)
+        Ok(self.charge(size.saturating_sub(now))?)
     }
 
     /// `stream`, which writes to `file`, counted.
@@ -112,14 +115,14 @@ struct Counted {
 }
 
 impl Counted {
-    fn take(&mut self, length: usize) -> StreamResult<()> {
+    fn charge(&mut self, length: usize) -> StreamResult<()> {
         let failed = |error: io::Error| StreamError::LastOperationFailed(error.into());
         if self.is_closed {
             return Err(StreamError::Closed);
         }
         let length = length as u64;
         let cost = cost(&self.file, self.at, length).map_err(failed)?;
-        if self.disk.take(cost).is_err() {
+        if self.disk.charge(cost).is_err() {
             self.is_closed = true;
             return Err(failed(Errno::DQUOT.into()));
         }
@@ -131,14 +134,14 @@ impl Counted {
 #[async_trait]
 impl OutputStream for Counted {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(bytes.len())?;
+        self.charge(bytes.len())?;
         self.stream.write(bytes)
     }
 
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
         // What was written before is in the file then, and its size is what counts.
         self.stream.ready().await;
-        self.take(bytes.len())?;
+        self.charge(bytes.len())?;
         self.stream.blocking_write_and_flush(bytes).await
     }
 
@@ -190,9 +193,9 @@ mod tests {
         assert!(disk.is_exceeded());
         disk.renew(2 * ENTRY);
         assert!(!disk.is_exceeded());
-        assert_eq!(disk.entry::<()>(|| Err(Errno::EXIST)), Err(Errno::EXIST));
-        assert_eq!([disk.entry(|| Ok(1)), disk.entry(|| Ok(2))], [Ok(1), Ok(2)]);
-        assert_eq!(disk.entry(|| Ok(3)), Err(Errno::DQUOT));
+        assert_eq!(disk.charge_entry::<()>(|| Err(Errno::EXIST)), Err(Errno::EXIST));
+        assert_eq!([disk.charge_entry(|| Ok(1)), disk.charge_entry(|| Ok(2))], [Ok(1), Ok(2)]);
+        assert_eq!(disk.charge_entry(|| Ok(3)), Err(Errno::DQUOT));
         assert!(disk.is_exceeded());
     }
 }

@@ -46,7 +46,7 @@ impl Captured {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = CapturedBytes::default();
     }
 
-    fn take(&self, bytes: &[u8]) {
+    fn capture(&self, bytes: &[u8]) {
         let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_KEPT.saturating_sub(captured.first.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
@@ -61,7 +61,7 @@ impl Captured {
 
 impl OutputStream for Captured {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(&bytes);
+        self.capture(&bytes);
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Pollable for Captured {
 
 impl AsyncWrite for Captured {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.take(bytes);
+        self.capture(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -45,7 +45,7 @@ impl LineReader {
     /// The next line; `None` at the end of input. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Line> {
         loop {
-            if let Some(line) = self.take() {
+            if let Some(line) = self.take_line() {
                 return Some(line);
             }
             let read = match self.pipe.readable().await {
@@ -65,7 +65,7 @@ impl LineReader {
     }
 
     /// A line, if what was read ends one.
-    fn take(&mut self) -> Option<Line> {
+    fn take_line(&mut self) -> Option<Line> {
         let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
         if unread.is_empty() {
             return None;

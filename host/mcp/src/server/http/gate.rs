@@ -25,7 +25,7 @@ use super::token::Token;
 use super::{body, message, origin};
 use crate::scan::Scan;
 use crate::server::bounds;
-use crate::server::handler::{Handler, Shared};
+use crate::server::handler::{Handler, ServerShared};
 
 /// The path that is served.
 pub const PATH: &str = "/mcp";
@@ -52,7 +52,7 @@ pub(super) struct HttpConnection {
 impl Gate {
     /// A gate with room for `most` sessions, that waits for bodies for so long.
     pub(super) fn new(
-        shared: &Shared,
+        shared: &ServerShared,
         token: Option<Token>,
         hosts: Vec<String>,
         most: usize,

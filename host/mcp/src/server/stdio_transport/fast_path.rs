@@ -139,7 +139,7 @@ impl FastPath {
         match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => {
                 if let Some(answer) = answer {
-                    let _ = writer.hold(&answer, ahead);
+                    let _ = writer.hold_back(&answer, ahead);
                 }
                 drop(counted);
             }

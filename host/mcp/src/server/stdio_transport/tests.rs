@@ -55,16 +55,16 @@ async fn run_transport(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let mut lines =
         StdioTransport::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&hangup, stop))
             .unwrap();
-    let mut received: Vec<Value> = Vec::new();
+    let mut messages: Vec<Value> = Vec::new();
     loop {
         tokio::select! {
             biased;
             message = lines.receive() => match message {
-                Some(message) => received.push(serde_json::to_value(message).unwrap()),
+                Some(message) => messages.push(serde_json::to_value(message).unwrap()),
                 None => break,
             },
             // Everything was read; what waits is answered now.
-            () = hangup.ended() => for message in &received {
+            () = hangup.ended() => for message in &messages {
                 if let Ok(id) = serde_json::from_value(message["id"].clone()) {
                     lines.pending.end(&id);
                 }
@@ -76,7 +76,7 @@ async fn run_transport(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     drop(lines);
     let written: Vec<u8> = receiver.iter().flatten().collect();
     let answers = written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    (received, answers.map(|line| serde_json::from_slice(line).unwrap()).collect())
+    (messages, answers.map(|line| serde_json::from_slice(line).unwrap()).collect())
 }
 
 fn request(id: impl Into<Value>, method: &str, params: impl Into<Value>) -> String {
@@ -198,7 +198,7 @@ fn numbers(written: &[u8]) -> Vec<i64> {
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();
     let mut writer = Writer::start(Ready(Written(sender)), Hangup::default()).unwrap();
-    let hold = |id, ahead, bytes| writer.hold(&answer(id, bytes), ahead).unwrap();
+    let hold = |id, ahead, bytes| writer.hold_back(&answer(id, bytes), ahead).unwrap();
     let next = || written.recv_timeout(Duration::from_secs(10)).map(|written| numbers(&written)).unwrap();
     for (id, ahead) in [(1, 3), (2, 2), (3, 1)] {
         hold(id, ahead, 1);
@@ -247,7 +247,7 @@ impl Output for BrokenOutput {
 async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
     let hangup = Hangup::default();
     let writer = Writer::start(BrokenOutput, hangup.clone()).unwrap();
-    writer.hold(&answer(1, 1), 2).unwrap();
+    writer.hold_back(&answer(1, 1), 2).unwrap();
     writer.flush_held();
     tokio::time::timeout(Duration::from_secs(10), hangup.client_gone()).await.unwrap();
 }
@@ -257,13 +257,13 @@ async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
 async fn what_is_held_back_is_not_waited_for() {
     let (sender, written) = mpsc::channel();
     let mut writer = Writer::start(Written(sender), Hangup::default()).unwrap();
-    writer.hold(&answer(1, 1), 2).unwrap();
-    writer.hold(&answer(2, 1), 2).unwrap();
+    writer.hold_back(&answer(1, 1), 2).unwrap();
+    writer.hold_back(&answer(2, 1), 2).unwrap();
     writer.flush_held();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [1, 2]);
-    writer.hold(&answer(3, 1), 0).unwrap();
+    writer.hold_back(&answer(3, 1), 0).unwrap();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [3]);
-    writer.hold(&answer(4, 1), 1).unwrap();
+    writer.hold_back(&answer(4, 1), 1).unwrap();
     writer.close().await;
     drop(writer);
     assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [4], "whatever is held at the end");

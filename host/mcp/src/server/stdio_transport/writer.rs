@@ -52,15 +52,19 @@ impl Output for File {
 /// Where messages are posted. Clones post to the same client.
 #[derive(Clone)]
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     sender: Option<mpsc::UnboundedSender<Vec<u8>>>,
     done: watch::Receiver<bool>,
 }
 
 /// A [`Writer`] that does not keep the writing side from ending.
-pub(super) struct WeakWriter(Arc<Shared>, Option<mpsc::WeakUnboundedSender<Vec<u8>>>, watch::Receiver<bool>);
+pub(super) struct WeakWriter(
+    Arc<WriterShared>,
+    Option<mpsc::WeakUnboundedSender<Vec<u8>>>,
+    watch::Receiver<bool>,
+);
 
-struct Shared {
+struct WriterShared {
     output: Mutex<OutputState>,
     unwritten: Unwritten,
 }
@@ -91,7 +95,7 @@ impl Writer {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let output = OutputState { pipe: Box::new(output), held: (Vec::new(), 0) };
-        let shared = Arc::new(Shared { output: Mutex::new(output), unwritten: Unwritten::default() });
+        let shared = Arc::new(WriterShared { output: Mutex::new(output), unwritten: Unwritten::default() });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
@@ -119,9 +123,9 @@ impl Writer {
 
     /// The same of an answer that may be held back while its thread makes the next of `ahead` calls: a
     /// client that has asked for so much is woken once for a few answers.
-    pub(super) fn hold(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
+    pub(super) fn hold_back(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
         let line = line(message)?;
-        if self.shared.hold(&line, ahead) { Ok(()) } else { self.send(line) }
+        if self.shared.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
     }
 
     /// Writes what is held back.
@@ -237,16 +241,17 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-impl Shared {
-    /// Writes a line if that does not block: nothing is queued before it, and the pipe takes it. An error is left to the
-    /// thread, which gets it too.
+impl WriterShared {
+    /// Writes a line if that does not block: nothing is queued before it, and the pipe takes it. An error is left to
+    /// the thread, which gets it too.
     fn write_at_once(&self, line: &[u8]) -> bool {
         self.output_if_idle().is_some_and(|mut output| output.write_at_once(line))
     }
 
     /// Holds a line back if fewer are than calls are `ahead`, else writes it with them.
-    fn hold(&self, line: &[u8], ahead: usize) -> bool {
-        self.output_if_idle().is_some_and(|mut output| output.hold(line, ahead) || output.write_at_once(line))
+    fn hold_back(&self, line: &[u8], ahead: usize) -> bool {
+        self.output_if_idle()
+            .is_some_and(|mut output| output.hold_back(line, ahead) || output.write_at_once(line))
     }
 
     /// The output, if nothing is queued for the thread.
@@ -277,7 +282,7 @@ impl Shared {
 }
 
 impl OutputState {
-    fn hold(&mut self, line: &[u8], ahead: usize) -> bool {
+    fn hold_back(&mut self, line: &[u8], ahead: usize) -> bool {
         let (held, count) = &mut self.held;
         let is_held = *count < ahead && held.len() + line.len() <= AT_ONCE;
         if is_held {
@@ -290,10 +295,10 @@ impl OutputState {
     /// Writes a line and what is held before it, if the client takes them at once.
     fn write_at_once(&mut self, line: &[u8]) -> bool {
         let fits = self.held.0.len() + line.len() <= AT_ONCE;
-        (fits || self.put(&[])) && self.put(line)
+        (fits || self.write_if_ready(&[])) && self.write_if_ready(line)
     }
 
-    fn put(&mut self, line: &[u8]) -> bool {
+    fn write_if_ready(&mut self, line: &[u8]) -> bool {
         self.held.0.len() + line.len() <= AT_ONCE && self.pipe.is_ready() && self.write(line).is_ok()
     }
 

@@ -58,8 +58,8 @@ pub(super) struct TypeDocs<'a> {
 }
 
 impl Docs {
-    /// Decodes WIT packages in binary form; of several that document a function the first counts. The second value lists
-    /// what could not be decoded.
+    /// Decodes WIT packages in binary form; of several that document a function the first counts. The second value
+    /// lists what could not be decoded.
     pub(crate) fn decode(packages: &[Vec<u8>]) -> (Self, Vec<String>) {
         let (mut docs, mut problems) = (Self::default(), Vec::new());
         for package in packages {

@@ -1,5 +1,5 @@
-//! Tool names for the functions of a component: the WIT name, prefixed by the interface only where two would collide. The
-//! same component always gets the same names.
+//! Tool names for the functions of a component: the WIT name, prefixed by the interface only where two would collide.
+//! The same component always gets the same names.
 
 use std::collections::HashMap;
 

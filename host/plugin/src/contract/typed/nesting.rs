@@ -1,4 +1,5 @@
-//! Bounds how deep a WIT text nests, without recursion: its parser recurses once per level and would overflow the stack.
+//! Bounds how deep a WIT text nests, without recursion: its parser recurses once per level and would overflow the
+//! stack.
 
 /// Brackets within brackets; types need a few, packages and interfaces three.
 const MAX_NESTING: usize = 100;

@@ -1,5 +1,5 @@
-//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it into the
-//! function's, one line each, in one of the forms of their language:
+//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it into
+//! the function's, one line each, in one of the forms of their language:
 //!
 //! ```text
 //! - name: words        - `name`: words        * name - words

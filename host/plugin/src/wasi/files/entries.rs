@@ -1,6 +1,6 @@
-//! Changes to directory entries: making, moving, linking, removing. The directory is resolved and opened first, below the
-//! one the guest has; then it is checked, and the change is made to one name in that very directory. `.` and `..` are
-//! refused as names.
+//! Changes to directory entries: making, moving, linking, removing. The directory is resolved and opened first, below
+//! the one the guest has; then it is checked, and the change is made to one name in that very directory. `.` and `..`
+//! are refused as names.
 
 use std::fs::File;
 
@@ -66,7 +66,7 @@ impl Files<'_> {
 
     pub(super) fn make_directory(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
         let entry = self.entry(directory, path)?;
-        self.disk.entry(|| mkdirat(&entry.directory, &*entry.name, NEW_DIRECTORY)).map_err(errno)
+        self.disk.charge_entry(|| mkdirat(&entry.directory, &*entry.name, NEW_DIRECTORY)).map_err(errno)
     }
 
     pub(super) fn remove_file(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
@@ -93,7 +93,7 @@ impl Files<'_> {
             return Err(ErrorCode::NotDirectory.into());
         }
         let (from, to) = (&old.directory, &new.directory);
-        self.disk.entry(|| linkat(from, &*old.name, to, &*new.name, AtFlags::empty())).map_err(errno)
+        self.disk.charge_entry(|| linkat(from, &*old.name, to, &*new.name, AtFlags::empty())).map_err(errno)
     }
 
     pub(super) fn symlink(&mut self, directory: &Dir, target: &str, path: &str) -> FsResult<()> {
@@ -105,7 +105,7 @@ impl Files<'_> {
         if entry.must_be_directory {
             return Err(ErrorCode::NoEntry.into());
         }
-        self.disk.entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
+        self.disk.charge_entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
     }
 
     /// Two entries, refused before either is touched where only one of them may be changed.

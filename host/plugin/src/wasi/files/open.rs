@@ -1,5 +1,5 @@
-//! Opens files and directories for a guest: a path is resolved, the object is checked, and only then is that very object
-//! opened or truncated, or a new file made. Nothing is changed before the check.
+//! Opens files and directories for a guest: a path is resolved, the object is checked, and only then is that very
+//! object opened or truncated, or a new file made. Nothing is changed before the check.
 
 use std::fs::File;
 
@@ -127,8 +127,8 @@ impl Files<'_> {
                         return Ok(opened);
                     }
                 }
-                Err(error) if request.creates() && is(&error, ErrorCode::NoEntry) => {
-                    match self.make(directory, &path, links, request)? {
+                Err(error) if request.creates() && has_code(&error, ErrorCode::NoEntry) => {
+                    match self.create_file(directory, &path, links, request)? {
                         CreateOutcome::File(file) => {
                             return Ok(descriptor(file, false, permissions, request));
                         }
@@ -172,7 +172,7 @@ impl Files<'_> {
     }
 
     /// Makes the file `path`, which is not there.
-    fn make(
+    fn create_file(
         &mut self,
         directory: &Dir,
         path: &str,
@@ -184,7 +184,7 @@ impl Files<'_> {
             return Err(ErrorCode::IsDirectory.into());
         }
         let how = request.access() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match self.disk.entry(|| openat(&entry.directory, &*entry.name, how, NEW_FILE)) {
+        match self.disk.charge_entry(|| openat(&entry.directory, &*entry.name, how, NEW_FILE)) {
             Ok(file) => Ok(CreateOutcome::File(file.into())),
             Err(Errno::EXIST) if request.only_new() => Err(ErrorCode::Exist.into()),
             Err(Errno::EXIST) => match (links, target(&entry)) {
@@ -218,6 +218,6 @@ fn descriptor(file: File, is_directory: bool, permissions: FsPerms, request: Ope
 }
 
 /// Whether an error is this one.
-pub(super) fn is(error: &wasmtime_wasi::p2::FsError, code: ErrorCode) -> bool {
+pub(super) fn has_code(error: &wasmtime_wasi::p2::FsError, code: ErrorCode) -> bool {
     error.downcast_ref().is_some_and(|found| *found == code)
 }

@@ -1,6 +1,6 @@
-//! Paths that stay protected from every guest, whatever it was granted: haft's own directories and keys are neither read
-//! nor written, the program in use is not written. Checked on the opened object: its identity, that of every directory
-//! above it, and the path the kernel has for it; never the path that a guest passed.
+//! Paths that stay protected from every guest, whatever it was granted: haft's own directories and keys are neither
+//! read nor written, the program in use is not written. Checked on the opened object: its identity, that of every
+//! directory above it, and the path the kernel has for it; never the path that a guest passed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -204,13 +204,13 @@ impl ProtectedPaths {
     /// Adds the protection of the protected paths that `path`, as the kernel has it, lies in.
     fn by_place(&self, path: &Path, strongest: &mut StrongestProtection) {
         for protected in self.protected.iter().filter(|protected| path.starts_with(&protected.path)) {
-            strongest.note(protected.level, path == protected.path);
+            strongest.raise_to(protected.level, path == protected.path);
         }
     }
 
     fn by_identity(&self, identity: FileId, itself: bool, strongest: &mut StrongestProtection) {
         for protected in self.protected.iter().filter(|protected| protected.identity == Some(identity)) {
-            strongest.note(protected.level, itself);
+            strongest.raise_to(protected.level, itself);
         }
     }
 
@@ -229,7 +229,7 @@ impl ProtectedPaths {
         let mut ancestors = StrongestProtection::default();
         self.walk_up(directory, own, &mut ancestors)?;
         match ancestors.0 {
-            Some(protection) => strongest.note(protection.level, protection.itself),
+            Some(protection) => strongest.raise_to(protection.level, protection.itself),
             None => self.remember(known),
         }
         Ok(())
@@ -263,7 +263,7 @@ impl ProtectedPaths {
 struct StrongestProtection(Option<ProtectedObject>);
 
 impl StrongestProtection {
-    fn note(&mut self, level: Protection, itself: bool) {
+    fn raise_to(&mut self, level: Protection, itself: bool) {
         let protection = match self.0 {
             Some(known) if known.level > level => known,
             Some(known) if known.level == level => ProtectedObject { level, itself: known.itself && itself },

@@ -1,5 +1,5 @@
-//! Refuses protected paths, and records for hints what a guest was refused. Decisions rest on the resolved object, never
-//! on its name.
+//! Refuses protected paths, and records for hints what a guest was refused. Decisions rest on the resolved object,
+//! never on its name.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use super::open::is;
+use super::open::has_code;
 use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::protected::{ProtectedObject, Protection, ProtectionCheck};
 use crate::wasi::files::resolve;
@@ -43,8 +43,8 @@ impl Files<'_> {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// The same for metadata queries. A hidden directory itself is visible, since listing its parent shows it; what is in
-    /// it is not.
+    /// The same for metadata queries. A hidden directory itself is visible, since listing its parent shows it; what
+    /// is in it is not.
     pub(super) fn resolve_visible(
         &mut self,
         directory: &Dir,
@@ -108,7 +108,7 @@ impl Files<'_> {
         what_for: AccessKind,
         result: &FsResult<T>,
     ) {
-        if !matches!(result, Err(error) if is(error, ErrorCode::NotPermitted)) {
+        if !matches!(result, Err(error) if has_code(error, ErrorCode::NotPermitted)) {
             return;
         }
         let Ok(place) = resolve::place(directory, path) else { return };
@@ -132,7 +132,7 @@ fn escaping_link(directory: &Dir, path: &str) -> Option<PathBuf> {
     let link = ends.find_map(|end| {
         let part = path.get(..end).filter(|part| !part.is_empty())?;
         match resolve_path(directory, part, Links::Follow, Bounds::Beneath) {
-            Err(error) if is(&error, ErrorCode::NotPermitted) => {
+            Err(error) if has_code(&error, ErrorCode::NotPermitted) => {
                 let itself = resolve_path(directory, part, Links::Keep, Bounds::Beneath).ok()?;
                 (itself.kind() == FileType::Symlink).then(|| resolve::place(directory, part))
             }

@@ -1,9 +1,9 @@
 //! Recovers the path that a guest meant from the one that its C library passes on.
 //!
-//! A C library without a known working directory turns `x` into `/x`, and looks it up in the preopened directory named
-//! `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were none, relative
-//! paths would fail, and most paths that models write are relative. So haft preopens a `/` that is not a real directory
-//! (`stand_in`), and interprets each path below it as follows:
+//! A C library without a known working directory turns `x` into `/x`, and looks it up in the preopened directory
+//! named `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were none,
+//! relative paths would fail, and most paths that models write are relative. So haft preopens a `/` that is not a
+//! real directory (`stand_in`), and interprets each path below it as follows:
 //!
 //! - **A guest that asked haft for its workspace** passes full paths, but for those relative to it.
 //! - **Else the call's arguments decide.** Where an argument is that path, or a part or a parent of it, with a

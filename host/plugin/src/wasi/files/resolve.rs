@@ -1,6 +1,6 @@
-//! Resolves a path to a handle that allows metadata queries only; the handle can be checked and then reopened, and stays
-//! the same object whatever becomes of its path. `/proc` is refused, which would show a guest haft's environment and
-//! memory.
+//! Resolves a path to a handle that allows metadata queries only; the handle can be checked and then reopened, and
+//! stays the same object whatever becomes of its path. `/proc` is refused, which would show a guest haft's
+//! environment and memory.
 
 use std::fs::File;
 use std::io;

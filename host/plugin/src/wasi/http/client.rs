@@ -1,5 +1,5 @@
-//! Makes connections for guests: resolves a name once, connects to the addresses that were checked, and verifies the host
-//! by TLS. Knows neither grants nor HTTP.
+//! Makes connections for guests: resolves a name once, connects to the addresses that were checked, and verifies the
+//! host by TLS. Knows neither grants nor HTTP.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -117,8 +117,8 @@ impl Connector {
     }
 }
 
-/// TLS with the system's certificates, offering only HTTP/1.1, and without session resumption: a server must not be able
-/// to link the connections of two plugins.
+/// TLS with the system's certificates, offering only HTTP/1.1, and without session resumption: a server must not be
+/// able to link the connections of two plugins.
 fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
     // Handed over, not installed: a process-wide provider is the embedding program's to choose.
     let ring = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,5 +1,5 @@
-//! One HTTP exchange: sends a request to a checked address with the injected headers, and passes on the response without
-//! the injected secrets. Every wait and every size is bounded.
+//! One HTTP exchange: sends a request to a checked address with the injected headers, and passes on the response
+//! without the injected secrets. Every wait and every size is bounded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -40,11 +40,11 @@ impl RefusedAddresses {
             self.decisions.allow(format_args!("{what} {address}"));
         } else {
             self.decisions.refuse(format_args!("{what} {address}"), "not granted");
-            self.note(address, usage);
+            self.record(address, usage);
         }
     }
 
-    fn note(&self, address: SocketAddr, usage: SocketAddrUse) {
+    fn record(&self, address: SocketAddr, usage: SocketAddrUse) {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         match usage {
             SocketAddrUse::TcpConnect => addresses.connections.record(address.to_string()),
@@ -70,7 +70,7 @@ impl RefusedAddresses {
 }
 
 /// Allows TCP connections to the addresses that the grant names, and notes every other attempt.
-pub(crate) fn allow(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &RefusedAddresses) {
+pub(crate) fn allow_granted(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &RefusedAddresses) {
     let (grant, refused) = (grant.clone(), refused.clone());
     let check = move |address: SocketAddr, usage: SocketAddrUse| {
         // The local end of an outgoing connection: any address, any port.
