@@ -16,7 +16,7 @@ use haft_core::net::one_line;
 /// Why a component cannot be used as a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The bytes cannot be had.
+    /// The file cannot be read.
     #[error("cannot read component `{path}`: {error}")]
     Read {
         /// The file.
@@ -45,22 +45,22 @@ pub enum LoadError {
         /// The version spoken here.
         supported: &'static str,
     },
-    /// It needs something that haft does not give.
+    /// It imports something that haft does not provide.
     #[error("imports {0}, which this haft does not provide")]
     Import(String),
-    /// It has what it needs and what it must have, but in other shapes.
+    /// Its imports or exports have other types than expected.
     #[error("cannot be linked: {0}")]
     Link(String),
-    /// Asked for its tools, it failed.
+    /// Listing its tools failed.
     #[error("cannot list its tools: {0}")]
     Listing(String),
-    /// It lists what cannot be used.
+    /// It lists a tool that cannot be used.
     #[error("lists a tool that cannot be used: {0}")]
     Tool(String),
     /// The file is no longer the component whose tools were listed.
     #[error("the component has changed since haft started; start haft again")]
     Changed,
-    /// It is not the component that was installed.
+    /// It is not the pinned component.
     #[error("the component is not the one that program.lock pins")]
     Pinned,
     /// haft itself failed.

@@ -51,7 +51,7 @@ pub(super) enum NoAnswer {
     /// There is no thread for it.
     #[error("no thread could be started: {0}")]
     Thread(#[from] io::Error),
-    /// Its thread could not be confined as every other was.
+    /// The thread could not be restricted by Landlock, though earlier ones were.
     #[error("the thread could not be confined: {0}")]
     Unconfined(String),
     /// There is no room for it.

@@ -263,7 +263,7 @@ impl Cleanup {
         drop(job.instance_permit);
     }
 
-    /// The same after an inline call: on this thread, or on another one if the next call waits already.
+    /// Drops the instance after an inline call: on this thread, or on another one if the next call is waiting.
     fn clear_here(self, permit: Permit, load: ThreadLoad) {
         let Self { plugin, job, instance, _ticking } = self;
         let to_drop = instance.into_iter().filter_map(|instance| match load {

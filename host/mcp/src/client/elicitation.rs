@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use haft_core::sync::Lock;
 use serde_json::Value;
 
-/// A person that servers may ask.
+/// Passes elicitation requests of servers on to a person.
 #[async_trait]
 pub trait Elicitor: Debug + Send + Sync {
     /// Asks, one question at a time; waits as long as the person takes.
@@ -18,7 +18,7 @@ pub trait Elicitor: Debug + Send + Sync {
 /// What a server wants to know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ElicitationQuestion {
-    /// Who asks.
+    /// The name of the server.
     pub server: String,
     /// In its own words. Nothing in it is to be trusted, nor to steer a terminal.
     pub message: String,
@@ -31,7 +31,7 @@ pub struct ElicitationQuestion {
 pub enum ElicitationMode {
     /// A flat object, as this JSON Schema describes it.
     Form(Value),
-    /// That something was done at this URL, which is the server's choice.
+    /// The person is asked to open this URL, which the server chose, and to confirm.
     Page(String),
 }
 
@@ -50,9 +50,9 @@ impl ElicitationMode {
 pub enum Reply {
     /// The object that was asked for; `None` where none was.
     Accept(Option<Value>),
-    /// That the server is not to have it.
+    /// The person declines.
     Decline,
-    /// Nothing.
+    /// The person gave no answer.
     Cancel,
 }
 

@@ -29,7 +29,7 @@ pub enum ServerError {
     /// The URL cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It wants to know who asks.
+    /// It requires authentication.
     #[error("refuses whoever asks: {}", foreign(.0))]
     Unauthorized(String),
     /// It has ended.
@@ -43,15 +43,15 @@ pub enum ServerError {
     /// The connection was lost, and the server may go on.
     #[error("is not connected any more: {}", foreign(.0))]
     Lost(String),
-    /// It does not do as the protocol says.
+    /// It violates the protocol.
     #[error("does not speak MCP as expected: {}", foreign(.0))]
     Protocol(String),
     /// It refuses the request.
     #[error("answered with an error: {} ({code})", foreign(message))]
     Answer {
-        /// As JSON-RPC numbers errors.
+        /// The JSON-RPC error code.
         code: i32,
-        /// Its own words.
+        /// The server's message.
         message: String,
     },
     /// It took too long.
@@ -64,7 +64,7 @@ pub enum ServerError {
         /// What it wrote instead, as a clause of the message.
         noise: String,
     },
-    /// It is sent more than it reads.
+    /// It does not read its input.
     #[error("does not read what it is sent")]
     Stuck,
     /// The caller did not wait.

@@ -43,7 +43,7 @@ struct ApprovalRequest {
 pub(super) enum ReplacementAnswer {
     /// A question to the person; the call comes again with the answer.
     Question(InputRequiredResult),
-    /// That the client would have to be able to ask, with what haft has to say of it.
+    /// The error that the client lacks elicitation, which the call needs.
     Missing(ErrorData),
 }
 

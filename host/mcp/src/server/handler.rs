@@ -37,7 +37,7 @@ const MAX_SHOWN: usize = 200;
 /// The methods that are answered.
 const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
 
-/// The same where there are no sessions (2026-07-28).
+/// The methods that are answered where there are no sessions (2026-07-28).
 const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", "subscriptions/listen"];
 
 /// What all clients of a server share. Clones share everything.

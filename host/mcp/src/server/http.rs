@@ -155,8 +155,7 @@ impl Server {
     }
 }
 
-/// So many of `most` connections that files, pipes and children are left half of what this process may have
-/// open.
+/// At most `most` connections, and at most half of the open files that this process may have.
 fn within_file_limit(most: usize) -> usize {
     let half = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files / 2).unwrap_or(most));
     let affordable = half.map_or(most, |half| half.min(most));

@@ -173,7 +173,7 @@ fn checksum_of(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
-/// The same of a file, read in pieces: mapping it whole would count as haft's memory.
+/// The checksum of a file, read in pieces: mapping it whole would count as haft's memory.
 fn checksum_of_reader(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];

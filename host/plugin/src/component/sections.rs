@@ -131,7 +131,7 @@ pub enum SectionsError {
         "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
     )]
     CoreModule,
-    /// It would take too long.
+    /// It has too many sections to be read.
     #[error("has more than {MAX_SECTIONS} sections and functions")]
     TooMany,
 }

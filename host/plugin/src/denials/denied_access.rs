@@ -161,7 +161,7 @@ impl PathSamples {
         self.paths().map(Path::display)
     }
 
-    /// The same as paths.
+    /// The recorded paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }

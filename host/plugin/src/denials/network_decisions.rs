@@ -33,7 +33,7 @@ struct DecisionList {
 pub(crate) enum Refusal {
     /// Its destination is not granted.
     Host(Destination),
-    /// Its destination is closed.
+    /// Its destination is blocked by `fetch_block`.
     Blocked(Destination),
     /// The destination is granted, and leads to an address that is not.
     Address(Destination, IpAddr, AddressError),

@@ -61,7 +61,7 @@ const WARM: usize = 512 << 10;
 /// Bytes of a used stack that stay resident; without a bound, all that any guest ever used of it.
 const WARM_STACK: usize = 64 << 10;
 
-/// The same of a slot that is put back as a whole.
+/// Bytes of a used slot that stay resident where it is restored as a whole.
 const WARM_WHOLE: usize = 16 << 20;
 
 /// Unused slots that keep their resident memory.

@@ -68,7 +68,7 @@ pub(crate) enum NoInstance {
 }
 
 impl InstanceRights {
-    /// That of a call on the current thread, which is a guest's.
+    /// The rights of a call on the current thread, which is a guest's.
     pub(crate) fn for_call(grant: &Grant, writable: &Writable) -> Self {
         Self { runtime: runtime::Handle::current().id(), directories: writable.identities(grant) }
     }

@@ -84,7 +84,7 @@ pub(crate) struct Budget {
 /// A limit of [`Budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
-    /// That of all memories together.
+    /// The limit of all memories together.
     Memory,
     /// [`MAX_TABLE_ELEMENTS`].
     Tables,
@@ -160,7 +160,7 @@ impl GuestState {
     }
 }
 
-/// Nothing but the granted environment variables and network addresses, and somewhere to print.
+/// The WASI context: the granted environment variables and network addresses, and captured output.
 /// Directories are handed out by `files`.
 fn wasi(
     grant: &Arc<Grant>,

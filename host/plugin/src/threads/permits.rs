@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// As many places as a plugin gets at once.
+    /// As many permits as a plugin gets at once.
     fn all(permits: &Permits, plugin: u64) -> Vec<Permit> {
         std::iter::from_fn(|| now(pin!(acquire(permits, plugin, LONG)))?.ok()).collect()
     }

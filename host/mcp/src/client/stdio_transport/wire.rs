@@ -44,7 +44,7 @@ impl Wire {
         has_room
     }
 
-    /// So many were written, or will never be.
+    /// Uncounts bytes that were written, or never will be.
     pub(super) fn written(&self, bytes: usize) {
         self.unwritten.fetch_sub(bytes, Ordering::SeqCst);
     }

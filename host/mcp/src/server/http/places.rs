@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// One in so many places is for connections of which nothing is known yet.
 const SHARE: usize = 8;
 
-/// As many are, where that would be fewer: clients that begin at the same time are strangers too.
+/// The least number of such places: clients that connect at the same time are unauthenticated at first too.
 const MIN_SHARE: usize = 16;
 
 /// How long a new connection is left alone before it gives way to another: what a client sends at once has
@@ -46,7 +46,7 @@ struct PlacesShared {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Those that have not shown what they have to, in the order in which they came.
+    /// Connections that have not shown the token, in order of arrival.
     unauthenticated: BTreeMap<u64, Unauthenticated>,
     authenticated: HashMap<u64, Authenticated>,
 }

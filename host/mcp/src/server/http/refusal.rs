@@ -25,7 +25,7 @@ impl Refusal {
         Self { status, why: why.into(), is_end: false }
     }
 
-    /// The same, and the connection is closed after it.
+    /// This refusal, after which the connection is closed.
     pub(super) fn and_close(self) -> Self {
         Self { is_end: true, ..self }
     }

@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_hours(1);
 /// How long a session has to have been left alone to be closed for a new one, where all places are taken.
 const ABANDONED: Duration = Duration::from_mins(10);
 
-/// The same of a session whose client never came back after it was opened: clients do at once.
+/// The same bound for a session whose client sent nothing after opening it; clients send something at once.
 const UNUSED: Duration = Duration::from_mins(1);
 
 /// How long a new session waits for its first message.

@@ -52,7 +52,7 @@ impl Hangup {
         self.0.ended.cancel();
     }
 
-    /// Nothing that is waited for is unanswered, after the end of standard input.
+    /// Records that every request that the client waits for is answered, after the end of standard input.
     pub(super) fn all_is_answered(&self) {
         self.0.answered.cancel();
     }

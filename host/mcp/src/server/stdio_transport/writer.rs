@@ -76,7 +76,7 @@ struct Unwritten {
     bytes: AtomicUsize,
     /// Told when they become fewer, or nothing is written any more.
     fewer: Notify,
-    /// The same for a thread, which has it while it waits.
+    /// Wakes a thread that blocks until they become fewer.
     thread: (Mutex<()>, Condvar),
     /// Whether nothing is written any more.
     is_closed: AtomicBool,
@@ -121,8 +121,8 @@ impl Writer {
         self.send(line)
     }
 
-    /// The same of an answer that may be held back while its thread makes the next of `ahead` calls: a
-    /// client that has asked for so much is woken once for a few answers.
+    /// Posts an answer that may be held back while its thread runs the next of `ahead` calls, so that the client is
+    /// woken once for several answers.
     pub(super) fn hold_back(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
         let line = line(message)?;
         if self.shared.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }

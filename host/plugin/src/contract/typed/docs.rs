@@ -14,13 +14,13 @@ use super::nesting::is_too_deep;
 use super::paragraphs::Paragraphs;
 use haft_core::net::one_line;
 
-/// Names that stand for another type, one after the other, before its words are given up.
+/// Type aliases that are followed before the search for documentation ends.
 const MAX_ALIASES: usize = 8;
 
-/// Characters of the words about one type, field, case or parameter.
+/// Characters of the documentation of one type, field, case or parameter.
 const MAX_TEXT: usize = 2000;
 
-/// Functions that words are remembered of.
+/// Functions whose documentation is kept.
 const MAX_FUNCTIONS: usize = 10_000;
 
 /// What is written about the functions of a component.
@@ -40,20 +40,20 @@ enum WitPackage {
     Parsed(Box<UnresolvedPackage>),
 }
 
-/// The words about one function, and about its types.
+/// The documentation of one function and its types.
 pub(super) struct FunctionDocs<'a> {
     source: &'a WitPackage,
     function: &'a Function,
     paragraphs: Paragraphs,
 }
 
-/// What is written about a type where it is used: nothing, often.
+/// The documentation of a type at one place of use; often empty.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TypeDocs<'a> {
     /// Where to look types up.
     source: Option<&'a WitPackage>,
     ty: Option<Type>,
-    /// What is said of the use itself: a field's own words.
+    /// The documentation of the use itself, as of a field.
     own: Option<&'a str>,
 }
 
@@ -237,18 +237,18 @@ impl FunctionDocs<'_> {
 }
 
 impl<'a> TypeDocs<'a> {
-    /// Nothing.
+    /// No documentation.
     pub(super) fn none() -> Self {
         Self::default()
     }
 
-    /// What is said of the use, or else of the type.
+    /// The documentation of the use, or else of the type.
     pub(super) fn text(self) -> Option<String> {
         let of_type = || self.source?.type_text(self.ty?);
         self.own.or_else(of_type).and_then(bounded_text)
     }
 
-    /// What is said of the use alone.
+    /// The documentation of the use alone.
     pub(super) fn own_text(self) -> Option<String> {
         self.own.and_then(bounded_text)
     }
@@ -261,7 +261,7 @@ impl<'a> TypeDocs<'a> {
         Self { source: self.source, ty, own }
     }
 
-    /// The words about a field, case or flag.
+    /// The documentation of a field, case or flag.
     pub(super) fn part(self, name: &str) -> Self {
         let found = match self.kind() {
             Some(TypeDefKind::Record(record)) => {
@@ -282,7 +282,7 @@ impl<'a> TypeDocs<'a> {
         found.map_or(Self::none(), |(ty, docs)| self.with(ty, docs.contents.as_deref()))
     }
 
-    /// Those about the elements of a list, the values of a map, or what an option may hold.
+    /// The documentation of a list's elements, a map's values, or an option's value.
     pub(super) fn element(self) -> Self {
         match self.kind() {
             Some(
@@ -295,7 +295,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// Those about an element of a tuple.
+    /// The documentation of a tuple's element.
     pub(super) fn nth(self, index: usize) -> Self {
         match self.kind() {
             Some(TypeDefKind::Tuple(tuple)) => self.with(tuple.types.get(index).copied(), None),
@@ -303,7 +303,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// Those about what a `result` holds when all went well.
+    /// The documentation of the `ok` value of a `result`.
     pub(super) fn ok(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.ok, None),
@@ -311,7 +311,7 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// Those about its error.
+    /// The documentation of the error of a `result`.
     pub(super) fn error(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.err, None),

@@ -52,7 +52,7 @@ pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
     }
 }
 
-/// The same schema with words about the use of it.
+/// The schema with the documentation of its use in front of its own.
 pub(super) fn described(mut schema: Map<String, Value>, docs: Option<&str>) -> Map<String, Value> {
     let Some(docs) = docs else { return schema };
     let text = match schema.get("description").and_then(Value::as_str) {

@@ -34,9 +34,9 @@ pub(super) struct OpenRequest {
 /// The outcome of creating a file.
 enum CreateOutcome {
     File(File),
-    /// It is there by now.
+    /// Another process has created it meanwhile.
     Exists,
-    /// Its name is a link to this path, which is not there.
+    /// Its name is a link to this path, which does not exist.
     Link(String),
 }
 

@@ -43,7 +43,7 @@ impl Files<'_> {
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// The same for metadata queries. A hidden directory itself is visible, since listing its parent shows it; what
+    /// The object of a metadata query. A hidden directory itself is visible, since listing its parent shows it; what
     /// is in it is not.
     pub(super) fn resolve_visible(
         &mut self,
@@ -118,7 +118,7 @@ impl Files<'_> {
         }
     }
 
-    /// The same of a file that was to go from one directory to another.
+    /// Records both paths of a refused rename or link.
     pub(super) fn record_refusals<T>(&mut self, from: (&Dir, &str), to: (&Dir, &str), result: &FsResult<T>) {
         for place in [from, to] {
             self.record_refusal(place, AccessKind::Write, result);

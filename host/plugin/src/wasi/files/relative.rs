@@ -5,7 +5,8 @@
 //! relative paths would fail, and most paths that models write are relative. So haft preopens a `/` that is not a
 //! real directory (`stand_in`), and interprets each path below it as follows:
 //!
-//! - **A guest that asked haft for its workspace** passes full paths, but for those relative to it.
+//! - **A guest that asked haft for its workspace** names paths in full, but for the relative paths among the call's
+//!   arguments.
 //! - **Else the call's arguments decide.** Where an argument is that path, or a part or a parent of it, with a
 //!   slash at its beginning, it is absolute; without, relative to the workspace.
 //! - **Else no argument names it.** It is absolute where it leads to the workspace, or where this

@@ -133,7 +133,7 @@ fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     rustix::fs::open(own_link(seen), how, Mode::empty()).map(File::from)
 }
 
-/// The same by its present path, if that still leads to it.
+/// Opens a resolved object by its present path, if that still leads to it.
 #[cfg(not(target_os = "linux"))]
 fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     let path = rustix::fs::getpath(seen)?;
@@ -207,7 +207,7 @@ pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     }
 }
 
-/// The same of a lookup: the kernel says "another device" of a path that leads out.
+/// An error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
 fn escape(errno: Errno) -> FsError {
     match errno {
         Errno::XDEV => ErrorCode::NotPermitted.into(),
