@@ -189,15 +189,15 @@ impl End {
 }
 
 /// Characters of a guest's last words in an error.
-const MAX_LAST_WORDS: usize = 300;
+const MAX_STDERR_EXCERPT: usize = 300;
 
 /// How the guest of `store` ended.
 pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>, limits: &Limits) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
     let mut end = ending(error, state, limits, store.hostcall_fuel());
-    if let Some(words) = last_words(&state.stderr.text()) {
-        let _ = write!(end.line, " (stderr: {words})");
+    if let Some(excerpt) = stderr_excerpt(&state.stderr.text()) {
+        let _ = write!(end.line, " (stderr: {excerpt})");
     }
     end
 }
@@ -259,17 +259,17 @@ fn timed_out(limit: Duration) -> String {
 }
 
 /// The most useful part of what a guest wrote to standard error: a panic's place and message, else the end of it.
-fn last_words(stderr: &str) -> Option<String> {
+fn stderr_excerpt(stderr: &str) -> Option<String> {
     let line = one_line(stderr);
     let panicked = line.rfind("panicked at");
     let shown = line.get(panicked.unwrap_or(0)..)?;
     // Rust's note on RUST_BACKTRACE is dropped: the reader cannot set the guest's environment.
-    let words = shown.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
-    let beyond = words.chars().count().saturating_sub(MAX_LAST_WORDS);
+    let excerpt = shown.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
+    let beyond = excerpt.chars().count().saturating_sub(MAX_STDERR_EXCERPT);
     match (beyond, panicked) {
-        (0, _) => (!words.is_empty()).then(|| words.to_owned()),
-        (_, Some(_)) => Some(words.chars().take(MAX_LAST_WORDS).chain(['…']).collect()),
-        (_, None) => Some(std::iter::once('…').chain(words.chars().skip(beyond)).collect()),
+        (0, _) => (!excerpt.is_empty()).then(|| excerpt.to_owned()),
+        (_, Some(_)) => Some(excerpt.chars().take(MAX_STDERR_EXCERPT).chain(['…']).collect()),
+        (_, None) => Some(std::iter::once('…').chain(excerpt.chars().skip(beyond)).collect()),
     }
 }
 

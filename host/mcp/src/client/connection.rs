@@ -311,7 +311,7 @@ fn listen_for_tool_changes(
     handler: &ServerRequestHandler,
 ) -> Option<impl Future<Output = ()> + use<>> {
     let info = peer.peer_info().filter(|info| !info.protocol_version.has_initialize())?;
-    info.capabilities.tools.as_ref()?.list_changed.filter(|tells| *tells)?;
+    info.capabilities.tools.as_ref()?.list_changed.filter(|notifies| *notifies)?;
     let (peer, changed) = (peer.clone(), handler.changed.clone());
     Some(async move {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();

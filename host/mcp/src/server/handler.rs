@@ -203,10 +203,10 @@ fn bounded_text(word: &str) -> String {
 fn server_config(snapshot: &ToolSnapshot) -> ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
-    let about = snapshot.about();
+    let info = snapshot.info();
     let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
-    own.title.clone_from(&about.title);
-    ServerConfig::new(capabilities).with_server_info(own).with_instructions(about.instructions.clone())
+    own.title.clone_from(&info.title);
+    ServerConfig::new(capabilities).with_server_info(own).with_instructions(info.instructions.clone())
 }
 
 impl ServerHandler for Handler {

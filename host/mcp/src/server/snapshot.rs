@@ -24,7 +24,7 @@ pub struct ToolSnapshot {
     /// The prefix of tool names that clients do not see.
     prefix: String,
     tools: Vec<Tool>,
-    about: ServerInfo,
+    info: ServerInfo,
     is_complete: bool,
 }
 
@@ -51,9 +51,9 @@ pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 impl ToolSnapshot {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
     /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
-    pub fn new(toolbox: Toolbox, session: Session, about: ServerInfo, is_complete: bool) -> Self {
+    pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
         let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
-        Self { toolbox, session, prefix, tools, about, is_complete }
+        Self { toolbox, session, prefix, tools, info, is_complete }
     }
 
     /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
@@ -75,8 +75,8 @@ impl ToolSnapshot {
         &self.tools
     }
 
-    pub(super) fn about(&self) -> &ServerInfo {
-        &self.about
+    pub(super) fn info(&self) -> &ServerInfo {
+        &self.info
     }
 
     /// The tool as clients see it.

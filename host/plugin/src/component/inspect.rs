@@ -13,11 +13,11 @@ impl Sections {
     /// # Errors
     /// It exports nothing that could be a tool, or an unsupported version of a contract.
     pub fn contract(&self) -> Result<Contract, LoadError> {
-        let offered = self
+        let exports = self
             .exports
             .iter()
             .filter(|one| matches!(one.kind, ExternKind::Interface | ExternKind::Function));
-        detect_contract(&offered.map(|one| one.name.as_str()).collect::<Vec<_>>())
+        detect_contract(&exports.map(|one| one.name.as_str()).collect::<Vec<_>>())
     }
 }
 

@@ -31,16 +31,16 @@ impl Paragraphs {
         let mut current: Option<(String, usize)> = None;
         for line in text.lines() {
             let indent = line.len() - line.trim_start().len();
-            if let Some((name, words)) = parse_parameter_line(line, params, &found.params) {
-                found.params.insert(name.clone(), words);
+            if let Some((name, docs)) = parse_parameter_line(line, params, &found.params) {
+                found.params.insert(name.clone(), docs);
                 current = Some((name, indent));
                 continue;
             }
             match &current {
                 Some((name, depth)) if indent > *depth && !line.trim().is_empty() => {
-                    let words = found.params.entry(name.clone()).or_default();
-                    words.push(' ');
-                    words.push_str(line.trim());
+                    let docs = found.params.entry(name.clone()).or_default();
+                    docs.push(' ');
+                    docs.push_str(line.trim());
                 }
                 _ => {
                     current = None;
@@ -70,8 +70,8 @@ fn parse_parameter_line(
     };
     let (name, rest) = word(rest)?;
     let name = *params.iter().find(|param| is_name(name, param))?;
-    let words = separated(rest, tagged, bullet.is_some())?;
-    (!words.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), words.to_owned()))
+    let docs = separated(rest, tagged, bullet.is_some())?;
+    (!docs.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), docs.to_owned()))
 }
 
 /// The first word, with or without marks around it, and what comes after it.
@@ -108,7 +108,7 @@ fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
         if tagged || bullet { &[":", "--", "—", "–", "-", "="] } else { &[": ", "--", "—"] };
     let found = separators.iter().find_map(|separator| rest.strip_prefix(separator));
     match found {
-        Some(words) => Some(words.trim()),
+        Some(docs) => Some(docs.trim()),
         None if tagged => Some(rest.trim()),
         None => None,
     }
@@ -138,8 +138,8 @@ mod tests {
         (found.text, found.params.into_iter().collect())
     }
 
-    fn pair(name: &str, words: &str) -> (String, String) {
-        (name.to_owned(), words.to_owned())
+    fn pair(name: &str, docs: &str) -> (String, String) {
+        (name.to_owned(), docs.to_owned())
     }
 
     #[test]

@@ -311,12 +311,12 @@ fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
     for directory in &directories {
         pools.pool(&writable(directory)).unwrap();
     }
-    let kept = pools.pools.lock().unwrap().clone();
-    assert_eq!(kept.len(), MAX_POOLS);
-    assert!(kept.iter().any(|pool| pool.extent == writable(&first).extent()));
+    let remaining = pools.pools.lock().unwrap().clone();
+    assert_eq!(remaining.len(), MAX_POOLS);
+    assert!(remaining.iter().any(|pool| pool.extent == writable(&first).extent()));
     let last = directories.last().unwrap();
-    let (again, kept) = (pools.pool(&writable(last)).unwrap(), pools.pool(&writable(last)).unwrap());
-    assert!(Arc::ptr_eq(&again, &kept));
+    let (again, remaining) = (pools.pool(&writable(last)).unwrap(), pools.pool(&writable(last)).unwrap());
+    assert!(Arc::ptr_eq(&again, &remaining));
     stop.send(()).unwrap();
     assert_eq!(answers.recv().unwrap(), (true, true));
 }
