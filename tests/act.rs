@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use haft::event::Event;
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
-use haft::plugin::inspect::{Asked, look};
+use haft::plugin::inspect::{Asked, read_sections};
 use haft::plugin::{Contract, Plugin, Source};
 use serde_json::json;
 
@@ -108,7 +108,7 @@ async fn wa02_files_of_another_host_s_component() {
 /// PR11: what it says of itself is read without running it.
 #[test]
 fn pr11_what_another_host_s_component_asks_for() {
-    let look = look(&fs::read(component()).unwrap()).unwrap();
+    let look = read_sections(&fs::read(component()).unwrap()).unwrap();
     let about = look.act.as_ref().unwrap();
     assert_eq!((about.name.as_str(), about.version.as_str()), ("acts", "1.2.3"));
     assert_eq!(about.capabilities, [Asked::Files { path: "**".into(), write: true }]);
@@ -139,6 +139,6 @@ async fn wa01_a_published_component_is_called() {
     assert!(now.contains("+00:00") || now.contains('Z'), "{now}");
     assert!(there.contains("+09:00"), "{there}");
     guest.fails("get_current_time", json!({ "timezone": "Nowhere/At-All" })).await;
-    let look = look(&fs::read(path).unwrap()).unwrap();
+    let look = read_sections(&fs::read(path).unwrap()).unwrap();
     assert_eq!(look.act.map(|about| about.name).as_deref(), Some("time"));
 }

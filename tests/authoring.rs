@@ -11,7 +11,7 @@ use haft::author::template::{self, ProjectName};
 use haft::author::wit::Wit;
 use haft::author::{LANGUAGES, Style};
 use haft::manifest::Manifest;
-use haft::plugin::inspect::look;
+use haft::plugin::inspect::read_sections;
 use serde_json::{Value, json};
 
 use crate::cli::{Answer, Home};
@@ -167,7 +167,7 @@ fn a_rust_project_is_built_and_says_everything_itself() {
     let bytes = fs::read(said["component"].as_str().unwrap()).unwrap();
     assert_eq!(said["bytes"], json!(bytes.len()));
     assert!(said["tools"][0].as_str().unwrap().starts_with("Rust 1."));
-    let found = look(&bytes).unwrap();
+    let found = read_sections(&bytes).unwrap();
     assert_eq!(found.wit.len(), 1);
     // S01: what it asks for, and nothing of how it is built.
     let program = found.program.unwrap();
@@ -201,7 +201,7 @@ fn a_command_of_ones_own_builds_and_haft_finishes_it() {
         answer.stderr
     );
     let bytes = fs::read(home.work().join("p.wasm")).unwrap();
-    assert!(look(&bytes).unwrap().program.unwrap().contains("name = \"p\""));
+    assert!(read_sections(&bytes).unwrap().program.unwrap().contains("name = \"p\""));
     assert_eq!(home.haft(&["call", "p__hello", "-a", "name=you"]).stdout, "hello you\n");
     let nothing = home.haft(&["build", "nowhere"]);
     assert!(nothing.code == 3 && nothing.stderr.contains("haft new --lang"), "{}", nothing.stderr);

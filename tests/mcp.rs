@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use haft::call::ToolResult;
-use haft::mcp::client::{Config, Host, Listed, Person, Reach, Server, ServerError, ServerTool, Values};
+use haft::mcp::client::{
+    Config, Elicitor, Endpoint, Host, Server, ServerError, ServerTool, ToolList, Values,
+};
 use haft::tool::ToolError;
 use secrecy::SecretString;
 use serde_json::Value;
@@ -41,7 +43,7 @@ fn given(pairs: &[(&str, &str)]) -> Arc<dyn Values> {
 }
 
 fn host(workspace: &Workspace) -> Host {
-    Host { confiner: confiner(), grant: workspace.grant.clone(), person: None, memory: None }
+    Host { confiner: confiner(), grant: workspace.grant.clone(), elicitor: None, cache: None }
 }
 
 /// A server in a workspace.
@@ -59,15 +61,15 @@ impl Ground {
     fn with(like: &Value, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
         let environment = given(&[(fake::LIKE, &like.to_string()), ("OWN", "value")]);
         Self::of(
-            Reach::Stdio { command: fake::command(), folder: "/".into(), home: "/".into(), environment },
+            Endpoint::Stdio { command: fake::command(), folder: "/".into(), home: "/".into(), environment },
             timeout,
             change,
         )
     }
 
-    fn of(reach: Reach, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
+    fn of(endpoint: Endpoint, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
         let workspace = Workspace::new();
-        let config = Config { name: "fake".into(), reach, timeout, max_result: 1000 };
+        let config = Config { name: "fake".into(), endpoint, timeout, max_result: 1000 };
         Self { server: Server::new(config, change(host(&workspace))), workspace }
     }
 
@@ -83,7 +85,7 @@ impl Ground {
         self.workspace.path(name)
     }
 
-    async fn list(&self) -> Result<Arc<Listed>, ServerError> {
+    async fn list(&self) -> Result<Arc<ToolList>, ServerError> {
         self.server.list().await
     }
 
@@ -137,8 +139,8 @@ const LONG: Duration = Duration::from_mins(1);
 struct Sayer(haft::mcp::client::Reply, Duration);
 
 #[async_trait]
-impl Person for Sayer {
-    async fn ask(&self, question: &haft::mcp::client::Question) -> haft::mcp::client::Reply {
+impl Elicitor for Sayer {
+    async fn ask(&self, question: &haft::mcp::client::ElicitationQuestion) -> haft::mcp::client::Reply {
         assert!(question.server == "fake" && question.message.starts_with("Who"));
         tokio::time::sleep(self.1).await;
         self.0.clone()

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use haft::manifest::Manifest;
-use haft::plugin::inspect::look;
+use haft::plugin::inspect::read_sections;
 
 use crate::cli::Home;
 use crate::common::repository;
@@ -36,7 +36,7 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     );
     let once = fs::read(home.work().join("p.wasm")).unwrap();
     assert!(once.starts_with(&before), "what was there is as it was");
-    let found = look(&once).unwrap();
+    let found = read_sections(&once).unwrap();
     assert_eq!(found.wit.len(), 1);
     let program = found.program.unwrap();
     let asked = Manifest::parse(&program, Path::new("program.toml")).unwrap();
@@ -47,7 +47,7 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     fs::remove_file(home.work().join("program.toml")).unwrap();
     home.write("wit/world.wit", &WIT.replace("Documented", "Documented anew"));
     home.haft(&["pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"]);
-    let other = look(&fs::read(home.work().join("q.wasm")).unwrap()).unwrap();
+    let other = read_sections(&fs::read(home.work().join("q.wasm")).unwrap()).unwrap();
     assert_eq!(other.program.as_deref(), Some(program.as_str()));
     assert!(String::from_utf8_lossy(&other.wit[0]).contains("Documented anew"));
     let nothing = home.haft(&["pack", "q.wasm"]);
@@ -196,7 +196,7 @@ fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
         let (code, said, bytes) = packed(arguments);
         assert_eq!(code, 0, "{said}");
         assert!(!String::from_utf8_lossy(&bytes).contains("planted"));
-        let program = look(&bytes).unwrap().program.unwrap();
+        let program = read_sections(&bytes).unwrap().program.unwrap();
         assert!(program.contains("docs") && !program.contains("notes"), "{program}");
         // It is not called like the program that uses it.
         let shown = home.haft(&["inspect", "q.wasm", "--json"]);
@@ -209,7 +209,7 @@ fn s01_a_packed_component_has_nothing_of_the_program_around_it() {
     assert!(said.contains("hint: ") && said.contains("[[plugins]]"), "{said}");
     // Without being named it has nothing to say of the component.
     let (code, said, bytes) = packed(&[]);
-    assert!(code == 0 && look(&bytes).unwrap().program.is_none(), "{said}");
+    assert!(code == 0 && read_sections(&bytes).unwrap().program.is_none(), "{said}");
 }
 
 /// S01: nor goes anything into a package that means nothing there.

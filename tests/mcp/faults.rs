@@ -126,13 +126,13 @@ async fn mc08_a_server_that_cannot_start_says_why() {
     let denied = Ground::new(&json!({ "start": "denied" }), LONG);
     let error = denied.error("echo", json!({})).await;
     assert!(error.contains("hint: servers are confined as `bash` is"), "{error}");
-    let reach = Reach::Stdio {
+    let endpoint = Endpoint::Stdio {
         command: vec!["no-such-server-4711".into()],
         folder: "/".into(),
         home: "/".into(),
         environment: given(&[]),
     };
-    let missing = Ground::of(reach, LONG, |host| host);
+    let missing = Ground::of(endpoint, LONG, |host| host);
     let error = missing.error("echo", json!({})).await;
     assert!(error.contains("`no-such-server-4711` is not on PATH\nhint: install"), "{error}");
 }

@@ -8,7 +8,7 @@ use super::http_fake::{HttpFake, Like};
 use super::*;
 
 fn of_url(url: String, headers: &[(&str, &str)], timeout: Duration) -> Ground {
-    Ground::of(Reach::Http { url, headers: given(headers) }, timeout, |host| host)
+    Ground::of(Endpoint::Http { url, headers: given(headers) }, timeout, |host| host)
 }
 
 async fn with(like: Like) -> (HttpFake, Ground) {

@@ -112,7 +112,7 @@ async fn mc05_a_person_is_asked_where_there_is_one() {
     let reply = Reply::Accept(Some(json!({ "name": "Ada" })));
     // Whoever thinks longer than a request may take is waited for.
     let person = Arc::new(Sayer(reply, SECOND * 2));
-    let ground = Ground::with(&json!({}), SECOND, |host| Host { person: Some(person), ..host });
+    let ground = Ground::with(&json!({}), SECOND, |host| Host { elicitor: Some(person), ..host });
     let text = ground.text("elicit", json!({})).await;
     assert_eq!(text, r#"{"action":"accept","content":{"name":"Ada"}}"#);
 }
@@ -122,7 +122,7 @@ async fn mc05_a_person_is_asked_where_there_is_one() {
 async fn mc05_an_answer_may_ask_for_more() {
     let person = Arc::new(Sayer(Reply::Accept(Some(json!({ "name": "Ada" }))), Duration::ZERO));
     let like = json!({ "speaks": "2026-07-28" });
-    let ground = Ground::with(&like, LONG, |host| Host { person: Some(person), ..host });
+    let ground = Ground::with(&like, LONG, |host| Host { elicitor: Some(person), ..host });
     let text = ground.text("needs_more", json!({})).await;
     assert!(text.starts_with("sealed ") && text.contains("\"Ada\"") && text.contains("file:///"), "{text}");
 }
@@ -210,5 +210,5 @@ async fn mc01_the_era_is_remembered() {
 }
 
 fn remembering(host: Host, memory: &tempfile::TempDir) -> Host {
-    Host { memory: Some(memory.path().to_owned()), ..host }
+    Host { cache: Some(memory.path().to_owned()), ..host }
 }

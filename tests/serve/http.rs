@@ -430,12 +430,12 @@ fn rs06_approvals_work_over_http() {
 #[tokio::test]
 async fn whoever_does_not_read_is_hung_up_on() {
     use haft::mcp::server::http::{Patience, Room, Server, Settings};
-    use haft::mcp::server::{About, Publisher, ToolSnapshot};
+    use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot};
     use haft::tool::Session;
 
     let (grant, limits) = (haft::grant::Grant::none(), haft::limit::Limits::default());
     let toolbox = crate::common::toolbox(&crate::common::hostile(), grant, limits).await;
-    let snapshot = ToolSnapshot::new(toolbox, Session::default(), About::default(), true);
+    let snapshot = ToolSnapshot::new(toolbox, Session::default(), ServerInfo::default(), true);
     let (_publisher, snapshots) = Publisher::new(snapshot);
     let patience = Patience {
         first: Duration::from_millis(500),

@@ -8,7 +8,7 @@ use haft_core::call::ToolDef;
 use haft_core::manifest::GrantTable;
 use haft_core::report::Problem;
 use haft_core::tool::{self, exposed_name};
-use haft_plugin_host::inspect::Look;
+use haft_plugin_host::inspect::Sections;
 use haft_plugin_host::{Contract, LoadError, Plugin};
 
 /// Tokens of one tool: ten times what most have.
@@ -48,7 +48,7 @@ pub struct Subject<'a> {
     /// Bytes of its file.
     pub bytes: u64,
     /// What is in the file.
-    pub look: &'a Look,
+    pub look: &'a Sections,
     /// What it asks for; `None` where nothing says.
     pub asked: Option<&'a GrantTable>,
     /// What came of loading it.
@@ -229,7 +229,7 @@ const INTERPRETERS: &[&str] = &[
     "jco",
 ];
 
-fn always_imports(look: &Look) -> bool {
+fn always_imports(look: &Sections) -> bool {
     let names = look.producers.iter().map(|producer| producer.name.to_lowercase());
     names.into_iter().any(|name| INTERPRETERS.iter().any(|known| name.contains(known)))
 }
@@ -260,16 +260,20 @@ mod tests {
 
     use super::*;
     use haft_core::grant::HostPattern;
-    use haft_plugin_host::inspect::{Extern, Kind, Producer};
+    use haft_plugin_host::inspect::{Extern, ExternKind, Producer};
 
-    fn look(imports: &[&str], producer: &str) -> Look {
-        let import = |name: &&str| Extern { name: (*name).to_owned(), kind: Kind::Interface };
+    fn look(imports: &[&str], producer: &str) -> Sections {
+        let import = |name: &&str| Extern { name: (*name).to_owned(), kind: ExternKind::Interface };
         let producer =
             Producer { field: "processed-by".into(), name: producer.into(), version: String::new() };
-        Look { imports: imports.iter().map(import).collect(), producers: vec![producer], ..Look::default() }
+        Sections {
+            imports: imports.iter().map(import).collect(),
+            producers: vec![producer],
+            ..Sections::default()
+        }
     }
 
-    fn warnings(look: &Look, asked: Option<&GrantTable>) -> Vec<String> {
+    fn warnings(look: &Sections, asked: Option<&GrantTable>) -> Vec<String> {
         let error = LoadError::Changed;
         let subject = Subject { name: "p", path: "p.wasm", bytes: 1, look, asked, loaded: Err(&error) };
         examine(&subject).warnings.iter().map(|problem| problem.message().to_owned()).collect()

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(finish(&once, Some(b"wit"), Some("text")).unwrap(), once);
         // What is not given stays, what is given takes the place of what was there.
         let other = finish(&once, None, Some(&"long ".repeat(100))).unwrap();
-        let found = haft_plugin_host::inspect::look(&other).unwrap();
+        let found = haft_plugin_host::inspect::read_sections(&other).unwrap();
         assert_eq!((found.wit, found.program.map(|text| text.len())), (vec![b"wit".to_vec()], Some(500)));
     }
 

@@ -8,7 +8,7 @@ use rmcp::model::RequestId;
 /// no tool's arguments have a hundredth of it.
 pub(super) const MAX_VALUES: usize = 100_000;
 
-/// Bytes of a key or value at the top level that are looked at: longer than any id or method.
+/// Bytes of a top-level key or value that are kept: longer than any id or method.
 const MAX_WORD: usize = 256;
 
 /// The pass over one message. Its bytes may come in pieces.
@@ -16,7 +16,7 @@ const MAX_WORD: usize = 256;
 pub(super) struct Scan {
     /// Objects and arrays that are open.
     depth: usize,
-    place: Place,
+    lexer_state: LexerState,
     /// The first byte that is no space: what begins as no object has no id.
     first: Option<u8>,
     values: usize,
@@ -30,7 +30,7 @@ pub(super) struct Scan {
 
 /// Where the next byte is.
 #[derive(Clone, Copy, Debug, Default)]
-enum Place {
+enum LexerState {
     #[default]
     Structure,
     String,
@@ -46,7 +46,7 @@ enum Field {
 
 impl Scan {
     /// The pass over a whole message.
-    pub(super) fn of(message: &[u8]) -> Self {
+    pub(super) fn from_message(message: &[u8]) -> Self {
         let mut scan = Self::default();
         scan.feed(message);
         scan
@@ -55,10 +55,10 @@ impl Scan {
     /// Goes on with the next bytes.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let used = match self.place {
-                Place::Structure => self.structure(bytes),
-                Place::String => self.string(bytes),
-                Place::Escape => self.escape(bytes),
+            let used = match self.lexer_state {
+                LexerState::Structure => self.structure(bytes),
+                LexerState::String => self.string(bytes),
+                LexerState::Escape => self.escape(bytes),
             };
             bytes = bytes.get(used..).unwrap_or_default();
         }
@@ -90,8 +90,8 @@ impl Scan {
     }
 
     fn escape(&mut self, bytes: &[u8]) -> usize {
-        self.keep(bytes.get(..1).unwrap_or_default());
-        self.place = Place::String;
+        self.append(bytes.get(..1).unwrap_or_default());
+        self.lexer_state = LexerState::String;
         1
     }
 
@@ -99,11 +99,11 @@ impl Scan {
     fn string(&mut self, bytes: &[u8]) -> usize {
         let end = memchr2(b'"', b'\\', bytes);
         let used = end.map_or(bytes.len(), |end| end + 1);
-        self.keep(bytes.get(..used).unwrap_or_default());
-        self.place = match end.and_then(|end| bytes.get(end)) {
-            Some(b'"') => Place::Structure,
-            Some(_) => Place::Escape,
-            None => Place::String,
+        self.append(bytes.get(..used).unwrap_or_default());
+        self.lexer_state = match end.and_then(|end| bytes.get(end)) {
+            Some(b'"') => LexerState::Structure,
+            Some(_) => LexerState::Escape,
+            None => LexerState::String,
         };
         used
     }
@@ -118,8 +118,8 @@ impl Scan {
             }
             match byte {
                 b'"' => {
-                    self.keep(b"\"");
-                    self.place = Place::String;
+                    self.append(b"\"");
+                    self.lexer_state = LexerState::String;
                     break;
                 }
                 b'{' | b'[' => self.open(*byte),
@@ -130,7 +130,7 @@ impl Scan {
                 }
                 b':' => self.key_ends(),
                 b' ' | b'\t' | b'\r' | b'\n' => {}
-                other => self.keep(&[*other]),
+                other => self.append(&[*other]),
             }
         }
         used
@@ -139,7 +139,7 @@ impl Scan {
     fn open(&mut self, bracket: u8) {
         self.values += 1;
         // What is nested is no id.
-        self.keep(&[bracket]);
+        self.append(&[bracket]);
         self.depth += 1;
     }
 
@@ -148,7 +148,7 @@ impl Scan {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8]) {
         if self.depth == 1 && self.first == Some(b'{') {
             let room = MAX_WORD.saturating_sub(self.word.len()).min(bytes.len());
             self.word.extend_from_slice(bytes.get(..room).unwrap_or_default());
@@ -205,19 +205,22 @@ mod tests {
             (r#"garbage{"id":7}"#, None),
             ("garbage", None),
         ] {
-            assert_eq!(Scan::of(message.as_bytes()).id(), id, "{message}");
+            assert_eq!(Scan::from_message(message.as_bytes()).id(), id, "{message}");
             let mut pieces = Scan::default();
             message.bytes().for_each(|byte| pieces.feed(&[byte]));
             assert_eq!(pieces.id(), id, "{message}, byte by byte");
         }
-        assert_eq!(Scan::of(b"{\"a\":\"\xff\xfe\",\"id\":7}").id(), number(7));
+        assert_eq!(Scan::from_message(b"{\"a\":\"\xff\xfe\",\"id\":7}").id(), number(7));
         let long = format!(r#"{{"id":"{}","method":"m"}}"#, "x".repeat(MAX_WORD));
-        assert_eq!((Scan::of(long.as_bytes()).id(), Scan::of(long.as_bytes()).method()), (None, Some("m")));
+        assert_eq!(
+            (Scan::from_message(long.as_bytes()).id(), Scan::from_message(long.as_bytes()).method()),
+            (None, Some("m"))
+        );
     }
 
     #[test]
     fn a_message_is_measured_before_it_is_parsed() {
-        let scan = |text: &str| Scan::of(text.as_bytes());
+        let scan = |text: &str| Scan::from_message(text.as_bytes());
         assert_eq!(scan(r#"{"a":[1,2,{"b":"x,y,[z"}]}"#).values(), 5);
         assert!(scan("[{},{}]").is_batch() && !scan(r#"{"a":[1]}"#).is_batch());
         assert_eq!(scan(r#"{"params":{"method":"x"},"method":"tools/call"}"#).method(), Some("tools/call"));

@@ -5,8 +5,7 @@
 //! - [`stdio::serve`]: one client. [`http::Server`]: any number.
 //!
 //! Both protocol eras are spoken: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and
-//! requests that bring everything along (2026-07-28). It refuses to be a second door: calls go
-//! through the toolbox and nowhere else.
+//! self-contained requests (2026-07-28). All calls go through the toolbox.
 
 mod answer;
 mod bounds;
@@ -25,4 +24,4 @@ mod stdio_transport;
 mod trim_memory;
 
 pub use self::questions::Questions;
-pub use self::snapshot::{About, PATIENCE, Publisher, ToolSnapshot, ToolSnapshots};
+pub use self::snapshot::{PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};

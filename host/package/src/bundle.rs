@@ -16,7 +16,7 @@ use haft_core::limit::Limits;
 use haft_core::manifest::{self, Component, Located, Manifest, Name, NameError, Plugin};
 use haft_core::report::Report;
 use haft_core::skill::{self, Skill};
-use haft_plugin_host::inspect::{self, Look, LookError};
+use haft_plugin_host::inspect::{self, Sections, SectionsError};
 use haft_sandbox::lookup::find_on_path;
 
 /// A package: its program.toml and what lies beside it.
@@ -402,14 +402,14 @@ impl Offered {
     }
 }
 
-fn label(look: &Look, name: &str) -> Option<String> {
+fn label(look: &Sections, name: &str) -> Option<String> {
     look.labels.iter().find(|(label, _)| label == name).map(|(_, text)| text.clone())
 }
 
 /// Looks into a component's file.
-fn inspect_file(file: &Path, shown: &str) -> Result<Look, BundleError> {
+fn inspect_file(file: &Path, shown: &str) -> Result<Sections, BundleError> {
     let bytes = read(file).map_err(super::listing::io_error("read", file))?;
-    inspect::look(&bytes).map_err(|error: LookError| BundleError::Component {
+    inspect::read_sections(&bytes).map_err(|error: SectionsError| BundleError::Component {
         file: shown.to_owned(),
         error: error.to_string(),
     })
@@ -422,7 +422,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn contract_of(look: &Look, shown: &str) -> Result<String, BundleError> {
+fn contract_of(look: &Sections, shown: &str) -> Result<String, BundleError> {
     let contract = look.contract();
     contract
         .map(|contract| contract.to_string())

@@ -1,5 +1,4 @@
-//! A component's file: where its bytes come from, what is in it, its compiled code and the tools it lists, with what
-//! was found out kept on disk. Runs no call.
+//! A component's file: its source, its sections, its compiled code and the tools it lists, both cached on disk.
 
 pub(crate) mod cache;
 pub(crate) mod compile;

@@ -2,7 +2,7 @@
 //! the cache's key, so changing one here recompiles everything once.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,20 +11,20 @@ use wasmtime_wasi::p2::bindings::{cli, filesystem, sockets};
 
 use super::failure::LoadError;
 use super::threads::Threads;
-use crate::component::cache::{Cache, Code};
+use crate::component::cache::{Cache, CompiledCode};
 use crate::component::compile::Compilations;
 use crate::component::nesting;
 use crate::component::source::{Digest, Source};
 use crate::contract::bindings::haft::plugin::host::add_to_linker as add_host;
-use crate::instance::allocator::{self, Memory};
-use crate::instance::state::State;
+use crate::instance::allocator::{self, MemoryStrategy};
+use crate::instance::state::GuestState;
 use crate::threads::descriptors;
 use crate::threads::epoch::EpochClock;
 use crate::threads::landlock::LandlockState;
 use crate::wasi::environment;
 use crate::wasi::files;
-use crate::wasi::files::{KnownProtectedPaths, ProtectedPaths};
-use crate::wasi::http::Client;
+use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
+use crate::wasi::http::Connector;
 use crate::wasi::network;
 use haft_core::event::Events;
 use haft_core::grant::{Grant, Reach};
@@ -42,7 +42,7 @@ pub struct EngineOptions {
     /// Instances of each plugin in use that are made ahead of its next calls; at most
     /// [`MAX_AHEAD`](Self::MAX_AHEAD). A process that makes one call has no use for any.
     pub ahead: usize,
-    /// Where to tell of components whose compilation takes a while.
+    /// Where slow compilations are reported.
     pub events: Events,
 }
 
@@ -55,45 +55,45 @@ impl EngineOptions {
 
 /// Compiles and runs components. Clones share everything.
 #[derive(Clone)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<EngineShared>);
 
-struct Inner {
-    calls: Part,
-    /// For instances of a large memory made ahead; made for the first of them.
-    ready: OnceLock<Option<Part>>,
+struct EngineShared {
+    calls: EngineAndLinker,
+    /// For prewarmed instances of a large memory; made when the first is needed.
+    prewarm_engine: OnceLock<Option<EngineAndLinker>>,
     pooling: bool,
     clock: EpochClock,
     threads: Threads,
-    client: Arc<Client>,
+    client: Arc<Connector>,
     cache: Option<Cache>,
-    seals: KnownProtectedPaths,
+    protected_paths: ProtectedPathsCache,
     ahead: usize,
     compilations: Compilations,
-    spare: Arc<Semaphore>,
+    idle_slot: Arc<Semaphore>,
     tidying: Tidying,
 }
 
-/// What runs components whose memory is of one kind, and what these may import.
-struct Part {
+/// A wasmtime engine with one memory strategy, and the linker of everything that components may import.
+struct EngineAndLinker {
     engine: wasmtime::Engine,
-    linker: Linker<State>,
+    linker: Linker<GuestState>,
 }
 
-impl Part {
-    fn new(memory: Memory) -> wasmtime::Result<Self> {
+impl EngineAndLinker {
+    fn new(memory: MemoryStrategy) -> wasmtime::Result<Self> {
         let engine = wasmtime::Engine::new(&allocator::config(memory))?;
         Ok(Self { linker: linker(&engine)?, engine })
     }
 
-    /// With a pool where that is wanted and there is room for it.
+    /// Pools instances if `pooling` asks for it and the address space can be reserved.
     fn for_calls(pooling: bool) -> wasmtime::Result<Self> {
         if pooling {
-            match Self::new(Memory::Pooled) {
+            match Self::new(MemoryStrategy::Pooled) {
                 Err(error) => tracing::debug!(%error, "no pool for instances"),
                 made => return made,
             }
         }
-        Self::new(Memory::Mapped)
+        Self::new(MemoryStrategy::Mapped)
     }
 }
 
@@ -101,57 +101,50 @@ impl Engine {
     /// Makes an engine. A cache that cannot be used safely is left out, with a warning.
     pub fn new(options: &EngineOptions) -> anyhow::Result<Self> {
         descriptors::make_room();
-        let calls = Part::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
+        let calls = EngineAndLinker::for_calls(options.pooling).map_err(anyhow::Error::msg)?;
         let clock = EpochClock::start(calls.engine.weak())?;
-        let cache = options.cache.as_ref().and_then(|directory| {
-            let writable: Vec<&Reach> = options.writable.iter().collect();
-            let opened = Cache::open(directory, key(&calls.engine), &writable);
-            let directory = directory.display();
-            opened
-                .inspect_err(|error| {
-                    tracing::warn!("compiled plugins are not kept in `{directory}`: {error}");
-                })
-                .ok()
-        });
+        let cache =
+            options.cache.as_ref().and_then(|directory| open_cache(directory, options, &calls.engine));
         let ahead = options.ahead.min(EngineOptions::MAX_AHEAD);
-        let (threads, seals, client) = (Threads::new()?, KnownProtectedPaths::default(), Arc::default());
+        let (threads, protected_paths, client) =
+            (Threads::new()?, ProtectedPathsCache::default(), Arc::default());
         let compilations = Compilations::new(options.events.clone());
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(EngineShared {
             calls,
-            ready: OnceLock::new(),
+            prewarm_engine: OnceLock::new(),
             pooling: options.pooling,
             clock,
             threads,
             client,
             cache,
-            seals,
+            protected_paths,
             ahead,
             compilations,
-            spare: Arc::new(Semaphore::new(allocator::SPARE)),
+            idle_slot: Arc::new(Semaphore::new(allocator::MAX_IDLE)),
             tidying: Tidying::default(),
         })))
     }
 
-    /// What the kernel holds of the second wall around guests, should their directories not be all
-    /// they can reach. Starts a thread to find out if no guest has run yet.
-    pub fn second_wall(&self) -> LandlockState {
-        self.0.threads.wall()
+    /// How much of the Landlock restrictions of guests' threads the kernel enforces. Starts a thread to find out if no
+    /// guest has run yet.
+    pub fn landlock_state(&self) -> LandlockState {
+        self.0.threads.landlock_state()
     }
 
     pub(super) fn wasmtime(&self) -> &wasmtime::Engine {
         &self.0.calls.engine
     }
 
-    /// What instances of a large memory are made by when they are made ahead; compiled code is the same.
-    pub(super) fn ready(&self) -> Option<&wasmtime::Engine> {
+    /// The engine for prewarmed instances of a large memory; compiled code is the same for both engines.
+    pub(super) fn prewarm_engine(&self) -> Option<&wasmtime::Engine> {
         let make = || {
-            let made = Part::new(Memory::Ready);
+            let made = EngineAndLinker::new(MemoryStrategy::PooledWhole);
             let part =
                 made.inspect_err(|error| tracing::debug!(%error, "no pool for large instances")).ok()?;
             self.0.clock.also(part.engine.weak());
             Some(part)
         };
-        let part = self.0.pooling.then(|| self.0.ready.get_or_init(make).as_ref())?;
+        let part = self.0.pooling.then(|| self.0.prewarm_engine.get_or_init(make).as_ref())?;
         part.map(|part| &part.engine)
     }
 
@@ -164,13 +157,13 @@ impl Engine {
     }
 
     /// What makes the guests' connections.
-    pub(super) fn client(&self) -> &Arc<Client> {
+    pub(super) fn client(&self) -> &Arc<Connector> {
         &self.0.client
     }
 
-    /// What stays closed to a guest with this grant, whatever else it allows.
-    pub(super) fn seals(&self, grant: &Grant) -> Arc<ProtectedPaths> {
-        self.0.seals.of(grant)
+    /// The paths that stay protected from a guest with this grant, whatever else it allows.
+    pub(super) fn protected_paths(&self, grant: &Grant) -> Arc<ProtectedPaths> {
+        self.0.protected_paths.for_grant(grant)
     }
 
     /// Instances of each plugin to be made ahead.
@@ -178,12 +171,12 @@ impl Engine {
         self.0.ahead
     }
 
-    /// The right to hold an instance that no guest works in; `None` where there are enough of them.
-    pub(super) fn spare(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.spare.clone().try_acquire_owned().ok()
+    /// A permit to hold an idle instance; `None` where the pool has no room for another.
+    pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.idle_slot.clone().try_acquire_owned().ok()
     }
 
-    /// Sees to it that what calls freed is given back soon. To be called after one.
+    /// Returns freed memory to the system soon. To be called after a call.
     pub(super) fn tidy(&self) {
         if self.0.tidying.is_due() {
             let engine = Arc::downgrade(&self.0);
@@ -192,13 +185,13 @@ impl Engine {
                 let Some(engine) = engine.upgrade() else { return };
                 engine.tidying.begun();
                 drop(engine);
-                // That it could not be done harms nobody.
+                // Best effort.
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;
             });
         }
     }
 
-    /// What holds back and tells of compilations.
+    /// The compilations under way, which bounds and reports them.
     pub(super) fn compilations(&self) -> &Compilations {
         &self.0.compilations
     }
@@ -218,11 +211,11 @@ impl Engine {
     /// Bytes of native code that the component was compiled to, where that was done and kept.
     pub fn compiled(&self, source: &Source) -> Option<u64> {
         let (cache, digest) = (self.cache()?, self.digest(source).ok()?);
-        cache.size(&cache.known(&digest.with(source.words().as_deref()))?.code)
+        cache.size(&cache.lookup(&digest.combined_with_docs(source.sibling_wit().as_deref()))?.code)
     }
 
     /// Compiles a component; where there is a cache, to be loaded from there the next time.
-    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<Code>), LoadError> {
+    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
         if bytes.get(4..8) == Some(&CORE_MODULE) {
             return Err(LoadError::CoreModule);
         }
@@ -232,18 +225,20 @@ impl Engine {
             return Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None));
         };
         let code = self.wasmtime().precompile_component(bytes).map_err(invalid)?;
-        let kept =
-            cache.keep(&code).inspect_err(|error| tracing::warn!(%error, "compiled component not kept")).ok();
-        match kept.as_ref().and_then(|kept| cache.load(self.wasmtime(), kept)) {
-            Some(component) => Ok((component, kept)),
+        let code = cache
+            .store_code(&code)
+            .inspect_err(|error| tracing::warn!(%error, "compiled component not kept"))
+            .ok();
+        match code.as_ref().and_then(|code| cache.load(self.wasmtime(), code)) {
+            Some(component) => Ok((component, code)),
             None => Ok((Component::from_binary(self.wasmtime(), bytes).map_err(invalid)?, None)),
         }
     }
 
     /// Links a component to everything it may import.
-    pub(super) fn link(&self, component: &Component) -> Result<InstancePre<State>, LoadError> {
-        let own = |part: &&Part| wasmtime::Engine::same(&part.engine, component.engine());
-        let part = self.0.ready.get().and_then(Option::as_ref).filter(own).unwrap_or(&self.0.calls);
+    pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
+        let own = |part: &&EngineAndLinker| wasmtime::Engine::same(&part.engine, component.engine());
+        let part = self.0.prewarm_engine.get().and_then(Option::as_ref).filter(own).unwrap_or(&self.0.calls);
         part.linker.instantiate_pre(component).map_err(|error| LoadError::link(&error))
     }
 }
@@ -251,26 +246,37 @@ impl Engine {
 /// The version field of a core module's preamble; a component's is `0d 00 01 00`.
 const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 
-/// Everything a component may import: WASI 0.2 in full, four interfaces of it our own way, and
-/// requests over HTTP, which are refused where no host is granted.
-fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<State>> {
+/// Everything a component may import: WASI 0.2, with haft's own implementation of files, environment and two socket
+/// interfaces, and HTTP requests, which are refused where no host is granted.
+fn linker(engine: &wasmtime::Engine) -> wasmtime::Result<Linker<GuestState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     linker.allow_shadowing(true);
-    filesystem::types::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
-    filesystem::preopens::add_to_linker::<State, files::HasFiles>(&mut linker, files::view)?;
-    cli::environment::add_to_linker::<State, environment::HasEnvironment>(&mut linker, environment::view)?;
-    sockets::udp_create_socket::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
-    sockets::ip_name_lookup::add_to_linker::<State, network::HasLookup>(&mut linker, network::view)?;
-    add_host::<State, HasSelf>(&mut linker, |state| state)?;
+    filesystem::types::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
+    filesystem::preopens::add_to_linker::<GuestState, files::HasFiles>(&mut linker, files::guest_files)?;
+    cli::environment::add_to_linker::<GuestState, environment::HasEnvironment>(
+        &mut linker,
+        environment::view,
+    )?;
+    sockets::udp_create_socket::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
+    sockets::ip_name_lookup::add_to_linker::<GuestState, network::HasLookup>(&mut linker, network::view)?;
+    add_host::<GuestState, HasSelf>(&mut linker, |state| state)?;
     Ok(linker)
 }
 
-type HasSelf = wasmtime::component::HasSelf<State>;
+type HasSelf = wasmtime::component::HasSelf<GuestState>;
 
 /// Raised whenever the same component is listed in other words or with other schemas.
 const LISTING: u32 = 2;
+
+/// The cache in `directory`; `None`, with a warning, where it cannot be used safely.
+fn open_cache(directory: &Path, options: &EngineOptions, engine: &wasmtime::Engine) -> Option<Cache> {
+    let writable: Vec<&Reach> = options.writable.iter().collect();
+    let opened = Cache::open(directory, key(engine), &writable);
+    let directory = directory.display();
+    opened.inspect_err(|error| tracing::warn!("compiled plugins are not kept in `{directory}`: {error}")).ok()
+}
 
 /// Names what compiles and lists: the version of haft and every setting of the engine.
 fn key(engine: &wasmtime::Engine) -> String {

@@ -1,5 +1,5 @@
-//! Why a plugin cannot be loaded, and how a guest came to its end: one line for people and
-//! models, whatever wasmtime says in ten.
+//! Why a plugin cannot be loaded, and how a guest ended: each in one line for people and models, in place of wasmtime's
+//! chain of errors.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use crate::instance::allocator::GUEST_STACK;
-use crate::instance::state::{ExceededLimit, MAX_RESOURCES, MAX_TABLE_ELEMENTS, State, bytes};
+use crate::instance::state::{ExceededLimit, GuestState, MAX_RESOURCES, MAX_TABLE_ELEMENTS, bytes};
 use haft_core::limit::Limits;
 use haft_core::net::one_line;
 
 /// Why a component cannot be used as a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The bytes cannot be had.
+    /// The file cannot be read.
     #[error("cannot read component `{path}`: {error}")]
     Read {
         /// The file.
@@ -45,22 +45,22 @@ pub enum LoadError {
         /// The version spoken here.
         supported: &'static str,
     },
-    /// It needs something that haft does not give.
+    /// It imports something that haft does not provide.
     #[error("imports {0}, which this haft does not provide")]
     Import(String),
-    /// It has what it needs and what it must have, but in other shapes.
+    /// Its imports or exports have other types than expected.
     #[error("cannot be linked: {0}")]
     Link(String),
-    /// Asked for its tools, it failed.
+    /// Listing its tools failed.
     #[error("cannot list its tools: {0}")]
     Listing(String),
-    /// It lists what cannot be used.
+    /// It lists a tool that cannot be used.
     #[error("lists a tool that cannot be used: {0}")]
     Tool(String),
-    /// It is not the component any more that was looked at.
+    /// The file is no longer the component whose tools were listed.
     #[error("the component has changed since haft started; start haft again")]
     Changed,
-    /// It is not the component that was installed.
+    /// It is not the pinned component.
     #[error("the component is not the one that program.lock pins")]
     Pinned,
     /// haft itself failed.
@@ -117,12 +117,12 @@ pub(super) enum Stop {
     Deadline,
 }
 
-/// How a guest came to its end.
+/// How a guest ended.
 #[derive(Debug)]
 pub(super) struct End {
-    /// One line, to go on with after the guest's name.
+    /// One line that follows the guest's name.
     pub(super) line: String,
-    /// The limit that it met.
+    /// The limit that it reached.
     pub(super) limit: Option<Limit>,
 }
 
@@ -144,11 +144,11 @@ impl Limit {
             Self::Memory => size("memory", limits.memory.saturating_mul(2), Limits::MAX_MEMORY).ok_or(None),
             Self::Disk => size("disk", limits.disk.saturating_mul(2), Limits::MAX_DISK).ok_or(None),
             Self::Result(length) => {
-                let wanted = with_spare(length).max(limits.result.saturating_mul(2));
+                let proposed = with_spare(length).max(limits.result.saturating_mul(2));
                 let most = bytes(Limits::MAX_RESULT);
                 let none =
                     || format!("no answer can be longer than {most}: write it to a file, or answer in parts");
-                size("result", wanted, Limits::MAX_RESULT).ok_or_else(|| Some(none()))
+                size("result", proposed, Limits::MAX_RESULT).ok_or_else(|| Some(none()))
             }
             Self::Time => {
                 let doubled =
@@ -165,9 +165,9 @@ impl Limit {
 }
 
 /// The line that allows so many bytes, where that is not too much.
-fn size(name: &str, wanted: u64, most: u64) -> Option<String> {
-    let written = bytes(wanted).replace(" bytes", "B").replace(' ', "");
-    (wanted <= most).then(|| format!("{name} = \"{written}\""))
+fn size(name: &str, proposed: u64, most: u64) -> Option<String> {
+    let written = bytes(proposed).replace(" bytes", "B").replace(' ', "");
+    (proposed <= most).then(|| format!("{name} = \"{written}\""))
 }
 
 /// A length and an eighth, in whole KiB or MiB: the next answer may be a little longer.
@@ -189,20 +189,20 @@ impl End {
 }
 
 /// Characters of a guest's last words in an error.
-const MAX_LAST_WORDS: usize = 300;
+const MAX_STDERR_EXCERPT: usize = 300;
 
-/// How the guest of `store` came to its end.
-pub(super) fn describe(error: &wasmtime::Error, store: &Store<State>, limits: &Limits) -> End {
+/// How the guest of `store` ended.
+pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>, limits: &Limits) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
     let mut end = ending(error, state, limits, store.hostcall_fuel());
-    if let Some(words) = last_words(&state.stderr.text()) {
-        let _ = write!(end.line, " (stderr: {words})");
+    if let Some(excerpt) = stderr_excerpt(&state.stderr.text()) {
+        let _ = write!(end.line, " (stderr: {excerpt})");
     }
     end
 }
 
-fn ending(error: &wasmtime::Error, state: &State, limits: &Limits, transfer: usize) -> End {
+fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer: usize) -> End {
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
             Stop::Cancelled => End::new("was cancelled"),
@@ -210,11 +210,11 @@ fn ending(error: &wasmtime::Error, state: &State, limits: &Limits, transfer: usi
         };
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        // WASI 0.2 tells success from failure and nothing more.
+        // In WASI 0.2 an exit code is success or failure, without a number.
         let how = if exit.0 == 0 { "as if all were well" } else { "with a failure" };
         return End::new(format!("exited {how} instead of answering"));
     }
-    match (state.budget.met, error.downcast_ref::<Trap>()) {
+    match (state.budget.exceeded, error.downcast_ref::<Trap>()) {
         (Some(ExceededLimit::Memory), _) => {
             let line = format!("reached its memory limit of {}", bytes(limits.memory));
             End { line, limit: Some(Limit::Memory) }
@@ -243,8 +243,8 @@ fn trapped(trap: Trap) -> String {
 fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> End {
     let reason = one_line(&error.root_cause().to_string());
     if reason.contains("fuel allocated for hostcalls") {
-        let (told, result) = (bytes(transfer as u64), bytes(limits.result));
-        let line = format!("passed more than {told} to haft at once; its result limit is {result}");
+        let (shown, result) = (bytes(transfer as u64), bytes(limits.result));
+        let line = format!("passed more than {shown} to haft at once; its result limit is {result}");
         End::too_long(line, transfer as u64)
     } else if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         End::new(format!("reached its limit of {MAX_RESOURCES} open files and streams"))
@@ -253,24 +253,23 @@ fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> En
     }
 }
 
-/// A limit that was met, with its name and value.
+/// The line for an exceeded time limit.
 fn timed_out(limit: Duration) -> String {
     format!("timed out after {limit:?}: reached its time limit")
 }
 
-/// The most telling of what a guest wrote before it died: a panic's place and message, else the
-/// end of it.
-fn last_words(stderr: &str) -> Option<String> {
+/// The most useful part of what a guest wrote to standard error: a panic's place and message, else the end of it.
+fn stderr_excerpt(stderr: &str) -> Option<String> {
     let line = one_line(stderr);
     let panicked = line.rfind("panicked at");
-    let told = line.get(panicked.unwrap_or(0)..)?;
-    // What Rust adds to every panic is of no use to whoever cannot set the guest's environment.
-    let words = told.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
-    let beyond = words.chars().count().saturating_sub(MAX_LAST_WORDS);
+    let shown = line.get(panicked.unwrap_or(0)..)?;
+    // Rust's note on RUST_BACKTRACE is dropped: the reader cannot set the guest's environment.
+    let excerpt = shown.split("note: run with `RUST_BACKTRACE").next()?.trim_end();
+    let beyond = excerpt.chars().count().saturating_sub(MAX_STDERR_EXCERPT);
     match (beyond, panicked) {
-        (0, _) => (!words.is_empty()).then(|| words.to_owned()),
-        (_, Some(_)) => Some(words.chars().take(MAX_LAST_WORDS).chain(['…']).collect()),
-        (_, None) => Some(std::iter::once('…').chain(words.chars().skip(beyond)).collect()),
+        (0, _) => (!excerpt.is_empty()).then(|| excerpt.to_owned()),
+        (_, Some(_)) => Some(excerpt.chars().take(MAX_STDERR_EXCERPT).chain(['…']).collect()),
+        (_, None) => Some(std::iter::once('…').chain(excerpt.chars().skip(beyond)).collect()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! One instance of a component, from its making through its use. Bounded in time and memory
-//! throughout, and stopped within a tick of the clock when it is cancelled.
+//! One instance of a component: its creation and its calls, bounded in time and memory. A cancelled guest is stopped
+//! within a tick of the epoch clock, after a short grace period.
 
 pub(crate) mod allocator;
 pub(crate) mod prewarm;
@@ -16,14 +16,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
-use super::contract::{Contract, Guest, Linked, Request};
+use super::contract::dispatch::{GuestInstance, LinkedComponent};
+use super::contract::{Contract, Request};
 use super::engine::Engine;
 use super::failure::{End, LoadError, Stop, describe};
-use crate::component::listing::Untold;
+use crate::component::listing::ListedTool;
 use crate::contract::answer::Output;
-use crate::instance::state::{Run, State};
+use crate::instance::state::{GuestState, Run};
 use crate::threads::writable::Writable;
-use crate::wasi::files::Relative;
+use crate::wasi::files::RelativePaths;
 use crate::wasi::http::{Http, Injections};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
@@ -38,8 +39,8 @@ const MAX_HANDLES: usize = 10_000;
 
 /// An instance, between its calls.
 pub(super) struct Instance {
-    store: Store<State>,
-    guest: Guest,
+    store: Store<GuestState>,
+    guest: GuestInstance,
     limits: Limits,
     pub(super) made: Instant,
     calls: u32,
@@ -56,22 +57,27 @@ pub(super) struct Used<T> {
 }
 
 impl Instance {
-    /// Makes an instance that may do what `grant` says, with `injections` in its requests. It gets
-    /// its directories with `writable`, and none without: no call has begun then.
-    pub(super) async fn make(
+    /// Makes an instance that may do what `grant` says, with `injections` in its requests. Without `writable` no call
+    /// has begun, and the guest gets no directories.
+    ///
+    /// # Errors
+    /// How the guest ended, if it trapped or was stopped while it was instantiated.
+    pub(super) async fn create(
         engine: &Engine,
-        component: &Linked,
+        component: &LinkedComponent,
         grant: Arc<Grant>,
         injections: Injections,
         limits: &Limits,
         (run, writable): (Run, Option<Writable>),
     ) -> Result<Self, End> {
         let http = Http::new(engine.client().clone(), grant.clone(), injections);
-        let seals = engine.seals(&grant);
-        let mut store =
-            Store::new(component.component().engine(), State::new(grant, seals, limits, run, http));
+        let protected_paths = engine.protected_paths(&grant);
+        let mut store = Store::new(
+            component.component().engine(),
+            GuestState::new(grant, protected_paths, limits, run, http),
+        );
         store.data_mut().writable = writable;
-        store.data_mut().relative = Relative::of(component.contract() == Contract::Plugin);
+        store.data_mut().relative = RelativePaths::new(component.contract() == Contract::Plugin);
         store.limiter(|state| &mut state.budget);
         let result = usize::try_from(limits.result).unwrap_or(usize::MAX);
         let result = result.saturating_mul(1 + component.result_cost());
@@ -86,8 +92,8 @@ impl Instance {
                 None => Ok(UpdateDeadline::Continue(1)),
             }
         });
-        let bound = Bound::of(&store.data().run);
-        match bound.hold(component.instantiate(&mut store)).await {
+        let stop_conditions = StopConditions::from_run(&store.data().run);
+        match stop_conditions.enforce(component.instantiate(&mut store)).await {
             Ok(guest) => {
                 Ok(Self { store, guest, limits: *limits, made: Instant::now(), calls: 0, spare: None })
             }
@@ -100,11 +106,11 @@ impl Instance {
         *self.store.data().grant == *grant && self.limits == *limits
     }
 
-    /// Whether the instance has reached outside already: its directories then are those of the
-    /// past, and what it asked of the network belongs to no call.
+    /// Whether the instance has asked for its directories or used the network. Before a call, both are too early: it
+    /// may not serve one then.
     pub(super) fn has_reached_out(&self) -> bool {
         let state = self.store.data();
-        state.wanted.opened || !state.http.decisions().list().is_empty()
+        state.denied.opened || !state.http.decisions().list().is_empty()
     }
 
     /// Holds it while no guest works in it.
@@ -113,7 +119,7 @@ impl Instance {
     }
 
     /// What the guest has.
-    pub(super) fn state(&self) -> &State {
+    pub(super) fn state(&self) -> &GuestState {
         self.store.data()
     }
 
@@ -122,13 +128,13 @@ impl Instance {
         self.calls
     }
 
-    /// Whether the last call left it as one would wish: it was not cancelled, met no limit, and
-    /// nothing is open that was not before.
+    /// Whether the instance may serve another call: the last one was not cancelled, reached no limit, and left nothing
+    /// open.
     pub(super) fn is_tidy(&mut self) -> bool {
         let state = self.store.data_mut();
-        // One more stands for the others.
+        // One more: the directory that stands for `/`.
         let directories = state.grant.preopens().len() + 1;
-        state.budget.met.is_none()
+        state.budget.exceeded.is_none()
             && !state.run.cancel.is_cancelled()
             && residual::is_clean(&mut state.table, directories)
     }
@@ -139,9 +145,9 @@ impl Instance {
     }
 
     /// Asks for the list of tools.
-    pub(super) async fn list(mut self) -> Used<Result<Vec<Untold>, LoadError>> {
-        let bound = Bound::of(&self.store.data().run);
-        let listed = bound.hold(self.guest.list(&mut self.store)).await;
+    pub(super) async fn list(mut self) -> Used<Result<Vec<ListedTool>, LoadError>> {
+        let stop_conditions = StopConditions::from_run(&self.store.data().run);
+        let listed = stop_conditions.enforce(self.guest.list(&mut self.store)).await;
         self.used(listed)
     }
 
@@ -151,14 +157,14 @@ impl Instance {
         request: &Request,
         (run, writable): (Run, Writable),
     ) -> Used<Result<Output, ToolError>> {
-        let bound = Bound::of(&run);
+        let stop_conditions = StopConditions::from_run(&run);
         let state = self.store.data_mut();
         (state.run, state.writable) = (run, Some(writable));
-        state.relative.hear(&request.arguments);
+        state.relative.set_arguments(&request.arguments);
         self.calls += 1;
         self.spare = None;
         self.store.as_context_mut().set_epoch_deadline(1);
-        let called = bound.hold(self.guest.call(&mut self.store, request)).await;
+        let called = stop_conditions.enforce(self.guest.call(&mut self.store, request)).await;
         self.used(called)
     }
 
@@ -168,15 +174,15 @@ impl Instance {
     }
 }
 
-/// How long a cancelled guest may go on: enough for one that asks now and then to ask.
-const NOTICE: Duration = Duration::from_millis(10);
+/// How long a cancelled guest may go on, so that one that polls `cancelled` sees it.
+const CANCEL_GRACE: Duration = Duration::from_millis(10);
 
-/// How long a guest that asked and was told may leave things tidy. Shorter than the toolbox waits.
-const TIDY: Duration = Duration::from_secs(1);
+/// How long a guest that has seen the cancellation may clean up. Shorter than the toolbox waits.
+const CLEANUP_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a guest may go on after it was cancelled.
-fn patience(told: &AtomicBool) -> Duration {
-    if told.load(Ordering::Relaxed) { TIDY } else { NOTICE }
+fn grace_after_cancel(cancellation_seen: &AtomicBool) -> Duration {
+    if cancellation_seen.load(Ordering::Relaxed) { CLEANUP_GRACE } else { CANCEL_GRACE }
 }
 
 impl Run {
@@ -190,31 +196,35 @@ impl Run {
             return None;
         }
         let since = *self.cancelled.get_or_insert(now);
-        (now - since >= patience(&self.told)).then_some(Stop::Cancelled)
+        (now - since >= grace_after_cancel(&self.cancellation_seen)).then_some(Stop::Cancelled)
     }
 }
 
-/// Ends a guest that waits; one that computes looks at the clock itself.
-struct Bound {
+/// Stops a guest that waits in a host call; one that computes is stopped by the epoch callback.
+struct StopConditions {
     cancel: CancellationToken,
-    told: Arc<AtomicBool>,
+    cancellation_seen: Arc<AtomicBool>,
     deadline: Instant,
 }
 
-impl Bound {
-    fn of(run: &Run) -> Self {
-        Self { cancel: run.cancel.clone(), told: run.told.clone(), deadline: run.deadline }
+impl StopConditions {
+    fn from_run(run: &Run) -> Self {
+        Self {
+            cancel: run.cancel.clone(),
+            cancellation_seen: run.cancellation_seen.clone(),
+            deadline: run.deadline,
+        }
     }
 
     async fn cancelled(&self) {
         self.cancel.cancelled().await;
         let since = Instant::now();
-        while since.elapsed() < patience(&self.told) {
-            tokio::time::sleep(NOTICE).await;
+        while since.elapsed() < grace_after_cancel(&self.cancellation_seen) {
+            tokio::time::sleep(CANCEL_GRACE).await;
         }
     }
 
-    async fn hold<T>(&self, work: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+    async fn enforce<T>(&self, work: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
         tokio::select! {
             biased;
             done = work => done,

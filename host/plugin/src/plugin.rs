@@ -1,12 +1,12 @@
-//! A plugin: a component that has been looked at. Lists its tools without any of its code; loads
-//! that at its first use, and makes no call itself.
+//! A plugin: a component whose tools are known. Its compiled code is loaded at the first call.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use wasmtime::component::Component;
 
-use super::contract::{Contract, Linked};
+use super::contract::Contract;
+use super::contract::dispatch::LinkedComponent;
 use super::engine::Engine;
 use super::failure::LoadError;
 use super::instance::Instance;
@@ -22,31 +22,31 @@ use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::manifest;
 
-/// A component that has been looked at. Clones share everything.
+/// A component whose tools are known. Clones share everything.
 #[derive(Clone)]
-pub struct Plugin(pub(super) Arc<Inner>);
+pub struct Plugin(pub(super) Arc<PluginShared>);
 
 /// What the clones of a [`Plugin`] share.
-pub(super) struct Inner {
+pub(super) struct PluginShared {
     pub(super) name: Arc<str>,
-    /// Tells it from others where plugins share something.
+    /// Identifies the plugin where plugins share permits.
     pub(super) number: u64,
     pub(super) engine: Engine,
-    pub(super) met: Discovered,
-    pub(super) linked: OnceLock<Result<Linked, String>>,
-    /// The same for instances made ahead, where they have a memory of another kind.
-    pub(super) ready: OnceLock<Option<Linked>>,
+    pub(super) discovered: Discovered,
+    pub(super) linked: OnceLock<Result<LinkedComponent, String>>,
+    /// The component for prewarmed instances, where these use another memory strategy.
+    pub(super) prewarm_component: OnceLock<Option<LinkedComponent>>,
     pub(super) injections: Injections,
     /// Where instances serve several calls.
-    pub(super) reuse: Option<Reuse>,
-    pub(super) stock: WarmPool,
+    pub(super) reuse: Option<Arc<Reuse>>,
+    pub(super) warm_pool: WarmPool,
     pub(super) calls: AtomicU64,
-    pub(super) restocking: AtomicBool,
-    /// Whether somebody sees to it that no instance waits for ever.
-    pub(super) expiring: AtomicBool,
-    /// Used instances that somebody clears away.
-    pub(super) left: Mutex<Vec<Instance>>,
-    pub(super) clearing: AtomicBool,
+    pub(super) is_prewarming: AtomicBool,
+    /// Whether a task that drops expired instances is running.
+    pub(super) is_expiring: AtomicBool,
+    /// Used instances that wait for a thread to drop them.
+    pub(super) discarded: Mutex<Vec<Instance>>,
+    pub(super) is_discarding: AtomicBool,
 }
 
 /// What has been found out about a component.
@@ -54,13 +54,16 @@ pub(super) struct Inner {
 pub(super) struct Discovered {
     source: Source,
     digest: Digest,
-    /// What it is remembered by.
+    /// The key of its record in the cache: its digest, and that of the WIT file beside it.
     record: Digest,
     listing: Listing,
 }
 
 impl Plugin {
-    /// Looks at a component. One that has been seen before is neither compiled nor run for it.
+    /// Finds out the tools of a component: from the cache, or by compiling it and asking an instance without rights.
+    ///
+    /// # Errors
+    /// The component cannot be read, is not the pinned one, fits no contract, or lists tools that cannot be used.
     pub async fn load(
         engine: &Engine,
         name: &str,
@@ -71,57 +74,66 @@ impl Plugin {
         if !source.admits(&digest) {
             return Err(LoadError::Pinned);
         }
-        let words = source.words();
-        let record = digest.with(words.as_deref());
-        if let Some(known) = engine.cache().and_then(|cache| cache.known(&record)) {
-            let met = Discovered { source, digest, record, listing: known.listing };
-            return Ok(Self::new(engine, name, met, OnceLock::new()));
+        let sibling_wit = source.sibling_wit();
+        let record = digest.combined_with_docs(sibling_wit.as_deref());
+        if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(&record)) {
+            let discovered = Discovered { source, digest, record, listing: cached.listing };
+            return Ok(Self::new(engine, name, discovered, OnceLock::new()));
         }
-        let (listing, linked) = discover::meet(engine, name, (&source, words), &record, limits).await?;
-        let met = Discovered { source, digest, record, listing };
-        Ok(Self::new(engine, name, met, OnceLock::from(Ok(linked))))
+        let (listing, linked) =
+            discover::compile_and_list(engine, name, (&source, sibling_wit), &record, limits).await?;
+        let discovered = Discovered { source, digest, record, listing };
+        Ok(Self::new(engine, name, discovered, OnceLock::from(Ok(linked))))
     }
 
-    /// The same of a component that has been seen before; nothing where it has not.
-    pub fn known(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
+    /// The plugin of a component that the cache knows; `None` for any other.
+    ///
+    /// # Errors
+    /// The component cannot be read, or is not the pinned one.
+    pub fn from_cache(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
         let digest = engine.digest(&source).map_err(|error| discover::unreadable(&source, error))?;
         if !source.admits(&digest) {
             return Err(LoadError::Pinned);
         }
-        let record = digest.with(source.words().as_deref());
-        let known = engine.cache().and_then(|cache| cache.known(&record));
-        Ok(known.map(|known| {
-            let met = Discovered { source, digest, record, listing: known.listing };
-            Self::new(engine, name, met, OnceLock::new())
+        let record = digest.combined_with_docs(source.sibling_wit().as_deref());
+        let cached = engine.cache().and_then(|cache| cache.lookup(&record));
+        Ok(cached.map(|cached| {
+            let discovered = Discovered { source, digest, record, listing: cached.listing };
+            Self::new(engine, name, discovered, OnceLock::new())
         }))
     }
 
-    /// The tools of the component with this SHA-256, in hexadecimal, as they were listed when it was seen
-    /// last; its file need not be there any more.
+    /// The tools of the component with this SHA-256, in hexadecimal, as the cache has them; its file need not exist any
+    /// more.
     pub fn remembered(engine: &Engine, digest: &str) -> Option<Vec<ToolDef>> {
-        Some(engine.cache()?.known(&Digest::written(digest))?.listing.tools)
+        Some(engine.cache()?.lookup(&Digest::from_hex(digest))?.listing.tools)
     }
 
-    fn new(engine: &Engine, name: &str, met: Discovered, linked: OnceLock<Result<Linked, String>>) -> Self {
+    fn new(
+        engine: &Engine,
+        name: &str,
+        discovered: Discovered,
+        linked: OnceLock<Result<LinkedComponent, String>>,
+    ) -> Self {
         let (engine, name) = (engine.clone(), Arc::from(name));
-        let (stock, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
-        let (injections, ready, reuse) = (Injections::default(), OnceLock::new(), None);
-        let (restocking, expiring, clearing) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
-        Self(Arc::new(Inner {
+        let (warm_pool, calls) = (WarmPool::new(engine.ahead()), AtomicU64::new(0));
+        let (injections, prewarm_component, reuse) = (Injections::default(), OnceLock::new(), None);
+        let (is_prewarming, is_expiring, is_discarding) = <(AtomicBool, AtomicBool, AtomicBool)>::default();
+        Self(Arc::new(PluginShared {
             name,
             number: Tenant::plugin(),
             engine,
-            met,
+            discovered,
             linked,
-            ready,
+            prewarm_component,
             injections,
             reuse,
-            stock,
+            warm_pool,
             calls,
-            restocking,
-            expiring,
-            left: Mutex::default(),
-            clearing,
+            is_prewarming,
+            is_expiring,
+            discarded: Mutex::default(),
+            is_discarding,
         }))
     }
 
@@ -129,78 +141,79 @@ impl Plugin {
     /// They grant nothing: a host must be granted as well.
     #[must_use]
     pub fn with_injections(self, injections: impl IntoIterator<Item = Injection>) -> Self {
-        self.changed(|inner| inner.injections = injections.into_iter().collect())
+        self.with_change(|inner| inner.injections = injections.into_iter().collect())
     }
 
     /// The same plugin, whose instances serve several calls.
     #[must_use]
     pub fn with_reuse(self, reuse: manifest::Reuse) -> Self {
-        self.changed(|inner| inner.reuse = Some(Reuse::new(reuse)))
+        self.with_change(|inner| inner.reuse = Some(Arc::new(Reuse::new(reuse))))
     }
 
     /// The same plugin with a change, and with no instance yet.
-    fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
+    fn with_change(self, change: impl FnOnce(&mut PluginShared)) -> Self {
         let own = &*self.0;
-        let same = Self::new(&own.engine, &own.name, own.met.clone(), own.linked.clone());
+        let same = Self::new(&own.engine, &own.name, own.discovered.clone(), own.linked.clone());
         let Some(mut inner) = Arc::into_inner(same.0) else { return self };
         inner.injections = own.injections.clone();
-        inner.reuse = own.reuse.as_ref().map(|reuse| Reuse::new(reuse.settings()));
+        inner.reuse = own.reuse.as_ref().map(|reuse| Arc::new(Reuse::new(reuse.settings())));
         change(&mut inner);
         Self(Arc::new(inner))
     }
 
     /// The tools it lists, by the names it gives them.
     pub fn tools(&self) -> &[ToolDef] {
-        &self.0.met.listing.tools
+        &self.0.discovered.listing.tools
     }
 
-    /// What it exports and cannot be called, with the reasons.
+    /// The exported functions that cannot be tools, with the reasons.
     pub fn uncallable(&self) -> &[Uncallable] {
-        &self.0.met.listing.uncallable
+        &self.0.discovered.listing.uncallable
     }
 
-    /// The contract it keeps.
+    /// The contract of the component.
     pub fn contract(&self) -> Contract {
-        self.0.met.listing.contract
+        self.0.discovered.listing.contract
     }
 
     /// SHA-256 of the component, in hexadecimal.
     pub fn digest(&self) -> &str {
-        self.0.met.digest.as_str()
+        self.0.discovered.digest.as_str()
     }
 }
 
-impl Inner {
+impl PluginShared {
     /// The component, loaded at its first use.
-    pub(super) fn linked(&self) -> Result<&Linked, String> {
+    pub(super) fn linked(&self) -> Result<&LinkedComponent, String> {
         let load = || self.load().map_err(|error| format!("cannot be loaded: {error}"));
         self.linked.get_or_init(load).as_ref().map_err(String::clone)
     }
 
-    /// The component for instances made ahead, where it is not the same; `None` where it is.
-    pub(super) fn ready(&self) -> Option<&Linked> {
+    /// The component for prewarmed instances; `None` where it is the one for calls.
+    pub(super) fn prewarm_component(&self) -> Option<&LinkedComponent> {
         let load = || {
             let is_large = self.linked().is_ok_and(|linked| allocator::is_large(linked.component()));
-            let component = is_large.then(|| self.kept(self.engine.ready()?)).flatten()?;
-            let linked = Linked::new(&self.engine, &component);
+            let component =
+                is_large.then(|| self.cached_component(self.engine.prewarm_engine()?)).flatten()?;
+            let linked = LinkedComponent::new(&self.engine, &component);
             linked.inspect_err(|error| tracing::debug!(%error, "component not linked a second time")).ok()
         };
-        self.ready.get_or_init(load).as_ref()
+        self.prewarm_component.get_or_init(load).as_ref()
     }
 
     /// The component, if its code is in the cache.
-    fn kept(&self, engine: &wasmtime::Engine) -> Option<Component> {
+    fn cached_component(&self, engine: &wasmtime::Engine) -> Option<Component> {
         let cache = self.engine.cache()?;
-        cache.load(engine, &cache.known(&self.met.record)?.code)
+        cache.load(engine, &cache.lookup(&self.discovered.record)?.code)
     }
 
-    fn load(&self) -> Result<Linked, LoadError> {
-        let (engine, Discovered { source, digest, record, listing }) = (&self.engine, &self.met);
-        let component = match self.kept(engine.wasmtime()) {
+    fn load(&self) -> Result<LinkedComponent, LoadError> {
+        let (engine, Discovered { source, digest, record, listing }) = (&self.engine, &self.discovered);
+        let component = match self.cached_component(engine.wasmtime()) {
             Some(component) => component,
             None => discover::recompile(engine, source, (digest, record), listing)?,
         };
-        Linked::new(engine, &component)
+        LinkedComponent::new(engine, &component)
     }
 }
 

@@ -1,8 +1,7 @@
-//! Where guests run: on threads of their own, one for each call under way, so that the kernel
-//! shares the processors fairly between guests that spin and everything else, and each inside a
-//! wall (`walls`). A guest that will be over in a moment may begin on a thread that was lent to it
-//! (`lent`). No guest ever runs on haft's own runtime, and on a guest's thread haft opens no file and starts
-//! no process.
+//! Where guests run: on threads of their own, one for each call under way, so that the kernel shares the
+//! processors fairly between guests that spin and everything else. Each thread is confined by Landlock (`pools`). A
+//! short call may begin on the thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime,
+//! and on a guest's thread haft opens no file and starts no process.
 
 pub(crate) mod descriptors;
 pub(crate) mod epoch;
@@ -29,8 +28,7 @@ use crate::threads::shares::Tenant;
 use crate::threads::writable::Writable;
 use haft_core::tool::inline;
 
-/// Threads beyond the guests': for preparing instances, for looking names up and for guests stuck
-/// in the kernel.
+/// Threads beyond one per guest: for preparing instances, resolving names, and guests stuck in the kernel.
 const SPARE_THREADS: usize = 24;
 
 /// Threads for haft's own work on components: more than processors would only be in each other's way,
@@ -43,8 +41,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// The threads. Dropping it abandons whatever still runs.
 pub(super) struct Threads {
     own: Option<Runtime>,
-    walls: ThreadPools,
-    places: Permits,
+    pools: ThreadPools,
+    permits: Permits,
 }
 
 /// Why work gave no answer.
@@ -53,13 +51,13 @@ pub(super) enum NoAnswer {
     /// There is no thread for it.
     #[error("no thread could be started: {0}")]
     Thread(#[from] io::Error),
-    /// Its thread could not be confined as every other was.
+    /// The thread could not be restricted by Landlock, though earlier ones were.
     #[error("the thread could not be confined: {0}")]
     Unconfined(String),
     /// There is no room for it.
     #[error(transparent)]
     NoPermit(#[from] NoPermit),
-    /// It ended without a word.
+    /// Its thread ended without sending an answer.
     #[error("the thread panicked; this is a defect of haft")]
     Panicked,
 }
@@ -67,7 +65,8 @@ pub(super) enum NoAnswer {
 impl Threads {
     /// Prepares the threads; none runs until there is work but the one that keeps haft's timers.
     ///
-    /// To be called on a thread that is in no wall: what it starts is haft's own.
+    /// To be called on a thread that Landlock does not restrict: threads inherit restrictions, and these are haft's
+    /// own.
     pub(super) fn new() -> io::Result<Self> {
         let own = Builder::new_multi_thread()
             .worker_threads(1)
@@ -76,58 +75,58 @@ impl Threads {
             .thread_name("haft-plugins")
             .enable_all()
             .build()?;
-        let walls = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
-        Ok(Self { own: Some(own), walls, places: Permits::default() })
+        let pools = ThreadPools::new(MAX_GUESTS + SPARE_THREADS);
+        Ok(Self { own: Some(own), pools, permits: Permits::default() })
     }
 
-    /// Waits until one more guest of the party may be at work, for `time` at most.
-    pub(super) async fn place(
+    /// Waits until one more guest of the tenant may run, for `time` at most.
+    pub(super) async fn acquire(
         &self,
-        party: Tenant,
+        tenant: Tenant,
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoAnswer> {
-        Ok(self.places.place(party, time, cancel).await?)
+        Ok(self.permits.acquire(tenant, time, cancel).await?)
     }
 
-    /// Begins `work` on the calling thread, if that is lent to guests and they may write nowhere else than
-    /// `writable` says. What it came to, unless it waits or has yet to begin.
+    /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. `Pending`
+    /// where it may not, or where `work` waits.
     pub(super) fn begin<W: Future + ?Sized>(
         &self,
         writable: &Writable,
         work: Pin<&mut W>,
     ) -> Result<Poll<W::Output>, NoAnswer> {
-        if !inline::is_lent() || !writable.is_nowhere() {
+        if !inline::is_enabled() || !writable.is_nowhere() {
             return Ok(Poll::Pending);
         }
-        self.walls.pool(writable)?.begin(work).map_err(NoAnswer::Unconfined)
+        self.pools.pool(writable)?.begin(work).map_err(NoAnswer::Unconfined)
     }
 
     /// Runs `work` on a guest's thread that may write where `writable` says, and waits for what it
     /// sends. The work may go on after that.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        place: Permit,
+        permit: Permit,
         writable: Writable,
         work: impl FnOnce(&Handle, oneshot::Sender<T>) + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let trouble = Arc::new(OnceLock::new());
-        let noted = trouble.clone();
+        let own_trouble = trouble.clone();
         let (sender, receiver) = oneshot::channel();
-        self.walls.pool(&writable)?.start(move |inside| {
+        self.pools.pool(&writable)?.start(move |inside| {
             match inside {
                 Ok(handle) => work(handle, sender),
-                // Noted before the sender is dropped, which is when the caller looks.
-                Err(reason) => drop((noted.set(reason), sender)),
+                // Set before the sender is dropped: the caller reads it then.
+                Err(reason) => drop((own_trouble.set(reason), sender)),
             }
-            drop(place);
+            drop(permit);
         });
         receiver.await.map_err(|_| trouble.get().cloned().map_or(NoAnswer::Panicked, NoAnswer::Unconfined))
     }
 
-    /// Runs `work` on a guest's thread, with nobody waiting for it. Not to be called from one.
+    /// Runs `work` on a guest's thread without waiting for it. Not to be called from a guest's thread.
     pub(super) fn start(&self, writable: &Writable, work: impl FnOnce(&Handle) + Send + 'static) {
-        match self.walls.pool(writable) {
+        match self.pools.pool(writable) {
             Ok(pool) => pool.start(move |inside| match inside {
                 Ok(handle) => work(handle),
                 Err(reason) => tracing::debug!(reason, "thread for a guest not confined"),
@@ -136,8 +135,8 @@ impl Threads {
         }
     }
 
-    /// Does work of haft's own that may take a while, with all of haft's rights. Not to be called from a
-    /// guest's thread: what that starts is inside its wall.
+    /// Runs blocking work of haft's own, with all of haft's rights. Not to be called from a guest's thread, whose
+    /// restrictions a new thread would inherit.
     pub(super) async fn own<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -153,9 +152,9 @@ impl Threads {
         }
     }
 
-    /// What the kernel holds of the walls around guests.
-    pub(super) fn wall(&self) -> LandlockState {
-        self.walls.state()
+    /// How much of the restrictions of guests' threads the kernel enforces.
+    pub(super) fn landlock_state(&self) -> LandlockState {
+        self.pools.state()
     }
 }
 

@@ -1,6 +1,5 @@
-//! A tool of a plugin. Makes a fresh instance for every call, or takes one that was made ahead and
-//! never used, or one that was kept where that is asked for, and turns whatever the guest does into
-//! an answer.
+//! A tool of a plugin: runs each call in a fresh, a prewarmed or, where `[plugins.reuse]` asks for it, a reused
+//! instance, and turns what the guest does into a tool result.
 
 use std::fmt::Write;
 use std::pin::Pin;
@@ -17,11 +16,12 @@ use super::failure::End;
 use super::instance::{Instance, Used};
 use super::threads::NoAnswer;
 use crate::contract::answer;
-use crate::denials::hints::Refused;
+use crate::denials::grant_place::GrantPlace;
+use crate::denials::hints::HintContext;
 use crate::denials::journal_notes;
 use crate::instance::reuse::{InstancePermit, InstanceRights, NoInstance, Reuse};
-use crate::instance::state::{Run, State};
-use crate::plugin::{Inner, Plugin};
+use crate::instance::state::{GuestState, Run};
+use crate::plugin::{Plugin, PluginShared};
 use crate::threads::epoch::EpochTicks;
 use crate::threads::permits::{NoPermit, Permit};
 use crate::threads::shares::Tenant;
@@ -31,23 +31,8 @@ use haft_core::event::Events;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::plain;
-use haft_core::tool::inline::{self, Whose};
+use haft_core::tool::inline::{self, ThreadLoad};
 use haft_core::tool::{Context, Notes, Schema, Tool, ToolError, foreign};
-
-/// Where in program.toml a person would grant more; part of every refusal's hint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GrantPlace {
-    /// The tool comes with haft and follows `[sandbox]`.
-    Sandbox,
-    /// The tool is a plugin's and follows its `[plugins.grant]`.
-    Plugin,
-    /// The tool is a plugin's of the package of this name, and follows its `[packages.grant]`.
-    Package(String),
-    /// The tool comes with haft and reaches the hosts of `[builtins] fetch_allow` besides public ones.
-    FetchAllow,
-    /// The tool comes with haft and reaches the host of `[builtins] search_url`.
-    SearchUrl,
-}
 
 /// One tool of a plugin.
 pub struct PluginTool {
@@ -55,17 +40,16 @@ pub struct PluginTool {
     def: ToolDef,
     /// The name the plugin itself knows the tool by.
     own_name: String,
-    place: GrantPlace,
+    grant_place: GrantPlace,
     /// What its data must fit; compiled at the first call.
     output: OnceLock<Option<Arc<Schema>>>,
-    /// Whether the last call was over in a moment.
-    was_brief: Arc<AtomicBool>,
+    /// Whether the last call was a short one.
+    was_short: Arc<AtomicBool>,
 }
 
-/// How long a call takes at most that is over in a moment: many times what it computes, since others may have
-/// the processor in between, and still nothing that whoever waits for it meanwhile would notice.
-/// Unoptimised, haft's own part of it takes many times as long.
-const BRIEF: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
+/// The longest call that counts as short. Many times what such a call computes, since other threads may have the
+/// processor in between, and too short for waiting callers to notice. An unoptimised build of haft needs more.
+const SHORT_CALL: Duration = Duration::from_millis(if cfg!(debug_assertions) { 10 } else { 1 });
 
 /// One call on its way to a guest.
 struct Job {
@@ -77,31 +61,31 @@ struct Job {
     events: Events,
     cancel: CancellationToken,
     notes: Notes,
-    place: GrantPlace,
+    grant_place: GrantPlace,
     only_reads: bool,
     /// Where the plugin's instances serve several calls.
-    turn: Option<InstancePermit>,
-    /// Whether the guest begins on a thread that was lent to it.
-    is_brief: bool,
+    instance_permit: Option<InstancePermit>,
+    /// Whether the guest begins on the thread that read the call.
+    runs_inline: bool,
 }
 
-/// Why a call has no answer.
-enum Failed {
-    /// The tool says so, in its own words.
-    Said(ToolError),
-    /// haft says so: how the guest came to its end, or why it never began. Reads on from the tool's name.
-    Ended(String),
+/// Why a call has no result.
+enum CallFailure {
+    /// The guest returned an error.
+    ByGuest(ToolError),
+    /// The guest trapped, was stopped, or never began; the text follows the tool's name.
+    ByHost(String),
 }
 
 /// What a call came to.
-type Answered = Result<ToolResult, Failed>;
+type CallOutcome = Result<ToolResult, CallFailure>;
 
 /// A call at work.
-type Work = Pin<Box<dyn Future<Output = (Answered, Cleanup)> + Send>>;
+type Work = Pin<Box<dyn Future<Output = (CallOutcome, Cleanup)> + Send>>;
 
-/// What is to be cleared away when the caller has its answer.
+/// What is dropped once the caller has its answer.
 struct Cleanup {
-    plugin: Arc<Inner>,
+    plugin: Arc<PluginShared>,
     job: Job,
     instance: Option<Instance>,
     _ticking: EpochTicks,
@@ -109,16 +93,20 @@ struct Cleanup {
 
 impl PluginTool {
     /// The tool that `plugin` lists as `own`, under another name.
-    pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, place: GrantPlace) -> Self {
+    pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, grant_place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
         let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
-        Self { plugin, def, own_name, place, output, was_brief: Arc::default() }
+        Self { plugin, def, own_name, grant_place, output, was_short: Arc::default() }
     }
 
     /// Waits until the plugin may serve one more call.
-    async fn turn(&self, reuse: &Reuse, context: &Context<'_>) -> Result<InstancePermit, ToolError> {
-        let turn = reuse.turn(context.limits, context.cancel).await;
-        turn.map_err(|none| {
+    async fn acquire_instance(
+        &self,
+        reuse: &Reuse,
+        context: &Context<'_>,
+    ) -> Result<InstancePermit, ToolError> {
+        let instance_permit = reuse.acquire(context.limits, context.cancel).await;
+        instance_permit.map_err(|none| {
             if matches!(none, NoInstance::Busy { .. }) {
                 context.notes.timed_out();
             }
@@ -127,53 +115,84 @@ impl PluginTool {
     }
 
     /// Waits until one more guest of the plugin may be at work for the client.
-    async fn place(&self, context: &Context<'_>) -> Result<Permit, ToolError> {
+    async fn acquire_permit(&self, context: &Context<'_>) -> Result<Permit, ToolError> {
         let plugin = &self.plugin.0;
-        let party = Tenant { plugin: plugin.number, client: context.client };
-        let place = plugin.engine.threads().place(party, context.limits.time, context.cancel).await;
-        place.map_err(|lost| {
-            if matches!(lost, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
+        let tenant = Tenant { plugin: plugin.number, client: context.client };
+        let permit = plugin.engine.threads().acquire(tenant, context.limits.time, context.cancel).await;
+        permit.map_err(|no_answer| {
+            if matches!(no_answer, NoAnswer::NoPermit(NoPermit::Busy { .. })) {
                 context.notes.timed_out();
             }
-            self.lost(&lost)
+            self.no_answer_error(&no_answer)
         })
     }
 
-    /// Does a job: here and now where that is lent, and over in a moment; else on a thread of the guests.
-    async fn run(&self, job: Job, place: Permit) -> Result<Answered, NoAnswer> {
-        let (is_brief, writable) = (job.is_brief, job.writable.clone());
+    /// Runs a job: inline on the calling thread where that is enabled and the call is short, else on a guests' thread.
+    async fn run(&self, job: Job, permit: Permit) -> Result<CallOutcome, NoAnswer> {
+        let (runs_inline, writable) = (job.runs_inline, job.writable.clone());
         let mut work = self.work(job);
         let threads = self.plugin.0.engine.threads();
-        if is_brief && let Poll::Ready((answer, remains)) = threads.begin(&writable, work.as_mut())? {
-            inline::leave(move |whose| remains.clear_here(place, whose));
+        if runs_inline && let Poll::Ready((answer, cleanup)) = threads.begin(&writable, work.as_mut())? {
+            inline::defer_cleanup(move |load| cleanup.clear_here(permit, load));
             return Ok(answer);
         }
-        let answered = threads.run(place, writable, move |handle, sender| {
-            let (answer, remains) = handle.block_on(work);
-            remains.clear(sender.send(answer).is_ok());
+        let answered = threads.run(permit, writable, move |handle, sender| {
+            let (answer, cleanup) = handle.block_on(work);
+            cleanup.clear(sender.send(answer).is_ok());
         });
         answered.await
     }
 
+    /// The rights of a call: a tool that says it only reads gets no right to write, which the journal records.
+    fn narrowed_grant(&self, context: &Context<'_>) -> Grant {
+        let only_reads = self.def.hints.read_only;
+        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
+        if only_reads { context.grant.read_only() } else { context.grant.clone() }
+    }
+
+    fn job(
+        &self,
+        call: &ToolCall,
+        context: &Context<'_>,
+        (grant, writable): (Arc<Grant>, Writable),
+        (cancel, instance_permit): (CancellationToken, Option<InstancePermit>),
+    ) -> Job {
+        let (id, tool, arguments) = (call.id.clone(), self.own_name.clone(), call.arguments.clone());
+        Job {
+            request: Request { id, tool, arguments },
+            output: self.output(),
+            grant,
+            writable,
+            limits: *context.limits,
+            events: context.events.clone(),
+            cancel,
+            notes: context.notes.clone(),
+            grant_place: self.grant_place.clone(),
+            only_reads: self.def.hints.read_only,
+            instance_permit,
+            runs_inline: self.may_run_inline(context.grant),
+        }
+    }
+
     fn work(&self, job: Job) -> Work {
-        let (plugin, was_brief) = (self.plugin.0.clone(), self.was_brief.clone());
+        let (plugin, was_short) = (self.plugin.0.clone(), self.was_short.clone());
         Box::pin(async move {
             let (begun, ticking) = (Instant::now(), plugin.engine.clock().run());
             let (answer, instance) = plugin.answer(&job).await;
-            was_brief.store(begun.elapsed() < BRIEF, Ordering::Relaxed);
+            was_short.store(begun.elapsed() < SHORT_CALL, Ordering::Relaxed);
             (answer, Cleanup { plugin, job, instance, _ticking: ticking })
         })
     }
 
-    /// What became of a call whose guest was never heard of.
-    fn lost(&self, lost: &NoAnswer) -> ToolError {
-        match lost {
+    /// The error of a call whose guest sent no answer.
+    fn no_answer_error(&self, no_answer: &NoAnswer) -> ToolError {
+        match no_answer {
             NoAnswer::NoPermit(none) => self.ended(&none.to_string()),
-            lost => self.ended(&format!("did not run: {lost}")),
+            no_answer => self.ended(&format!("did not run: {no_answer}")),
         }
     }
 
-    /// The end of a call, told by haft.
+    /// An error of haft's own about this call.
     fn ended(&self, end: &str) -> ToolError {
         ToolError::Host(format!("`{}` {end}", self.def.name))
     }
@@ -194,8 +213,8 @@ impl Tool for PluginTool {
 
     fn may_run_inline(&self, grant: &Grant) -> bool {
         let plugin = &self.plugin.0;
-        // With a directory a guest can make whoever waits for it wait for a disk or a pipe.
-        self.was_brief.load(Ordering::Relaxed)
+        // A guest with a directory can block on a disk or a pipe.
+        self.was_short.load(Ordering::Relaxed)
             && plugin.reuse.is_none()
             && plugin.linked.get().is_some()
             && !Writable::needs_opening(grant)
@@ -207,80 +226,62 @@ impl Tool for PluginTool {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        // A tool that says it only reads is held to it.
-        let only_reads = self.def.hints.read_only;
-        journal_notes::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
-        let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
+        let grant = Arc::new(self.narrowed_grant(context));
         let cancel = context.cancel.child_token();
-        // Whoever stops waiting stops the guest.
+        // Dropping this future stops the guest.
         let _stops_with_this_future = cancel.clone().drop_guard();
-        let grant = Arc::new(grant);
         let plugin = self.plugin.0.clone();
-        let turn = match &plugin.reuse {
-            Some(reuse) => Some(self.turn(reuse, context).await?),
+        let instance_permit = match &plugin.reuse {
+            Some(reuse) => Some(self.acquire_instance(reuse, context).await?),
             None => None,
         };
         // Before anything is opened: a call that waits holds its arguments and no more.
-        let place = self.place(context).await?;
-        let writable = plugin.prepare(&grant).await.map_err(|lost| self.lost(&lost))?;
-        let job = Job {
-            request: Request {
-                id: call.id.clone(),
-                tool: self.own_name.clone(),
-                arguments: call.arguments.clone(),
-            },
-            output: self.output(),
-            grant,
-            writable,
-            limits: *context.limits,
-            events: context.events.clone(),
-            cancel,
-            notes: context.notes.clone(),
-            place: self.place.clone(),
-            only_reads,
-            turn,
-            is_brief: self.may_run_inline(context.grant),
-        };
-        self.run(job, place).await.map_err(|lost| self.lost(&lost))?.map_err(|failed| match failed {
-            Failed::Said(error) => error,
-            Failed::Ended(end) => self.ended(&end),
+        let permit = self.acquire_permit(context).await?;
+        let writable = plugin.prepare(&grant).await.map_err(|no_answer| self.no_answer_error(&no_answer))?;
+        let job = self.job(call, context, (grant, writable), (cancel, instance_permit));
+        self.run(job, permit).await.map_err(|no_answer| self.no_answer_error(&no_answer))?.map_err(|failed| {
+            match failed {
+                CallFailure::ByGuest(error) => error,
+                CallFailure::ByHost(end) => self.ended(&end),
+            }
         })
     }
 }
 
 impl Cleanup {
-    /// Clears it away, and makes ready for the next call where somebody heard of this one.
+    /// Drops the instance, and prewarms others if the caller received the answer.
     fn clear(self, is_heard: bool) {
         let Self { plugin, job, instance, _ticking } = self;
         if is_heard {
-            // Whoever waits for the answer may have been woken on this very processor.
+            // The caller may have been woken on this very processor: it goes first.
             std::thread::yield_now();
-            Inner::restock_later(&plugin, job.grant, job.limits);
+            PluginShared::prewarm_later(&plugin, job.grant, job.limits);
         }
         drop(instance);
         plugin.engine.tidy();
         // Now the next call may have an instance.
-        drop(job.turn);
+        drop(job.instance_permit);
     }
 
-    /// The same of a guest on a thread that is lent: there, or elsewhere if the next call waits already.
-    fn clear_here(self, place: Permit, whose: Whose) {
+    /// Drops the instance after an inline call: on this thread, or on another one if the next call is waiting.
+    fn clear_here(self, permit: Permit, load: ThreadLoad) {
         let Self { plugin, job, instance, _ticking } = self;
-        let left = instance.into_iter().filter_map(|instance| match whose {
-            Whose::Nobodys => Some(instance),
-            Whose::Callers => Inner::clear_later(&plugin, instance, &job.grant, job.limits),
+        let to_drop = instance.into_iter().filter_map(|instance| match load {
+            ThreadLoad::Idle => Some(instance),
+            ThreadLoad::Busy => PluginShared::discard_later(&plugin, instance, &job.grant, job.limits),
         });
-        drop((left.last(), place));
+        drop((to_drop.last(), permit));
         plugin.engine.tidy();
-        Inner::restock_here(&plugin, &job.grant, &job.limits, whose);
+        PluginShared::prewarm_here(&plugin, &job.grant, &job.limits, load);
     }
 }
 
-impl Inner {
-    /// Does one job, and returns what is left to be cleared away when the caller has its answer.
-    async fn answer(self: &Arc<Self>, job: &Job) -> (Answered, Option<Instance>) {
-        let ground = job.turn.as_ref().map(|_| InstanceRights::of(&job.grant, &job.writable));
-        let instance = match self.instance(job, ground.as_ref()).await {
+impl PluginShared {
+    /// Runs one job. Returns its outcome, and the instance where it is to be dropped once the caller has its answer.
+    async fn answer(self: &Arc<Self>, job: &Job) -> (CallOutcome, Option<Instance>) {
+        let rights =
+            job.instance_permit.as_ref().map(|_| InstanceRights::for_call(&job.grant, &job.writable));
+        let instance = match self.instance(job, rights.as_ref()).await {
             Ok(instance) => instance,
             Err(end) => return (Err(self.ended(&end, None, job)), None),
         };
@@ -289,44 +290,44 @@ impl Inner {
             instance.call(&job.request, (self.run(job), job.writable.clone())).await;
         let state = instance.state();
         self.log_output(state);
-        state.http.decisions().tell(&job.request.id, &job.events);
+        state.http.decisions().emit_to(&job.request.id, &job.events);
         journal_notes::used(&job.notes, state);
         let is_alive = outcome.is_ok();
         let answer = match outcome {
-            Ok(Ok(output)) => answer::of(output, job.output.as_deref(), &job.limits)
+            Ok(Ok(output)) => answer::to_tool_result(output, job.output.as_deref(), &job.limits)
                 .map_err(|end| self.ended(&end, None, job)),
-            Ok(Err(error)) => Err(Failed::Said(self.refusal(error, state, job))),
+            Ok(Err(error)) => Err(CallFailure::ByGuest(self.refusal(error, state, job))),
             Err(end) => Err(self.ended(&end, Some(state), job)),
         };
-        match ground.filter(|_| is_alive) {
-            Some(ground) => (answer, Reuse::keep(self, instance, ground)),
-            None => (answer, Some(instance)),
-        }
+        let (Some(reuse), Some(rights)) = (&self.reuse, rights.filter(|_| is_alive)) else {
+            return (answer, Some(instance));
+        };
+        (answer, reuse.keep((&self.engine, &self.name), instance, rights))
     }
 
-    async fn instance(&self, job: &Job, ground: Option<&InstanceRights>) -> Result<Instance, End> {
-        let kept = match (&self.reuse, ground) {
-            (Some(reuse), Some(ground)) => reuse.take(&job.grant, &job.limits, ground),
-            _ => self.stock.take(&job.grant, &job.limits),
+    async fn instance(&self, job: &Job, rights: Option<&InstanceRights>) -> Result<Instance, End> {
+        let available = match (&self.reuse, rights) {
+            (Some(reuse), Some(rights)) => reuse.take(&job.grant, &job.limits, rights),
+            _ => self.warm_pool.take(&job.grant, &job.limits),
         };
-        if let Some(instance) = kept {
+        if let Some(instance) = available {
             return Ok(instance);
         }
         let linked = self.linked().map_err(End::new)?;
         let call = (self.run(job), Some(job.writable.clone()));
         let injections = self.injections.clone();
-        Instance::make(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
+        Instance::create(&self.engine, linked, job.grant.clone(), injections, &job.limits, call).await
     }
 
-    /// Does what a call needs and its guest's thread has no right to, or no business with: loading the
-    /// component, which may have to be compiled and kept, and opening what the call may write.
+    /// Does what a call needs and its guest's thread may not do: loads the component, which may have to be compiled and
+    /// cached, and opens the writable directories.
     async fn prepare(self: &Arc<Self>, grant: &Arc<Grant>) -> Result<Writable, NoAnswer> {
         if self.linked.get().is_some() && !Writable::needs_opening(grant) {
             return Ok(Writable::open(grant));
         }
         let (plugin, grant) = (self.clone(), grant.clone());
         let prepared = self.engine.threads().own(move || {
-            // What went wrong with it is told by the call.
+            // The call reports the error.
             let _ = plugin.linked();
             Writable::open(&grant)
         });
@@ -336,10 +337,10 @@ impl Inner {
     fn run(&self, job: &Job) -> Run {
         let (name, call) = (self.name.clone(), job.request.id.clone());
         let run = Run::new(name, call, job.events.clone(), job.cancel.clone(), &job.limits);
-        Run { gives_way: job.is_brief, ..run }
+        Run { gives_way: job.runs_inline, ..run }
     }
 
-    fn log_output(&self, state: &State) {
+    fn log_output(&self, state: &GuestState) {
         for (stream, captured) in [("stdout", &state.stdout), ("stderr", &state.stderr)] {
             let text = captured.text();
             if !text.is_empty() {
@@ -349,10 +350,10 @@ impl Inner {
     }
 
     /// A guest's own error, with the lines of program.toml that would have allowed what it tried.
-    fn refusal(&self, error: ToolError, state: &State, job: &Job) -> ToolError {
+    fn refusal(&self, error: ToolError, state: &GuestState, job: &Job) -> ToolError {
         match error {
             ToolError::ExecutionFailed(message) => {
-                let hints = self.refused(job).of_error(state, &message);
+                let hints = self.hint_context(job).hints_for_error(state, &message);
                 ToolError::ExecutionFailed(with_hints(foreign(&message).into_owned(), hints))
             }
             ToolError::InvalidArguments(message) => {
@@ -362,20 +363,25 @@ impl Inner {
         }
     }
 
-    fn refused<'a>(&'a self, job: &'a Job) -> Refused<'a> {
-        Refused { plugin: &self.name, place: &job.place, limits: &job.limits, only_reads: job.only_reads }
+    fn hint_context<'a>(&'a self, job: &'a Job) -> HintContext<'a> {
+        HintContext {
+            plugin: &self.name,
+            place: &job.grant_place,
+            limits: &job.limits,
+            only_reads: job.only_reads,
+        }
     }
 
-    /// The same of a guest that ended without a word of its own, or whose answer is of no use.
-    fn ended(&self, end: &End, state: Option<&State>, job: &Job) -> Failed {
+    /// The failure of a guest that trapped or was stopped, or whose answer cannot be used.
+    fn ended(&self, end: &End, state: Option<&GuestState>, job: &Job) -> CallFailure {
         journal_notes::ended(&job.notes, end);
-        let refused = self.refused(job);
-        let more = end.limit.and_then(|limit| refused.more(limit));
+        let context = self.hint_context(job);
+        let more = end.limit.and_then(|limit| context.raise_limit_hint(limit));
         let mut hints: Vec<String> = more.into_iter().collect();
         if let Some(state) = state.filter(|_| hints.is_empty()) {
-            hints = refused.of_end(state);
+            hints = context.hints_for_end(state);
         }
-        Failed::Ended(with_hints(end.line.clone(), hints))
+        CallFailure::ByHost(with_hints(end.line.clone(), hints))
     }
 }
 

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    match haft::plugin::inspect::look(bytes) {
+    match haft::plugin::inspect::read_sections(bytes) {
         Ok(look) => drop(look.contract()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }

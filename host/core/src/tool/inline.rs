@@ -1,59 +1,59 @@
-//! Threads that are lent to guests. Whoever reads calls one after the other may have those that are
-//! over in a moment made where it is, which saves two threads that wake each other. Such a thread is
-//! inside the guests' wall from the first of them on (`walls`), and a guest that waits or goes on past
-//! a tick of the clock goes on elsewhere.
+//! Per-thread state for running short calls inline: on the thread that reads calls, without waking another one. The
+//! thread opts in once ([`enable`]); what a finished call leaves to drop is queued on the thread ([`defer_cleanup`])
+//! and run when the thread has written its answers ([`run_cleanups`]).
+//!
+//! A thread that opted in is confined from its first inline call on, as every thread that runs guests is, and stays so.
 
 use std::cell::{Cell, RefCell};
 
-/// Clears away what a guest left: here, or where it is in nobody's way.
-type Left = Box<dyn FnOnce(Whose)>;
+/// Drops what a call left, on this thread or, where the thread is busy, on another one.
+type Cleanup = Box<dyn FnOnce(ThreadLoad)>;
 
-/// What guests leave while callers wait is cleared away so many at a time: half of what eight calls leave.
-const TOGETHER: usize = 4;
+/// Cleanups that are run together while calls are waiting: half of what eight calls leave.
+const BATCH: usize = 4;
 
-/// Whose the next moment of a lent thread is.
+/// Whether a thread that runs calls inline has another call to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// Nobody's: there is nothing else to do.
-    Nobodys,
-    /// The next caller's, who waits already.
-    Callers,
+pub enum ThreadLoad {
+    /// No call is waiting: cleaning up delays nobody.
+    Idle,
+    /// At least one call is waiting: cleaning up belongs on another thread.
+    Busy,
 }
 
 thread_local! {
-    static LENT: Cell<bool> = const { Cell::new(false) };
-    static LEFT: RefCell<Vec<Left>> = const { RefCell::new(Vec::new()) };
+    static ENABLED: Cell<bool> = const { Cell::new(false) };
+    static CLEANUPS: RefCell<Vec<Cleanup>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lends the calling thread, for good, to guests that may write nowhere. It must do nothing else than
-/// what can be done where nothing can be written: it opens no file and starts no thread or process.
-pub fn lend() {
-    LENT.set(true);
+/// Allows calls to run inline on the calling thread, for the rest of its life. From the first one on the thread is
+/// confined and may write nowhere, so it must open no file and start no thread or process.
+pub fn enable() {
+    ENABLED.set(true);
 }
 
-/// Clears away what the guests left that ran on the calling thread, where nobody waits or enough has been left
-/// to trouble another thread for. To be called by whoever lends it, when their callers have the answers, and
-/// before it waits.
-pub fn clear(whose: Whose) {
-    let all = LEFT.with_borrow_mut(|all| {
-        let is_time = whose == Whose::Nobodys || all.len() >= TOGETHER;
-        if is_time { std::mem::take(all) } else { Vec::new() }
+/// Runs the deferred cleanups of the calling thread, unless calls are waiting and fewer than [`BATCH`] are queued.
+/// The owner of the thread calls this when the answers are written, and before it blocks.
+pub fn run_cleanups(load: ThreadLoad) {
+    let cleanups = CLEANUPS.with_borrow_mut(|cleanups| {
+        let is_time = load == ThreadLoad::Idle || cleanups.len() >= BATCH;
+        if is_time { std::mem::take(cleanups) } else { Vec::new() }
     });
-    // Who made several calls at once will soon make more.
-    let whose = if all.len() > 1 { Whose::Callers } else { whose };
-    for left in all {
-        left(whose);
+    // A client that made several calls at once is likely to make more soon.
+    let load = if cleanups.len() > 1 { ThreadLoad::Busy } else { load };
+    for cleanup in cleanups {
+        cleanup(load);
     }
 }
 
-/// Whether a guest may run on the calling thread.
-pub fn is_lent() -> bool {
-    LENT.get()
+/// Whether calls may run inline on the calling thread.
+pub fn is_enabled() -> bool {
+    ENABLED.get()
 }
 
-/// Does something later, when whoever lent the calling thread clears it.
-pub fn leave(left: impl FnOnce(Whose) + 'static) {
-    LEFT.with_borrow_mut(|all| all.push(Box::new(left)));
+/// Queues a cleanup for the next [`run_cleanups`] on the calling thread.
+pub fn defer_cleanup(cleanup: impl FnOnce(ThreadLoad) + 'static) {
+    CLEANUPS.with_borrow_mut(|cleanups| cleanups.push(Box::new(cleanup)));
 }
 
 #[cfg(test)]
@@ -62,25 +62,25 @@ mod tests {
 
     use super::*;
 
-    /// What is left by so many calls is cleared away at `now`; whose moment that was, for each that was.
-    fn cleared(calls: usize, now: Whose) -> Vec<Whose> {
-        let cleared = Rc::new(RefCell::new(Vec::new()));
+    /// Defers one cleanup per call, runs them with `load`, and returns the load that each one that ran was given.
+    fn loads_of_cleanups(calls: usize, load: ThreadLoad) -> Vec<ThreadLoad> {
+        let loads = Rc::new(RefCell::new(Vec::new()));
         for _ in 0..calls {
-            let cleared = cleared.clone();
-            leave(move |whose| cleared.borrow_mut().push(whose));
+            let loads = loads.clone();
+            defer_cleanup(move |load| loads.borrow_mut().push(load));
         }
-        clear(now);
-        let now = cleared.take();
-        clear(Whose::Nobodys);
-        assert_eq!(now.len() + cleared.take().len(), calls, "nothing stays, and nothing is cleared twice");
-        now
+        run_cleanups(load);
+        let first = loads.take();
+        run_cleanups(ThreadLoad::Idle);
+        assert_eq!(first.len() + loads.take().len(), calls, "every cleanup runs, and runs once");
+        first
     }
 
     #[test]
-    fn what_is_left_is_cleared_together_and_in_nobody_s_way() {
-        assert_eq!(cleared(1, Whose::Nobodys), [Whose::Nobodys]);
-        assert_eq!(cleared(2, Whose::Nobodys), [Whose::Callers; 2], "more calls come soon");
-        assert_eq!(cleared(TOGETHER - 1, Whose::Callers), [], "not worth another thread's trouble yet");
-        assert_eq!(cleared(TOGETHER, Whose::Callers), [Whose::Callers; TOGETHER]);
+    fn cleanups_run_when_the_thread_is_idle_or_a_batch_is_full() {
+        assert_eq!(loads_of_cleanups(1, ThreadLoad::Idle), [ThreadLoad::Idle]);
+        assert_eq!(loads_of_cleanups(2, ThreadLoad::Idle), [ThreadLoad::Busy; 2], "more calls come soon");
+        assert_eq!(loads_of_cleanups(BATCH - 1, ThreadLoad::Busy), [], "the batch is not full");
+        assert_eq!(loads_of_cleanups(BATCH, ThreadLoad::Busy), [ThreadLoad::Busy; BATCH]);
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use self::field::Field;
 use super::terminal::{HEAD, Terminal};
 use haft_core::tool::Schema;
-use haft_mcp::client::{Asked, Person, Question, Reply};
+use haft_mcp::client::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
 mod field;
 
@@ -23,9 +23,9 @@ const MAX_ANSWER: u64 = 64 << 10;
 const MAX_ATTEMPTS: usize = 3;
 
 /// The person at the terminal, if there is one.
-pub(super) fn present() -> Option<Arc<dyn Person>> {
+pub(super) fn present() -> Option<Arc<dyn Elicitor>> {
     let is_there = io::stderr().is_terminal() && File::open(TERMINAL).is_ok();
-    is_there.then(|| Arc::new(AtTerminal::default()) as Arc<dyn Person>)
+    is_there.then(|| Arc::new(AtTerminal::default()) as Arc<dyn Elicitor>)
 }
 
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ struct AtTerminal {
 }
 
 #[async_trait]
-impl Person for AtTerminal {
-    async fn ask(&self, question: &Question) -> Reply {
+impl Elicitor for AtTerminal {
+    async fn ask(&self, question: &ElicitationQuestion) -> Reply {
         let _turn = self.turn.lock().await;
         let question = question.clone();
         let (answer, answered) = tokio::sync::oneshot::channel();
@@ -61,19 +61,19 @@ impl Dialog {
         Ok(Self { terminal: Terminal::new(false), lines: BufReader::new(File::open(TERMINAL)?) })
     }
 
-    fn hold(&mut self, question: &Question) -> io::Result<Reply> {
+    fn hold(&mut self, question: &ElicitationQuestion) -> io::Result<Reply> {
         let server = &question.server;
         self.terminal.message(format_args!(
             "{HEAD}MCP server `{server}` asks:{HEAD:#} {}",
             on_a_line(&question.message)
         ));
-        match &question.asked {
-            Asked::Page(url) => {
+        match &question.mode {
+            ElicitationMode::Page(url) => {
                 self.terminal.message(format_args!("  {}", on_a_line(url)));
                 let asked = "Open it in a browser if you trust the server. Done? [y/N] ";
                 Ok(if self.agreed(asked)? { Reply::Accept(None) } else { Reply::Decline })
             }
-            Asked::Form(schema) => {
+            ElicitationMode::Form(schema) => {
                 if !self.agreed("What you enter is sent to the server. Answer it? [y/N] ")? {
                     return Ok(Reply::Decline);
                 }

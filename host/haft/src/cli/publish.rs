@@ -19,7 +19,7 @@ use haft_author::pack;
 use haft_core::manifest::{self, Manifest};
 use haft_core::report::Report;
 use haft_package::oci::{Content, OciError, Publication, Pushed, Reference, push};
-use haft_plugin_host::inspect::Look;
+use haft_plugin_host::inspect::Sections;
 
 /// What the annotations of registries begin with.
 const ANNOTATION: &str = "org.opencontainers.image.";
@@ -160,7 +160,7 @@ fn is_right(checked: &Checked, terminal: Terminal) -> bool {
 }
 
 /// What registries show: what program.toml says, else what the component says of itself.
-fn annotations(program: Option<&manifest::Program>, look: Option<&Look>) -> BTreeMap<String, String> {
+fn annotations(program: Option<&manifest::Program>, look: Option<&Sections>) -> BTreeMap<String, String> {
     let label = |name: &str| {
         let labels = look.into_iter().flat_map(|look| &look.labels);
         labels.into_iter().find(|(own, _)| own == name).map(|(_, text)| text.clone())

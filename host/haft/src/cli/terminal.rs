@@ -30,7 +30,7 @@ use haft_agent::provider::ProviderError;
 use haft_core::event::{Event, Events};
 use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, SecretError, Stream};
-use haft_plugin_host::TOLD;
+use haft_plugin_host::EVENT_TARGET;
 
 /// Where a person or a program reads what haft has to say.
 #[derive(Clone, Copy, Debug)]
@@ -241,7 +241,7 @@ pub(super) fn log(verbose: u8, tells: bool) {
     let parsed = EnvFilter::builder().parse(&written);
     let wrong = parsed.as_ref().err().map(ToString::to_string);
     let filter = parsed.ok().filter(|_| !written.is_empty()).unwrap_or_else(|| EnvFilter::new(level));
-    let filter = match format!("{TOLD}=off").parse() {
+    let filter = match format!("{EVENT_TARGET}=off").parse() {
         Ok(off) if tells => filter.add_directive(off),
         _ => filter,
     };

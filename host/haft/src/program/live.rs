@@ -14,7 +14,7 @@ use haft_core::grant::Root;
 use haft_core::manifest::{Serve, ToolPattern};
 use haft_core::report::Report;
 use haft_core::tool::Toolbox;
-use haft_mcp::server::{About, Publisher, Questions, ToolSnapshot, ToolSnapshots};
+use haft_mcp::server::{Publisher, Questions, ServerInfo, ToolSnapshot, ToolSnapshots};
 
 /// What a person should know of a program that is served.
 #[derive(Debug)]
@@ -266,7 +266,7 @@ fn questions(program: &Program) -> Questions {
     let workspace = program.grant.workspace().map(Root::path);
     let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
     // No path has a NUL.
-    Questions::kept(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
+    Questions::in_folder(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
 fn offer(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
@@ -279,7 +279,7 @@ fn offer(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
 }
 
 /// The program's own words, and where its tools work.
-fn about(program: &Program) -> About {
+fn about(program: &Program) -> ServerInfo {
     let own = program.manifest.program.as_ref();
     let mut instructions = own.and_then(|own| own.description.clone()).unwrap_or_default();
     if let Some(workspace) = program.grant.workspace() {
@@ -297,7 +297,7 @@ fn about(program: &Program) -> About {
         .push_str("\nWhere a tool is refused something, the hint in its answer is for the person to act on.");
     let end = instructions.char_indices().nth(MAX_INSTRUCTIONS).map(|(end, _)| end);
     instructions.truncate(end.unwrap_or(instructions.len()));
-    About { title: own.map(|own| own.name.as_str().to_owned()), instructions }
+    ServerInfo { title: own.map(|own| own.name.as_str().to_owned()), instructions }
 }
 
 fn writable(program: &Program) -> String {

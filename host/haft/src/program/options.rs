@@ -8,7 +8,7 @@ use super::server_set::Servers;
 use super::target::Target;
 use haft_core::event::Events;
 use haft_core::secret::Redactor;
-use haft_mcp::client::Person;
+use haft_mcp::client::Elicitor;
 use haft_sandbox::confine::Confiner;
 
 /// What somebody who runs a program can say about it.
@@ -34,7 +34,7 @@ pub struct Options {
     /// Which MCP servers to ask what they have.
     pub ask: Ask,
     /// Who answers what MCP servers want to know; `None` where nobody is there.
-    pub person: Option<Arc<dyn Person>>,
+    pub person: Option<Arc<dyn Elicitor>>,
     /// Where commands run, in the place of `[backend]`.
     pub target: Target,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.

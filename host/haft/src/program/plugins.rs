@@ -210,7 +210,7 @@ async fn load_all(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded>
 
 /// Those that have been seen before.
 fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
-    pending.iter().map(|pending| Plugin::known(engine, &pending.name, pending.source.clone())).collect()
+    pending.iter().map(|pending| Plugin::from_cache(engine, &pending.name, pending.source.clone())).collect()
 }
 
 /// A plugin; nothing where it would have to be looked at first.

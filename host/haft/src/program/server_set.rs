@@ -46,7 +46,7 @@ impl Servers {
 
     /// The one that `config` and `host` would make anew.
     pub(super) fn same(&self, config: &Config, host: &Host) -> Option<Arc<Server>> {
-        self.iter().find(|server| server.is(config, host)).cloned()
+        self.iter().find(|server| server.is_same(config, host)).cloned()
     }
 
     /// Ends all that run, in order, at the same time and within a few seconds.

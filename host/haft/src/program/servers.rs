@@ -20,7 +20,7 @@ use haft_core::manifest::{Manifest, McpServer, Package, SecretSource, TextOrSecr
 use haft_core::report::{Problem, Span};
 use haft_core::secret::{Redactor, Secrets};
 use haft_mcp::client::{
-    self, Config, Host, Listed, Reach, Rejected, RemoteTool, Server, ServerError, ServerTool, Values,
+    self, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerTool, ToolList, Values,
 };
 use haft_sandbox::confine::Confiner;
 
@@ -85,8 +85,8 @@ pub(super) async fn start(
     let host = |declared: &Declared<'_>| Host {
         confiner: confiner.clone(),
         grant: declared.grant.clone(),
-        person: options.person.clone(),
-        memory: Some(places.cache.join("servers")),
+        elicitor: options.person.clone(),
+        cache: Some(places.cache.join("servers")),
     };
     let config = |declared: &Declared<'_>| declared.config(&places.home, &options.redactor);
     assembly.problems.extend(declared.iter().flat_map(Declared::withheld));
@@ -142,7 +142,7 @@ fn add_tools(
     assembly: &mut Assembly<'_>,
     declared: &Declared<'_>,
     server: &Arc<Server>,
-    listed: &Listed,
+    listed: &ToolList,
 ) -> anyhow::Result<()> {
     let place = assembly.manifest.source.place(declared.span);
     let origin = match declared.package {
@@ -176,20 +176,20 @@ impl Declared<'_> {
                 redactor: redactor.clone(),
             })
         };
-        let reach = match &self.server.transport {
-            Transport::Stdio { command, env } => Reach::Stdio {
+        let endpoint = match &self.server.transport {
+            Transport::Stdio { command, env } => Endpoint::Stdio {
                 command: command.value.clone(),
                 folder: self.manifest.folder.clone(),
                 home: home.to_owned(),
                 environment: values(env),
             },
             Transport::Http { url, headers } => {
-                Reach::Http { url: url.value.clone(), headers: values(headers) }
+                Endpoint::Http { url: url.value.clone(), headers: values(headers) }
             }
         };
         Config {
             name: self.name().to_owned(),
-            reach,
+            endpoint,
             timeout: self.server.timeout,
             max_result: self.server.max_result.try_into().unwrap_or(usize::MAX),
         }
@@ -250,7 +250,7 @@ impl Declared<'_> {
     }
 
     /// Patterns of `tools` that no tool has.
-    fn idle_patterns(&self, listed: &Listed) -> Vec<Problem> {
+    fn idle_patterns(&self, listed: &ToolList) -> Vec<Problem> {
         let names: Vec<&str> = listed.tools.iter().map(|tool| tool.name.as_ref()).collect();
         let owner = format!("MCP server `{}`", self.name());
         patterns::problems(&owner, ("tools", self.span), &names, self.server.tools.iter().flatten())
@@ -259,7 +259,7 @@ impl Declared<'_> {
 
 /// What each server has, where it was asked; `None` where what is remembered will do, or nobody
 /// needs to know.
-async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<Listed>, ServerError>>> {
+async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
     for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {
         let server = server.clone();
@@ -290,7 +290,7 @@ fn must_ask(server: &Server, options: &Options) -> bool {
         (Ask::WhereUnknown, Some(tool)) => {
             let name = &server.config().name;
             let is_it = |own: &RemoteTool| client::exposed(name, &own.name).eq_ignore_ascii_case(tool);
-            let has = |listed: &Listed| listed.tools.iter().any(is_it);
+            let has = |listed: &ToolList| listed.tools.iter().any(is_it);
             client::owns(name, tool) && server.remembered().is_none_or(|(listed, _)| !has(&listed))
         }
     }

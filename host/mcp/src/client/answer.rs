@@ -1,5 +1,5 @@
-//! A server's answer as a tool's: text as it is, a line for everything that is not, and what is not
-//! text besides. It refuses to drop any of it without saying so, and to be longer than it may.
+//! Turns a server's answer into a tool result: text as it is, one line for every other block, and binary data as
+//! attachments. Whatever is left out or cut is said so in the text.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -11,23 +11,23 @@ use haft_core::tool::{Keep, clip, foreign};
 
 /// Bytes of all pictures and the like of one answer: a few photographs, and as much as vendors take.
 const MAX_ATTACHED: usize = 8 << 20;
-/// Blocks of an answer that are looked at.
+/// Blocks of an answer that are read.
 const MAX_BLOCKS: usize = 1000;
 
-/// The answer that `result`, of `tools/call`, comes to; at most `limit` characters of text.
-pub(super) fn answer(result: &Value, limit: usize) -> ToolResult {
-    let mut answer = Answer::default();
+/// The tool result of `result`, from `tools/call`; at most `limit` characters of text.
+pub(super) fn to_tool_result(result: &Value, limit: usize) -> ToolResult {
+    let mut answer = ContentBuilder::default();
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for block in blocks.iter().take(MAX_BLOCKS) {
         answer.block(block);
     }
     if blocks.len() > MAX_BLOCKS {
-        answer.say(format!("[{} more blocks are left out]", blocks.len() - MAX_BLOCKS));
+        answer.push_line(format!("[{} more blocks are left out]", blocks.len() - MAX_BLOCKS));
     }
     let structured = result.get("structuredContent").filter(|data| !data.is_null());
     let structured = structured.and_then(|data| answer.structured(data, limit));
     if answer.lines.is_empty() {
-        answer.say("(the answer is empty)".to_owned());
+        answer.push_line("(the answer is empty)".to_owned());
     }
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     let text = answer.lines.join("\n");
@@ -42,29 +42,29 @@ pub(super) fn answer(result: &Value, limit: usize) -> ToolResult {
 }
 
 #[derive(Default)]
-struct Answer {
+struct ContentBuilder {
     lines: Vec<String>,
     attachments: Vec<Attachment>,
     attached: usize,
 }
 
-impl Answer {
-    fn say(&mut self, line: String) {
+impl ContentBuilder {
+    fn push_line(&mut self, line: String) {
         self.lines.push(line);
     }
 
     fn block(&mut self, block: &Value) {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
-            Some("text") => self.say(text("text").unwrap_or_default().to_owned()),
+            Some("text") => self.push_line(text("text").unwrap_or_default().to_owned()),
             Some(kind @ ("image" | "audio")) => {
                 self.attach(kind, text("mimeType"), text("data").unwrap_or_default());
             }
-            Some("resource_link") => self.say(format!("[resource {}]", described(block))),
+            Some("resource_link") => self.push_line(format!("[resource {}]", describe_resource(block))),
             Some("resource") => self.resource(block.get("resource").unwrap_or(&Value::Null)),
             kind => {
                 let kind = shortened(kind.unwrap_or("unknown").to_owned());
-                self.say(format!("[content of type `{kind}`, which haft does not know]"));
+                self.push_line(format!("[content of type `{kind}`, which haft does not know]"));
             }
         }
     }
@@ -74,29 +74,33 @@ impl Answer {
         let text = |key: &str| resource.get(key).and_then(Value::as_str);
         match (text("text"), text("blob")) {
             (Some(content), _) => {
-                self.say(format!("[resource {}]", described(resource)));
-                self.say(content.to_owned());
+                self.push_line(format!("[resource {}]", describe_resource(resource)));
+                self.push_line(content.to_owned());
             }
             (None, Some(blob)) => {
-                let what = format!("resource {}", described(resource));
+                let what = format!("resource {}", describe_resource(resource));
                 self.attach(&what, text("mimeType"), blob);
             }
-            (None, None) => self.say(format!("[resource {}, without content]", described(resource))),
+            (None, None) => {
+                self.push_line(format!("[resource {}, without content]", describe_resource(resource)));
+            }
         }
     }
 
     fn attach(&mut self, what: &str, media_type: Option<&str>, encoded: &str) {
         let media_type = shortened(media_type.unwrap_or("application/octet-stream").to_owned());
         let Ok(data) = BASE64_STANDARD.decode(encoded) else {
-            return self.say(format!("[{what}, {media_type}: left out, since it is not valid base64]"));
+            return self.push_line(format!("[{what}, {media_type}: left out, since it is not valid base64]"));
         };
         let length = data.len();
         if self.attached + length > MAX_ATTACHED {
             let most = MAX_ATTACHED >> 20;
-            self.say(format!("[{what}, {media_type}, {length} bytes: left out, an answer holds {most} MiB]"));
+            self.push_line(format!(
+                "[{what}, {media_type}, {length} bytes: left out, an answer holds {most} MiB]"
+            ));
         } else {
             self.attached += length;
-            self.say(format!("[{what}, {media_type}, {length} bytes]"));
+            self.push_line(format!("[{what}, {media_type}, {length} bytes]"));
             self.attachments.push(Attachment { media_type, data });
         }
     }
@@ -105,24 +109,24 @@ impl Answer {
     fn structured(&mut self, data: &Value, limit: usize) -> Option<Value> {
         let is_shown = |line: &String| serde_json::from_str::<Value>(line).is_ok_and(|shown| shown == *data);
         if !self.lines.iter().any(is_shown) {
-            self.say(data.to_string());
+            self.push_line(data.to_string());
         }
         // Cut data is no data; the text shows what there is room for.
         (data.to_string().chars().count() <= limit).then(|| data.clone())
     }
 }
 
-/// What is said of a resource: where, what it is called, of which type, how large.
-fn described(resource: &Value) -> String {
+/// The line for a resource: name, URI, media type, size.
+fn describe_resource(resource: &Value) -> String {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let name = text("title").or(text("name")).map(|name| format!("{name} "));
     let uri = text("uri").unwrap_or("without a URI");
-    let mut described = format!("{}<{uri}>", name.unwrap_or_default());
+    let mut line = format!("{}<{uri}>", name.unwrap_or_default());
     for more in [text("mimeType").map(str::to_owned), size(resource), text("description").map(str::to_owned)]
     {
-        described.extend(more.map(|more| format!(", {more}")));
+        line.extend(more.map(|more| format!(", {more}")));
     }
-    shortened(described)
+    shortened(line)
 }
 
 fn size(resource: &Value) -> Option<String> {
@@ -148,7 +152,7 @@ mod tests {
             { "type": "resource", "resource": { "uri": "x:2", "blob": "AAAA" } },
             { "type": "hologram", "data": "?" },
         ] });
-        let answer = answer(&result, 1000);
+        let answer = to_tool_result(&result, 1000);
         assert_eq!(
             answer.content,
             "line one\nline two\n[image, image/png, 2 bytes]\n\
@@ -168,20 +172,20 @@ mod tests {
         let data = json!({ "a": [1, 2] });
         let shown = |text: Option<&str>| {
             let content: Vec<_> = text.iter().map(|text| json!({ "type": "text", "text": text })).collect();
-            answer(&json!({ "content": content, "structuredContent": data }), 1000)
+            to_tool_result(&json!({ "content": content, "structuredContent": data }), 1000)
         };
         assert_eq!(shown(None).content, r#"{"a":[1,2]}"#);
         assert_eq!(shown(Some("{ \"a\": [1, 2] }")).content, "{ \"a\": [1, 2] }");
         assert_eq!(shown(Some("prose")).content, "prose\n{\"a\":[1,2]}");
         assert_eq!(shown(None).structured, Some(data.clone()));
-        assert_eq!(answer(&json!({}), 100).content, "(the answer is empty)");
+        assert_eq!(to_tool_result(&json!({}), 100).content, "(the answer is empty)");
     }
 
     /// MC12
     #[test]
     fn mc12_an_answer_is_as_long_as_it_may_be() {
         let long = "ж".repeat(5000);
-        let answer = answer(
+        let answer = to_tool_result(
             &json!({ "content": [{ "type": "text", "text": long }], "structuredContent": [long] }),
             100,
         );
@@ -189,7 +193,7 @@ mod tests {
         assert_eq!(answer.structured, None);
         let picture = BASE64_STANDARD.encode(vec![0; MAX_ATTACHED / 2 + 1]);
         let picture = json!({ "type": "image", "mimeType": "image/png", "data": picture });
-        let answer = super::answer(&json!({ "content": [picture, picture] }), 1000);
+        let answer = to_tool_result(&json!({ "content": [picture, picture] }), 1000);
         assert_eq!(answer.attachments.len(), 1);
         assert!(answer.content.ends_with("left out, an answer holds 8 MiB]"), "{}", answer.content);
     }

@@ -1,5 +1,5 @@
-//! The calls that a server is working on, so that what it tells of them reaches whoever made them.
-//! It refuses to tell anybody of a call that was answered.
+//! The ongoing calls of a server, by progress token, so that its notifications reach the caller. Notifications about
+//! answered calls are dropped.
 #![expect(deprecated, reason = "servers of all versions log")]
 
 use std::sync::MutexGuard;
@@ -13,19 +13,19 @@ use haft_core::sync::Lock;
 /// Characters of a message that is passed on.
 const MAX_MESSAGE: usize = 2000;
 
-/// Who made a call, and who is told of it.
+/// A call, and where its events go.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     /// The call's id.
     pub(super) call: String,
-    /// Where to tell.
+    /// Receives its events.
     pub(super) events: Events,
 }
 
 /// Calls under way.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    /// Held while a request is sent, since what the server tells of it may come before it is noted.
+pub(super) struct OngoingCalls {
+    /// Held while a request is sent, since a notification about it may arrive before it is registered.
     sending: tokio::sync::Mutex<()>,
     /// In the order in which they were made.
     ongoing: Lock<Vec<Ongoing>>,
@@ -35,11 +35,11 @@ pub(super) struct Calls {
 struct Ongoing {
     token: ProgressToken,
     listener: Listener,
-    /// How much was done when it was last told.
+    /// The last progress that was emitted.
     done: f64,
 }
 
-impl Calls {
+impl OngoingCalls {
     /// Sends a request with `send`, which returns its token among other things, and notes it.
     pub(super) async fn begin<T, E>(
         &self,
@@ -59,8 +59,7 @@ impl Calls {
         self.ongoing().retain(|ongoing| ongoing.token != *token);
     }
 
-    /// Passes on how far a call is. What comes too late, or less than before, is dropped: messages
-    /// may overtake each other on their way here.
+    /// Emits the progress of a call. Late or smaller values are dropped: messages may overtake each other.
     pub(super) async fn progress(&self, progress: ProgressNotificationParam) {
         drop(self.sending.lock().await);
         let mut ongoing = self.ongoing();
@@ -74,8 +73,8 @@ impl Calls {
         events.emit(|| Event::Progress { call, done, total, message });
     }
 
-    /// Passes on what a server logs. It does not say which call that is about; the latest one is
-    /// told, and where there is none it goes to the log alone.
+    /// Emits a log message of the server for the latest ongoing call, since the message does not name one. Without an
+    /// ongoing call it goes to haft's log alone.
     pub(super) fn log(&self, server: &str, message: LoggingMessageNotificationParam) {
         let text = shortened(match message.data {
             Value::String(text) => text,
@@ -97,7 +96,7 @@ impl Calls {
     }
 }
 
-/// Not too long, and nothing that steers a terminal.
+/// `text` cut to [`MAX_MESSAGE`] characters, without control characters.
 pub(super) fn shortened(text: String) -> String {
     let is_fine = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(is_fine) && text.len() <= MAX_MESSAGE {

@@ -19,7 +19,7 @@ pub struct Config {
     /// Its tools are called `mcp__<name>__<tool>`.
     pub name: String,
     /// How it is reached.
-    pub reach: Reach,
+    pub endpoint: Endpoint,
     /// For one request.
     pub timeout: Duration,
     /// Characters of one answer that the model is shown.
@@ -28,7 +28,7 @@ pub struct Config {
 
 /// How a server is reached.
 #[derive(Clone, Debug)]
-pub enum Reach {
+pub enum Endpoint {
     /// A child process.
     Stdio {
         /// The words that start it; at least one. The first is the bare name of a program on PATH,
@@ -50,8 +50,8 @@ pub enum Reach {
     },
 }
 
-impl Reach {
-    fn is(&self, other: &Self) -> bool {
+impl Endpoint {
+    fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (
                 Self::Stdio { command, folder, home, environment },
@@ -72,7 +72,7 @@ impl Reach {
 /// Named values, some of which are secrets.
 #[async_trait]
 pub trait Values: Debug + Send + Sync {
-    /// Tells two of them apart, and holds no secret: names, texts, and where secrets are kept.
+    /// Equal for equal values; holds no secret, but names, texts and where secrets are kept.
     fn identity(&self) -> String;
 
     /// Reads them, in order; the error says in words what cannot be had.
@@ -81,16 +81,16 @@ pub trait Values: Debug + Send + Sync {
 
 impl Config {
     /// Whether both declare the same server.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         let bounds = |config: &Self| (config.timeout, config.max_result);
-        self.name == other.name && bounds(self) == bounds(other) && self.reach.is(&other.reach)
+        self.name == other.name && bounds(self) == bounds(other) && self.endpoint.is_same(&other.endpoint)
     }
 
-    /// Why this server can certainly not be used, as far as that can be said without starting it.
+    /// Why this server cannot be used, as far as can be checked without starting it.
     pub fn problem(&self) -> Option<Problem> {
-        let error = match &self.reach {
-            Reach::Stdio { .. } => self.program().err(),
-            Reach::Http { url, .. } => super::http::checked(url).err(),
+        let error = match &self.endpoint {
+            Endpoint::Stdio { .. } => self.program().err(),
+            Endpoint::Http { url, .. } => super::http::parse_url(url).err(),
         }?;
         let problem = Problem::new(format!("MCP server `{}` {error}", self.name));
         Some(error.hint().into_iter().fold(problem, Problem::hint))
@@ -98,7 +98,7 @@ impl Config {
 
     /// The program that the command names; nothing is run to find it.
     pub fn program(&self) -> Result<PathBuf, ServerError> {
-        let Reach::Stdio { command, folder, home, .. } = &self.reach else {
+        let Endpoint::Stdio { command, folder, home, .. } = &self.endpoint else {
             return Err(ServerError::Start("it is no command".to_owned()));
         };
         let word = command.first().map(String::as_str).unwrap_or_default();
@@ -115,7 +115,7 @@ impl Config {
     /// The program, and those of its words that are files: when one of them changes, so may its
     /// tools. `workspace` is where the server runs.
     pub(super) fn files(&self, workspace: Option<&Path>) -> Vec<PathBuf> {
-        let Reach::Stdio { command, .. } = &self.reach else { return Vec::new() };
+        let Endpoint::Stdio { command, .. } = &self.endpoint else { return Vec::new() };
         let words = command.iter().skip(1).filter(|word| !word.starts_with('-'));
         let own = words.filter_map(|word| Some(workspace?.join(word))).filter(|path| path.is_file());
         self.program().ok().into_iter().chain(own).collect()

@@ -18,18 +18,18 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::calls::Listener;
-use super::handler::Handler;
-use super::http::explained;
-use super::listing::Listing;
+use super::handler::ServerRequestHandler;
+use super::http::from_transport_error;
+use super::listing::ToolListBuilder;
 use super::stdio_transport::Wire;
-use super::{Listed, ServerError};
+use super::{ServerError, ToolList};
 use haft_sandbox::service::Life;
 
-/// How often a server may want more of the client before it answers a call.
+/// How often a server may ask for input before it answers a call.
 const MAX_ROUNDS: usize = 10;
-/// How long a server that closed its output may take to end, before it is told of as ending.
+/// How long a server that closed its output may take to exit.
 const DYING: Duration = Duration::from_secs(1);
-/// How long a word to the server that a request is given up may take to be written.
+/// How long writing the notification that a request is cancelled may take.
 const CANCEL: Duration = Duration::from_secs(2);
 /// How long closing a connection may take; over HTTP a session is ended by a request.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -40,13 +40,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
-    running: tokio::sync::Mutex<Option<RunningService<RoleClient, Handler>>>,
-    handler: Handler,
+    running: tokio::sync::Mutex<Option<RunningService<RoleClient, ServerRequestHandler>>>,
+    handler: ServerRequestHandler,
     /// `None` over HTTP.
     child: Option<Arc<Child>>,
-    /// What works for the connection, and ends with it.
+    /// Tasks that end with the connection.
     tasks: Vec<AbortHandle>,
-    /// Whether it has done anything for anybody.
+    /// Whether it has answered a call.
     answered: AtomicBool,
 }
 
@@ -57,29 +57,29 @@ pub(super) struct Child {
     pub(super) wire: Arc<Wire>,
 }
 
-/// What a request is sent with.
+/// The time limit and cancel token of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds<'a> {
+pub(super) struct RequestLimits<'a> {
     pub(super) timeout: Duration,
     pub(super) cancel: &'a CancellationToken,
 }
 
 impl Connection {
     pub(super) fn new(
-        running: RunningService<RoleClient, Handler>,
-        handler: Handler,
+        running: RunningService<RoleClient, ServerRequestHandler>,
+        handler: ServerRequestHandler,
         child: Option<Child>,
     ) -> Self {
         let peer = running.peer().clone();
         let mut tasks = Vec::new();
-        if let Some(listening) = listening(&peer, &handler) {
+        if let Some(listening) = listen_for_tool_changes(&peer, &handler) {
             tasks.push(tokio::spawn(listening).abort_handle());
         }
         let (child, running) = (child.map(Arc::new), tokio::sync::Mutex::new(Some(running)));
         Self { peer, running, handler, child, tasks, answered: AtomicBool::new(false) }
     }
 
-    /// Whether nothing can be asked any more.
+    /// Whether no request can be sent any more.
     pub(super) fn is_closed(&self) -> bool {
         let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
         self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
@@ -101,8 +101,8 @@ impl Connection {
     }
 
     /// All its tools.
-    pub(super) async fn list(&self, bounds: Bounds<'_>) -> Result<Listed, ServerError> {
-        let mut listing = Listing::default();
+    pub(super) async fn list(&self, limits: RequestLimits<'_>) -> Result<ToolList, ServerError> {
+        let mut listing = ToolListBuilder::default();
         if self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(listing.finish());
         }
@@ -110,7 +110,7 @@ impl Connection {
         loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let result = value(&self.request("tools/list", request, None, bounds).await?)?;
+            let result = value(&self.request("tools/list", request, None, limits).await?)?;
             cursor = listing.page(&result)?;
             if cursor.is_none() {
                 return Ok(listing.finish());
@@ -124,16 +124,16 @@ impl Connection {
         tool: &str,
         arguments: JsonObject,
         listener: &Listener,
-        bounds: Bounds<'_>,
+        limits: RequestLimits<'_>,
     ) -> Result<Value, ServerError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         for round in 0..MAX_ROUNDS {
             let request = ClientRequest::CallToolRequest(CallToolRequest::new(params.clone()));
-            let result = self.request("tools/call", request, Some(listener), bounds).await?;
+            let result = self.request("tools/call", request, Some(listener), limits).await?;
             self.answered.store(true, Ordering::Relaxed);
             match result {
-                ServerResult::InputRequiredResult(wanted) => {
-                    self.give(wanted, &mut params, round).await?;
+                ServerResult::InputRequiredResult(required) => {
+                    self.answer_input_requests(required, &mut params, round).await?;
                 }
                 ServerResult::CreateTaskResult(_) => {
                     let why = "it answered a call with a task, which it was not asked for";
@@ -145,16 +145,16 @@ impl Connection {
         Err(ServerError::Protocol(format!("it asked for more {MAX_ROUNDS} times in place of an answer")))
     }
 
-    /// What the server wants to know before it answers.
-    async fn give(
+    /// Answers what the server asks for before it answers the call, and adds that to `params`.
+    async fn answer_input_requests(
         &self,
-        wanted: InputRequiredResult,
+        required: InputRequiredResult,
         params: &mut CallToolRequestParams,
         round: usize,
     ) -> Result<(), ServerError> {
-        let requests = wanted.input_requests.unwrap_or_default();
+        let requests = required.input_requests.unwrap_or_default();
         if requests.is_empty() {
-            // It only wants to be asked again; not at once.
+            // The server only asks for a retry; not at once.
             sleep(Duration::from_millis(50 << round.min(3))).await;
         }
         let mut responses = std::collections::BTreeMap::new();
@@ -171,7 +171,7 @@ impl Connection {
             responses.insert(key, response);
         }
         params.input_responses = (!responses.is_empty()).then_some(responses);
-        params.request_state = wanted.request_state;
+        params.request_state = required.request_state;
         Ok(())
     }
 
@@ -180,24 +180,24 @@ impl Connection {
         method: &'static str,
         request: ClientRequest,
         listener: Option<&Listener>,
-        bounds: Bounds<'_>,
+        limits: RequestLimits<'_>,
     ) -> Result<ServerResult, ServerError> {
-        let begun = (Instant::now(), self.handler.asking.total());
+        let start = (Instant::now(), self.handler.asking.total());
         let noise = || self.child.as_ref().map(|child| child.wire.noise()).unwrap_or_default();
-        let late = || ServerError::TimedOut { method, limit: bounds.timeout, noise: noise() };
-        let sent = timeout(bounds.timeout, self.send(request, listener)).await.map_err(|_| late())?;
+        let late = || ServerError::TimedOut { method, limit: limits.timeout, noise: noise() };
+        let sent = timeout(limits.timeout, self.send(request, listener)).await.map_err(|_| late())?;
         let mut waiting = match sent {
-            Ok(handle) => Waiting::new(self, handle),
+            Ok(handle) => PendingResponse::new(self, handle),
             Err(error) => return Err(self.failed(error).await),
         };
         let answer = tokio::select! {
             biased;
             answer = waiting.answer() => answer,
-            () = bounds.cancel.cancelled() => return Err(waiting.give_up("cancelled", ServerError::Cancelled)),
-            () = self.deadline(begun, bounds.timeout) => return Err(waiting.give_up("timed out", late())),
+            () = limits.cancel.cancelled() => return Err(waiting.cancel_with("cancelled", ServerError::Cancelled)),
+            () = self.deadline(start, limits.timeout) => return Err(waiting.cancel_with("timed out", late())),
             () = self.died() => None,
         };
-        waiting.is_over();
+        waiting.mark_answered();
         match answer {
             Some(Ok(result)) => Ok(result),
             Some(Err(error)) => Err(self.failed(error).await),
@@ -219,10 +219,10 @@ impl Connection {
         }
     }
 
-    /// Ends when the time is over; while a person is being asked it stands still.
-    async fn deadline(&self, (begun, asked): (Instant, Duration), limit: Duration) {
+    /// Ends when the time is over. The time that a person takes to answer does not count.
+    async fn deadline(&self, (start, asked): (Instant, Duration), limit: Duration) {
         loop {
-            let end = begun + limit + self.handler.asking.total().saturating_sub(asked);
+            let end = start + limit + self.handler.asking.total().saturating_sub(asked);
             if Instant::now() >= end {
                 return;
             }
@@ -230,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// Ends when the server's own process has, and what it wrote before was read.
+    /// Ends when the server's process has exited, and its last output was read.
     async fn died(&self) {
         match &self.child {
             Some(child) => {
@@ -248,12 +248,12 @@ impl Connection {
             // Too much waits for it to be read: it may be busy, and has not ended.
             ServiceError::TransportSend(error) if is_full(error.error.as_ref()) => ServerError::Stuck,
             ServiceError::TransportSend(_) if self.child.is_some() => self.ended().await,
-            ServiceError::TransportSend(error) => explained(error.error.as_ref()),
+            ServiceError::TransportSend(error) => from_transport_error(error.error.as_ref()),
             error => ServerError::Protocol(error.to_string()),
         }
     }
 
-    /// How the server ended. One that does not is stopped: nobody can talk to it any more.
+    /// How the server ended. One that has not exited is stopped: it cannot be reached any more.
     async fn ended(&self) -> ServerError {
         match &self.child {
             Some(child) => ended(child).await,
@@ -305,10 +305,13 @@ fn value(result: &ServerResult) -> Result<Value, ServerError> {
     serde_json::to_value(result).map_err(|error| ServerError::Protocol(error.to_string()))
 }
 
-/// Hears of changed tools from a stateless server, which tells only who listens.
-fn listening(peer: &Peer<RoleClient>, handler: &Handler) -> Option<impl Future<Output = ()> + use<>> {
+/// Subscribes to tool changes of a stateless server, which notifies subscribers only.
+fn listen_for_tool_changes(
+    peer: &Peer<RoleClient>,
+    handler: &ServerRequestHandler,
+) -> Option<impl Future<Output = ()> + use<>> {
     let info = peer.peer_info().filter(|info| !info.protocol_version.has_initialize())?;
-    info.capabilities.tools.as_ref()?.list_changed.filter(|tells| *tells)?;
+    info.capabilities.tools.as_ref()?.list_changed.filter(|notifies| *notifies)?;
     let (peer, changed) = (peer.clone(), handler.changed.clone());
     Some(async move {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
@@ -323,14 +326,14 @@ fn listening(peer: &Peer<RoleClient>, handler: &Handler) -> Option<impl Future<O
     })
 }
 
-/// A request that was sent. Dropped before its answer, it is given up.
-struct Waiting<'a> {
+/// A request that was sent. Dropped before its answer, it is cancelled.
+struct PendingResponse<'a> {
     connection: &'a Connection,
     handle: Option<RequestHandle<RoleClient>>,
     token: ProgressToken,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> PendingResponse<'a> {
     fn new(connection: &'a Connection, handle: RequestHandle<RoleClient>) -> Self {
         Self { connection, token: handle.progress_token.clone(), handle: Some(handle) }
     }
@@ -340,14 +343,13 @@ impl<'a> Waiting<'a> {
         (&mut self.handle.as_mut()?.rx).await.ok()
     }
 
-    /// Nothing is waited for any more.
-    fn is_over(&mut self) {
+    /// Marks the request as answered: dropping it cancels nothing.
+    fn mark_answered(&mut self) {
         self.handle = None;
     }
 
-    /// Tells the server that nobody waits for the answer; it may come all the same, and is passed
-    /// over.
-    fn give_up(&mut self, reason: &'static str, error: ServerError) -> ServerError {
+    /// Sends a cancel notification; a late answer is ignored.
+    fn cancel_with(&mut self, reason: &'static str, error: ServerError) -> ServerError {
         self.cancel(reason);
         error
     }
@@ -357,9 +359,9 @@ impl<'a> Waiting<'a> {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let child = self.connection.child.as_ref().map(Arc::downgrade);
         runtime.spawn(async move {
-            let told = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
-            // Who does not even read is stuck; the next call starts it anew.
-            if told.is_err()
+            let cancelled = timeout(CANCEL, handle.cancel(Some(reason.to_owned()))).await;
+            // A server that reads nothing is stuck: it is stopped, and the next call starts it again.
+            if cancelled.is_err()
                 && let Some(child) = child.and_then(|child| child.upgrade())
                 && child.wire.is_stuck()
             {
@@ -369,7 +371,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PendingResponse<'_> {
     fn drop(&mut self) {
         self.connection.handler.calls.end(&self.token);
         self.cancel("the call was abandoned");

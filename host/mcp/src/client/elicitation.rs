@@ -8,34 +8,34 @@ use async_trait::async_trait;
 use haft_core::sync::Lock;
 use serde_json::Value;
 
-/// A person that servers may ask.
+/// Passes elicitation requests of servers on to a person.
 #[async_trait]
-pub trait Person: Debug + Send + Sync {
+pub trait Elicitor: Debug + Send + Sync {
     /// Asks, one question at a time; waits as long as the person takes.
-    async fn ask(&self, question: &Question) -> Reply;
+    async fn ask(&self, question: &ElicitationQuestion) -> Reply;
 }
 
 /// What a server wants to know.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    /// Who asks.
+pub struct ElicitationQuestion {
+    /// The name of the server.
     pub server: String,
     /// In its own words. Nothing in it is to be trusted, nor to steer a terminal.
     pub message: String,
     /// What is to be answered.
-    pub asked: Asked,
+    pub mode: ElicitationMode,
 }
 
 /// What is to be answered.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum ElicitationMode {
     /// A flat object, as this JSON Schema describes it.
     Form(Value),
-    /// That something was done at this URL, which is the server's choice.
+    /// The person is asked to open this URL, which the server chose, and to confirm.
     Page(String),
 }
 
-impl Asked {
+impl ElicitationMode {
     /// How many bytes a person would be shown.
     pub(super) fn size(&self) -> usize {
         match self {
@@ -50,49 +50,49 @@ impl Asked {
 pub enum Reply {
     /// The object that was asked for; `None` where none was.
     Accept(Option<Value>),
-    /// That the server is not to have it.
+    /// The person declines.
     Decline,
-    /// Nothing.
+    /// The person gave no answer.
     Cancel,
 }
 
-/// How long people have been asked, all questions together: nobody's time runs meanwhile.
+/// How long people have been asked, all questions together. That time does not count towards time-outs.
 #[derive(Debug, Default)]
-pub(super) struct Asking(Lock<Open>);
+pub(super) struct AskingClock(Lock<AskingState>);
 
 #[derive(Debug, Default)]
-struct Open {
+struct AskingState {
     questions: u32,
     since: Option<Instant>,
     total: Duration,
 }
 
-impl Asking {
+impl AskingClock {
     /// How long up to now.
     pub(super) fn total(&self) -> Duration {
-        let open = self.0.lock();
-        open.total + open.since.map(|since| since.elapsed()).unwrap_or_default()
+        let state = self.0.lock();
+        state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Counts until what is returned is dropped.
-    pub(super) fn begin(&self) -> AskingNow<'_> {
-        let mut open = self.0.lock();
-        open.questions += 1;
-        open.since.get_or_insert_with(Instant::now);
-        AskingNow(self)
+    pub(super) fn begin(&self) -> AskingGuard<'_> {
+        let mut state = self.0.lock();
+        state.questions += 1;
+        state.since.get_or_insert_with(Instant::now);
+        AskingGuard(self)
     }
 }
 
 /// A question that is being asked.
-pub(super) struct AskingNow<'a>(&'a Asking);
+pub(super) struct AskingGuard<'a>(&'a AskingClock);
 
-impl Drop for AskingNow<'_> {
+impl Drop for AskingGuard<'_> {
     fn drop(&mut self) {
-        let mut open = self.0.0.lock();
-        open.questions -= 1;
-        if open.questions == 0 {
-            let asked = open.since.take().map(|since| since.elapsed());
-            open.total += asked.unwrap_or_default();
+        let mut state = self.0.0.lock();
+        state.questions -= 1;
+        if state.questions == 0 {
+            let asked = state.since.take().map(|since| since.elapsed());
+            state.total += asked.unwrap_or_default();
         }
     }
 }

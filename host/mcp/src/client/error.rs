@@ -1,5 +1,5 @@
-//! Why a server gave no answer, told so that a person or a model knows what to do. Holds no secret:
-//! what a server repeats of one is left out where answers are. A server's words never read as haft's.
+//! Why a server gave no answer, in words that tell a person or a model what to do. The server's own text is quoted as
+//! foreign, so that it cannot pass for haft's.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rmcp::ErrorData;
 
 use haft_core::tool::foreign;
 
-/// What went wrong; reads on from `MCP server NAME`.
+/// What went wrong; the text follows `MCP server NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
     /// The program is not on this machine.
@@ -26,14 +26,14 @@ pub enum ServerError {
     /// The URL is none that anything is sent to.
     #[error("cannot be used: {0}")]
     Url(String),
-    /// There is nobody at the URL.
+    /// The URL cannot be reached.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// It wants to know who asks.
+    /// It requires authentication.
     #[error("refuses whoever asks: {}", foreign(.0))]
     Unauthorized(String),
     /// It has ended.
-    #[error("has ended ({how}){}", told(words))]
+    #[error("has ended ({how}){}", last_words_suffix(words))]
     Ended {
         /// How.
         how: String,
@@ -43,15 +43,15 @@ pub enum ServerError {
     /// The connection was lost, and the server may go on.
     #[error("is not connected any more: {}", foreign(.0))]
     Lost(String),
-    /// It does not do as the protocol says.
+    /// It violates the protocol.
     #[error("does not speak MCP as expected: {}", foreign(.0))]
     Protocol(String),
     /// It refuses the request.
     #[error("answered with an error: {} ({code})", foreign(message))]
     Answer {
-        /// As JSON-RPC numbers errors.
+        /// The JSON-RPC error code.
         code: i32,
-        /// Its own words.
+        /// The server's message.
         message: String,
     },
     /// It took too long.
@@ -61,10 +61,10 @@ pub enum ServerError {
         method: &'static str,
         /// How long it was waited for.
         limit: Duration,
-        /// What it wrote instead, told.
+        /// What it wrote instead, as a clause of the message.
         noise: String,
     },
-    /// It is sent more than it reads.
+    /// It does not read its input.
     #[error("does not read what it is sent")]
     Stuck,
     /// The caller did not wait.
@@ -75,7 +75,7 @@ pub enum ServerError {
     Closed,
 }
 
-fn told(words: &str) -> String {
+fn last_words_suffix(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!("; its last words:\n{}", foreign(words)) }
 }
 
@@ -99,8 +99,8 @@ impl ServerError {
         }
     }
 
-    /// Whether the other way of beginning may do better.
-    pub(super) fn may_be_the_era(&self) -> bool {
+    /// Whether starting with the other protocol era may succeed.
+    pub(super) fn may_be_wrong_era(&self) -> bool {
         matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
     }
 }

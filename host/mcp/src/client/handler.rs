@@ -1,5 +1,5 @@
-//! What haft answers to a server that asks or tells something. It refuses to let a server use the
-//! program's model, and to answer for a person where there is none to be asked.
+//! Answers a server's requests and takes its notifications. Sampling is refused, and so is elicitation where no person
+//! can be asked.
 #![expect(deprecated, reason = "servers of all versions ask for roots, sampling and logging")]
 
 use std::fmt::Write;
@@ -16,64 +16,65 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::Notify;
 
-use super::calls::{Calls, shortened};
-use super::elicitation::Asking;
-use super::{Asked, Person, Question, Reply};
+use super::calls::{OngoingCalls, shortened};
+use super::elicitation::AskingClock;
+use super::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
 /// Bytes of a form or an address that a person is shown. Neither can be cut.
-const MAX_ASKED: usize = 64 << 10;
+const MAX_SHOWN: usize = 64 << 10;
 
 /// Answers one server.
 #[derive(Clone, Debug)]
-pub(super) struct Handler {
+pub(super) struct ServerRequestHandler {
     pub(super) server: String,
     /// The directory that the server works in, where it may know.
     pub(super) workspace: Option<std::path::PathBuf>,
-    pub(super) person: Option<Arc<dyn Person>>,
-    pub(super) calls: Arc<Calls>,
-    pub(super) asking: Arc<Asking>,
+    pub(super) elicitor: Option<Arc<dyn Elicitor>>,
+    pub(super) calls: Arc<OngoingCalls>,
+    pub(super) asking: Arc<AskingClock>,
     /// Notified when the server says that its tools have changed.
     pub(super) changed: Arc<Notify>,
 }
 
-impl Handler {
+impl ServerRequestHandler {
     fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = self.workspace.is_some().then(RootsCapabilities::default);
-        capabilities.elicitation = self.person.is_some().then(|| {
+        capabilities.elicitation = self.elicitor.is_some().then(|| {
             let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
             both.with_url(UrlElicitationCapability::new())
         });
         capabilities
     }
 
-    /// The one place where it is decided whether a server may use a model: the agent's provider
-    /// would be asked here, if the program allowed it.
+    /// The one place where a server's request for a model's answer is decided: it is refused.
     fn sampling(&self) -> ErrorData {
         let reason = "this client lets no server use its model; return what the model needs instead";
         tracing::info!(server = self.server, "asked for a model's answer, and was refused");
         ErrorData::new(ErrorCode::METHOD_NOT_FOUND, reason, None)
     }
 
-    pub(super) async fn elicit(&self, asked: ElicitRequestParams) -> ElicitResult {
-        let Some(person) = &self.person else {
+    pub(super) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
+        let Some(elicitor) = &self.elicitor else {
             tracing::info!(server = self.server, "wanted to ask a person, and there is none");
             return ElicitResult::new(ElicitationAction::Decline);
         };
-        let (message, asked) = match asked {
+        let (message, mode) = match params {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-                (message, Asked::Form(serde_json::to_value(requested_schema).unwrap_or_default()))
+                (message, ElicitationMode::Form(serde_json::to_value(requested_schema).unwrap_or_default()))
             }
-            ElicitRequestParams::UrlElicitationParams { message, url, .. } => (message, Asked::Page(url)),
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+                (message, ElicitationMode::Page(url))
+            }
             _ => return ElicitResult::new(ElicitationAction::Decline),
         };
-        if asked.size() > MAX_ASKED {
+        if mode.size() > MAX_SHOWN {
             tracing::info!(server = self.server, "wanted to ask a person more than anybody would read");
             return ElicitResult::new(ElicitationAction::Decline);
         }
-        let question = Question { server: self.server.clone(), message: shortened(message), asked };
+        let question = ElicitationQuestion { server: self.server.clone(), message: shortened(message), mode };
         let now = self.asking.begin();
-        let reply = person.ask(&question).await;
+        let reply = elicitor.ask(&question).await;
         drop(now);
         match reply {
             Reply::Accept(content) => {
@@ -92,7 +93,7 @@ impl Handler {
     }
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for ServerRequestHandler {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(self.capabilities(), own).with_protocol_version(ProtocolVersion::V_2025_11_25)
@@ -112,11 +113,11 @@ impl ClientHandler for Handler {
 
     async fn create_elicitation(
         &self,
-        asked: ElicitRequestParams,
+        params: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         tokio::select! {
-            result = self.elicit(asked) => Ok(result),
+            result = self.elicit(params) => Ok(result),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }

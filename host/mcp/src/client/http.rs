@@ -1,5 +1,5 @@
-//! The way to servers that answer over streamable HTTP. It refuses plain HTTP but to this machine,
-//! and to follow a redirect: the headers, which say who asks, would go wherever it leads.
+//! The streamable HTTP transport to a server. Plain HTTP is refused but to this machine, and redirects are not
+//! followed: the headers, which may hold a token, would go wherever they lead.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -31,8 +31,11 @@ const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 /// The transport.
 pub(super) type Http = StreamableHttpClientTransport<Client>;
 
-/// The URL, if it is one that anything is sent to.
-pub(super) fn checked(url: &str) -> Result<Url, ServerError> {
+/// Parses and checks a server's URL.
+///
+/// # Errors
+/// It is malformed, or plain HTTP to another machine.
+pub(super) fn parse_url(url: &str) -> Result<Url, ServerError> {
     let parsed = Url::parse(url).map_err(|error| ServerError::Url(format!("`{url}` is no URL: {error}")))?;
     let is_safe = parsed.scheme() == "https" || (parsed.scheme() == "http" && is_this_machine(&parsed));
     if is_safe {
@@ -49,13 +52,13 @@ fn is_this_machine(url: &Url) -> bool {
 /// A transport to `url` that sends `headers` with everything. Sends nothing yet. Must be made inside
 /// a runtime.
 pub(super) fn transport(url: &str, headers: &[(String, SecretString)]) -> Result<Http, ServerError> {
-    let url = checked(url)?;
+    let url = parse_url(url)?;
     let failed = |error: String| ServerError::Start(error);
     let tls = haft_core::net::tls(url.scheme() == "https").map_err(|error| failed(error.to_string()))?;
     let mut builder = Client::builder()
         .user_agent(USER_AGENT)
         .tls_backend_preconfigured(tls)
-        .redirect(Policy::custom(refused))
+        .redirect(Policy::custom(refuse_redirect))
         .retry(reqwest::retry::never())
         .default_headers(header_map(headers)?)
         .connect_timeout(CONNECT);
@@ -74,7 +77,7 @@ pub(super) fn transport(url: &str, headers: &[(String, SecretString)]) -> Result
     Ok(Http::with_client(client, config))
 }
 
-fn refused(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+fn refuse_redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let target = attempt.url().origin().ascii_serialization();
     attempt.error(format!("it redirects to `{target}`, which haft does not follow"))
 }
@@ -92,19 +95,19 @@ fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, ServerErr
     Ok(map)
 }
 
-/// What an error of the transport, or of anything else, comes to.
-pub(super) fn explained(error: &(dyn Error + 'static)) -> ServerError {
+/// The error for a failure of the transport.
+pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError {
     let mut cause = Some(error);
     while let Some(found) = cause {
         if let Some(found) = found.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            return of_http(found);
+            return from_http_error(found);
         }
         cause = found.source();
     }
     ServerError::Lost(shortened(error.to_string()))
 }
 
-fn of_http(error: &StreamableHttpError<reqwest::Error>) -> ServerError {
+fn from_http_error(error: &StreamableHttpError<reqwest::Error>) -> ServerError {
     match error {
         StreamableHttpError::Client(error) if error.status().is_some() => {
             let status = error.status().map(|status| status.to_string()).unwrap_or_default();
@@ -138,12 +141,12 @@ mod tests {
         for url in
             ["https://mcp.test/mcp", "http://127.0.0.1:1/mcp", "http://[::1]/", "http://localhost:8080/x"]
         {
-            assert!(checked(url).is_ok(), "{url}");
+            assert!(parse_url(url).is_ok(), "{url}");
         }
         for url in
             ["http://mcp.test/mcp", "http://10.0.0.1/", "http://localhost.test/", "ftp://localhost/", "x"]
         {
-            assert!(matches!(checked(url), Err(ServerError::Url(_))), "{url}");
+            assert!(matches!(parse_url(url), Err(ServerError::Url(_))), "{url}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The tools that a server says it has: page after page, each tool looked at by itself. It refuses
-//! to go on for ever, and to let one tool that cannot be used hide the others.
+//! Reads a server's list of tools, page by page. Each tool is checked by itself, so that one that cannot be used does
+//! not hide the others; the number of pages, tools and bytes is bounded.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ const MAX_DESCRIPTION: usize = 16_000;
 
 /// What a server has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct ToolList {
     /// The tools that can be used, in its order.
     pub tools: Vec<RemoteTool>,
     /// Those that cannot, and whatever else was left out.
@@ -55,17 +55,17 @@ pub struct Rejected {
     pub why: String,
 }
 
-/// A list in the making.
+/// Collects the pages of a list.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
-    listed: Listed,
+pub(super) struct ToolListBuilder {
+    listed: ToolList,
     names: HashSet<String>,
     cursors: HashSet<String>,
     pages: usize,
     size: usize,
 }
 
-impl Listing {
+impl ToolListBuilder {
     /// Takes in a page, the result of `tools/list`. Returns where the next one begins, if there is
     /// one that is worth asking for.
     pub(super) fn page(&mut self, result: &Value) -> Result<Option<String>, ServerError> {
@@ -102,7 +102,7 @@ impl Listing {
 
     fn tool(&mut self, tool: &Value) {
         let name = tool.get("name").and_then(Value::as_str).map(|name| shortened(name.to_owned()));
-        match read(tool, name.as_deref()) {
+        match parse_tool(tool, name.as_deref()) {
             Ok(tool) if self.names.insert(tool.name.clone()) => self.listed.tools.push(tool),
             Ok(tool) => self.reject(Some(tool.name), "listed twice".to_owned()),
             Err(why) => self.reject(name, why),
@@ -113,12 +113,12 @@ impl Listing {
         self.listed.rejected.push(Rejected { tool, why });
     }
 
-    pub(super) fn finish(self) -> Listed {
+    pub(super) fn finish(self) -> ToolList {
         self.listed
     }
 }
 
-fn read(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
+fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
     let text = |key: &str| tool.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let name = name.filter(|name| !name.trim().is_empty()).ok_or("it has no name")?;
     if name.chars().count() > MAX_NAME {
@@ -151,7 +151,7 @@ fn parameters(schema: Option<&Value>) -> Result<Value, String> {
     Ok(schema)
 }
 
-/// The hints, and the worst where nothing is said, as the specification has it.
+/// The hints; where one is missing, the specification's default, which is the worse case.
 fn hints(annotations: &Value) -> Hints {
     let flag = |key: &str| annotations.get(key).and_then(Value::as_bool);
     let read_only = flag("readOnlyHint").unwrap_or(false);
@@ -167,8 +167,8 @@ fn hints(annotations: &Value) -> Hints {
 mod tests {
     use super::*;
 
-    fn listed(pages: &[Value]) -> Listed {
-        let mut listing = Listing::default();
+    fn listed(pages: &[Value]) -> ToolList {
+        let mut listing = ToolListBuilder::default();
         for page in pages {
             listing.page(page).unwrap();
         }
@@ -206,12 +206,12 @@ mod tests {
     #[test]
     fn mc06_a_list_without_end_ends() {
         let page = |name: &str, next: &str| json!({ "tools": [{ "name": name }], "nextCursor": next });
-        let mut listing = Listing::default();
+        let mut listing = ToolListBuilder::default();
         assert_eq!(listing.page(&page("a", "1")).unwrap().as_deref(), Some("1"));
         assert_eq!(listing.page(&page("b", "2")).unwrap().as_deref(), Some("2"));
         assert_eq!(listing.page(&page("c", "1")).unwrap(), None);
         assert!(listing.finish().rejected[0].why.contains("circle"));
-        let mut listing = Listing::default();
+        let mut listing = ToolListBuilder::default();
         let pages = (0..).take_while(|number| {
             listing.page(&page(&number.to_string(), &format!("next {number}"))).unwrap().is_some()
         });
@@ -219,6 +219,6 @@ mod tests {
         let many: Vec<_> = (0..2000).map(|number| json!({ "name": number.to_string() })).collect();
         let listed = listed(&[json!({ "tools": many, "nextCursor": "" })]);
         assert_eq!((listed.tools.len(), listed.rejected.len()), (MAX_TOOLS, 1));
-        assert!(Listing::default().page(&json!({ "tool": [] })).is_err());
+        assert!(ToolListBuilder::default().page(&json!({ "tool": [] })).is_err());
     }
 }

@@ -1,6 +1,5 @@
-//! One server, from its declaration to its end: asked what it has, started when it is needed, started
-//! again when it has ended. It refuses to start a server that keeps on failing as often as it is
-//! asked to.
+//! One server: lists its tools, starts it when needed, and starts it again when it has ended, with a growing pause
+//! after repeated failures.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -15,14 +14,14 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Listener};
-use super::connection::{Bounds, Child, Connection, ended};
-use super::elicitation::Asking;
-use super::handler::Handler;
-use super::http::{self, explained};
+use super::calls::{Listener, OngoingCalls};
+use super::connection::{Child, Connection, RequestLimits, ended};
+use super::elicitation::AskingClock;
+use super::handler::ServerRequestHandler;
+use super::http::{self, from_transport_error};
 use super::stdio_transport::StdioTransport;
 use super::tool_cache::{self, CachedTools, Era};
-use super::{Config, Listed, Person, Reach, ServerError};
+use super::{Config, Elicitor, Endpoint, ServerError, ToolList};
 use haft_core::grant::{Grant, Root};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
@@ -39,17 +38,17 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// How long to wait for more changes before a changed list is asked for.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What servers are given of the program that uses them.
+/// What servers get from the program that uses them.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// What holds children to their grant.
     pub confiner: Confiner,
     /// What they may do.
     pub grant: Grant,
-    /// Who may be asked; `None` where nobody is there.
-    pub person: Option<Arc<dyn Person>>,
-    /// Where it is remembered what servers have; `None` for nowhere.
-    pub memory: Option<PathBuf>,
+    /// Answers elicitation requests; `None` where no person is there.
+    pub elicitor: Option<Arc<dyn Elicitor>>,
+    /// The directory of the tool cache; `None` for no cache.
+    pub cache: Option<PathBuf>,
 }
 
 /// A server. Dropping it kills it where it is a child; [`Self::close`] ends it in order.
@@ -57,38 +56,38 @@ pub struct Host {
 pub struct Server {
     config: Config,
     host: Host,
-    slot: tokio::sync::Mutex<Slot>,
-    /// What was remembered, or what it said since.
-    known: Lock<Option<Known>>,
+    slot: tokio::sync::Mutex<ConnectionSlot>,
+    /// The cached list, or the one it sent since.
+    known: Lock<Option<KnownTools>>,
     /// Counts how often its list has become another one.
     changes: watch::Sender<u64>,
     closing: CancellationToken,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
-    listed: Arc<Listed>,
-    /// Whether it was heard from the server itself, just now.
-    is_heard: bool,
+struct KnownTools {
+    listed: Arc<ToolList>,
+    /// Whether the server itself sent it, since haft was started.
+    is_fresh: bool,
     age: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct ConnectionSlot {
     connection: Option<Arc<Connection>>,
     era: Era,
     /// Failures since it last did anything.
     failures: u32,
     /// When it may be started again.
     not_before: Option<Instant>,
-    /// What kept its tools from being listed.
+    /// Why its tools could not be listed.
     unlisted: Option<ServerError>,
 }
 
 impl Server {
     /// A server that is not started yet.
     pub fn new(config: Config, host: Host) -> Arc<Self> {
-        let slot = Slot::default();
+        let slot = ConnectionSlot::default();
         let server = Self {
             config,
             host,
@@ -97,10 +96,10 @@ impl Server {
             changes: watch::Sender::new(0),
             closing: CancellationToken::new(),
         };
-        let memory = server.file().and_then(|file| CachedTools::read(&file));
-        let known = memory.map(|memory| {
-            let age = memory.age();
-            Known { listed: Arc::new(memory.listed), is_heard: false, age }
+        let cached = server.file().and_then(|file| CachedTools::read(&file));
+        let known = cached.map(|cached| {
+            let age = cached.age();
+            KnownTools { listed: Arc::new(cached.listed), is_fresh: false, age }
         });
         Arc::new(Self { known: Lock::new(known), ..server })
     }
@@ -111,13 +110,13 @@ impl Server {
     }
 
     /// Whether it is what `config` and `host` would make anew: then it can go on in its place.
-    pub fn is(&self, config: &Config, host: &Host) -> bool {
+    pub fn is_same(&self, config: &Config, host: &Host) -> bool {
         let lives = !self.closing.is_cancelled();
-        lives && self.config.is(config) && self.host.grant == host.grant && self.host.memory == host.memory
+        lives && self.config.is_same(config) && self.host.grant == host.grant && self.host.cache == host.cache
     }
 
     /// What it had when it was last asked, and how long ago that is.
-    pub fn remembered(&self) -> Option<(Arc<Listed>, Duration)> {
+    pub fn remembered(&self) -> Option<(Arc<ToolList>, Duration)> {
         self.known().map(|known| (known.listed, known.age))
     }
 
@@ -128,9 +127,9 @@ impl Server {
 
     /// Asks it what it has, starting it if need be; goes on in the background when it is no longer
     /// waited for. What it says is remembered.
-    pub async fn list(self: &Arc<Self>) -> Result<Arc<Listed>, ServerError> {
+    pub async fn list(self: &Arc<Self>) -> Result<Arc<ToolList>, ServerError> {
         let connection = self.connection().await?;
-        if let Some(known) = self.known().filter(|known| known.is_heard) {
+        if let Some(known) = self.known().filter(|known| known.is_fresh) {
             return Ok(known.listed);
         }
         // It was asked when it was started; this is to say why it did not answer.
@@ -153,8 +152,8 @@ impl Server {
             () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
         };
         let listener = Listener { call: call.to_owned(), events: context.events.clone() };
-        let bounds = Bounds { timeout: self.config.timeout, cancel: context.cancel };
-        connection.call(tool, arguments, &listener, bounds).await
+        let limits = RequestLimits { timeout: self.config.timeout, cancel: context.cancel };
+        connection.call(tool, arguments, &listener, limits).await
     }
 
     /// Ends it in order, within a few seconds; it is not started again.
@@ -166,8 +165,7 @@ impl Server {
         }
     }
 
-    /// The connection, made if need be, in a task of its own: who waits may go, and the next one
-    /// finds it.
+    /// The connection, made if need be, in a task of its own: a caller may stop waiting, and the next one finds it.
     async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, ServerError> {
         if let Ok(slot) = self.slot.try_lock()
             && let Some(connection) = slot.open()
@@ -214,13 +212,13 @@ impl Server {
         Ok(connection)
     }
 
-    /// Begins in the way that it is known to understand, or else in both.
+    /// Connects in the protocol era that the server is known to speak, else tries both.
     async fn open(&self, era: Era) -> Result<Connection, ServerError> {
-        let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|memory| memory.era);
+        let remembered = self.file().and_then(|file| CachedTools::read(&file)).map(|cached| cached.era);
         let first = if era == Era::Unknown { remembered.unwrap_or_default() } else { era };
         let second = if first == Era::Unknown { Era::Handshake } else { Era::Unknown };
         match self.begin(first).await {
-            Err(error) if error.may_be_the_era() => {
+            Err(error) if error.may_be_wrong_era() => {
                 tracing::debug!(server = self.config.name, %error, "trying the other way of beginning");
                 self.begin(second).await
             }
@@ -232,20 +230,20 @@ impl Server {
         let limit = self.config.timeout.max(BEGIN);
         let handler = self.handler();
         let late = |noise| ServerError::TimedOut { method: "initialize", limit, noise };
-        match &self.config.reach {
-            Reach::Http { url, headers } => {
+        match &self.config.endpoint {
+            Endpoint::Http { url, headers } => {
                 let headers = headers.read().await.map_err(ServerError::Secret)?;
                 let transport = http::transport(url, &headers)?;
                 let running = timeout(limit, shake_hands(handler.clone(), transport, era)).await;
                 let running = running.map_err(|_| late(String::new()))?.map_err(|error| refused(&error))?;
-                spoken(Connection::new(running, handler, None))
+                check_version(Connection::new(running, handler, None))
             }
-            Reach::Stdio { .. } => {
+            Endpoint::Stdio { .. } => {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output);
                 let child = Child { life, wire: lines.wire() };
                 match timeout(limit, shake_hands(handler.clone(), lines, era)).await {
-                    Ok(Ok(running)) => spoken(Connection::new(running, handler, Some(child))),
+                    Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
                     Ok(Err(error)) => Err(explain_end(&child, &error).await),
                     Err(_) => Err(late(child.wire.noise())),
                 }
@@ -255,7 +253,7 @@ impl Server {
 
     async fn start(&self) -> Result<service::Service, ServerError> {
         let program = self.config.program()?;
-        let Reach::Stdio { command, environment, .. } = &self.config.reach else {
+        let Endpoint::Stdio { command, environment, .. } = &self.config.endpoint else {
             return Err(ServerError::Start("it is no command".to_owned()));
         };
         let environment = environment.read().await.map_err(ServerError::Secret)?;
@@ -268,28 +266,28 @@ impl Server {
                 .collect(),
         };
         let server = self.config.name.clone();
-        let heard = move |line: &str| tracing::info!(server, "{line}");
-        let started = service::start(&self.host.confiner, &job, &self.host.grant, heard).await;
+        let log_line = move |line: &str| tracing::info!(server, "{line}");
+        let started = service::start(&self.host.confiner, &job, &self.host.grant, log_line).await;
         started.map_err(|error| ServerError::Start(error.to_string()))
     }
 
-    fn handler(&self) -> Handler {
-        Handler {
+    fn handler(&self) -> ServerRequestHandler {
+        ServerRequestHandler {
             server: self.config.name.clone(),
             workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
-            person: self.host.person.clone(),
-            calls: Arc::new(Calls::default()),
-            asking: Arc::new(Asking::default()),
+            elicitor: self.host.elicitor.clone(),
+            calls: Arc::new(OngoingCalls::default()),
+            asking: Arc::new(AskingClock::default()),
             changed: Arc::new(Notify::new()),
         }
     }
 
     /// Asks for the list, and remembers it.
-    async fn refresh(&self, connection: &Connection) -> Result<Arc<Listed>, ServerError> {
-        let bounds = Bounds { timeout: self.config.timeout, cancel: &self.closing };
-        let listed = Arc::new(connection.list(bounds).await?);
+    async fn refresh(&self, connection: &Connection) -> Result<Arc<ToolList>, ServerError> {
+        let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
+        let listed = Arc::new(connection.list(limits).await?);
         let before = self.known();
-        let known = Known { listed: listed.clone(), is_heard: true, age: Duration::ZERO };
+        let known = KnownTools { listed: listed.clone(), is_fresh: true, age: Duration::ZERO };
         *self.known.lock() = Some(known);
         // A first list counts too: whoever waited for it may have gone on without it.
         if before.is_none_or(|before| before.listed != listed) {
@@ -297,25 +295,25 @@ impl Server {
         }
         let era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
         if let Some(file) = self.file()
-            && let Err(error) = CachedTools::now(era, (*listed).clone()).write(&file)
+            && let Err(error) = CachedTools::new(era, (*listed).clone()).write(&file)
         {
             tracing::debug!(%error, "cannot write `{}`", file.display());
         }
         Ok(listed)
     }
 
-    fn known(&self) -> Option<Known> {
+    fn known(&self) -> Option<KnownTools> {
         self.known.lock().clone()
     }
 
     /// Where it is remembered.
     fn file(&self) -> Option<PathBuf> {
         let workspace = self.host.grant.workspace().map(Root::path);
-        Some(tool_cache::file(self.host.memory.as_ref()?, &self.config, workspace))
+        Some(tool_cache::file(self.host.cache.as_ref()?, &self.config, workspace))
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     fn open(&self) -> Option<Arc<Connection>> {
         self.connection.clone().filter(|connection| !connection.is_closed())
     }
@@ -331,10 +329,10 @@ impl Slot {
 }
 
 async fn shake_hands<T, E, A>(
-    handler: Handler,
+    handler: ServerRequestHandler,
     transport: T,
     era: Era,
-) -> Result<rmcp::service::RunningService<RoleClient, Handler>, ClientInitializeError>
+) -> Result<rmcp::service::RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError>
 where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
@@ -351,7 +349,7 @@ where
 }
 
 /// The connection, if the two speak a common version.
-fn spoken(connection: Connection) -> Result<Connection, ServerError> {
+fn check_version(connection: Connection) -> Result<Connection, ServerError> {
     let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
     match version {
         Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => Err(ServerError::Protocol(
@@ -383,7 +381,7 @@ fn refused(error: &ClientInitializeError) -> ServerError {
     match error {
         ClientInitializeError::JsonRpcError(error) => error.clone().into(),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused(fallback),
-        ClientInitializeError::TransportError { error, .. } => explained(error.error.as_ref()),
+        ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error.as_ref()),
         error => ServerError::Protocol(super::calls::shortened(error.to_string())),
     }
 }
@@ -392,7 +390,7 @@ fn refused(error: &ClientInitializeError) -> ServerError {
 async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
     loop {
         let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else { return };
-        // Not for ever: a connection that nobody else holds is to be dropped.
+        // Bounded, so that a connection without other owners is dropped.
         let changed = timeout(Duration::from_secs(1), open.changed()).await;
         if changed.is_err() {
             continue;

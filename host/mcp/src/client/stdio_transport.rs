@@ -1,6 +1,5 @@
-//! The pipes of a child as MCP's stdio transport: a JSON-RPC message a line. It refuses to let
-//! anything that a server writes end the connection, to keep a line without end, and to pass on an
-//! answer that nobody waits for.
+//! MCP's stdio transport to a child process: one JSON-RPC message per line. Invalid lines do not end the connection,
+//! lines are bounded in length, and answers that no request waits for are dropped.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -28,9 +27,9 @@ mod wire;
 const MAX_UNWRITTEN: usize = 256;
 /// Messages of one line, which may hold a batch of them.
 const MAX_BATCH: usize = 1000;
-/// Messages that are received before whoever works on them gets a turn: rmcp makes a task of each, and a
+/// Messages that are received before other tasks get to run: rmcp makes a task of each, and a
 /// server that never stops writing would have them pile up.
-const TURN: usize = 32;
+const YIELD_AFTER: usize = 32;
 
 /// The transport.
 pub(super) struct StdioTransport {
@@ -52,7 +51,7 @@ struct Outgoing {
 }
 
 impl StdioTransport {
-    /// Talks to whoever reads `input` and writes `output`. Must be made inside a runtime.
+    /// A transport to the process at the other ends of `input` and `output`. Must be made inside a runtime.
     pub(super) fn new(input: Sender, output: Receiver) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
         let wire = Arc::<Wire>::default();
@@ -67,7 +66,7 @@ impl StdioTransport {
         }
     }
 
-    /// How the talk goes, for whoever has to say why there is no answer.
+    /// The state of the pipes, for error messages.
     pub(super) fn wire(&self) -> Arc<Wire> {
         self.wire.clone()
     }
@@ -86,7 +85,7 @@ impl StdioTransport {
         })
     }
 
-    fn note(&mut self, message: &ClientJsonRpcMessage) {
+    fn track_request(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             ClientJsonRpcMessage::Request(request) => {
                 // Whatever was asked before is not waited for: a server that was slow to start may
@@ -107,8 +106,8 @@ impl StdioTransport {
         }
     }
 
-    /// The message, unless it answers what was not asked, or is not waited for any more.
-    fn wanted(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+    /// The message, unless it is an answer that no request waits for.
+    fn if_awaited(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         let id = match &message {
             ServerJsonRpcMessage::Response(response) => Some(&response.id),
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -116,20 +115,20 @@ impl StdioTransport {
         };
         let Some(id) = id else { return Some(message) };
         if self.awaited.remove(id) || number(id).is_some_and(|id| self.awaited.remove(&id)) {
-            self.wire.heard_answer();
+            self.wire.clear_noise();
             return Some(message);
         }
         tracing::debug!(%id, "an answer that nobody waits for was passed over");
         None
     }
 
-    /// What a line says, as far as it says anything.
-    fn parsed(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
+    /// The message of a line, if it is one.
+    fn parse_line(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
-        let scan = Scan::of(line);
+        let scan = Scan::from_message(line);
         if scan.values() > MAX_VALUES {
             let id = scan.id().filter(|_| scan.is_answer())?;
-            return Some(failed(
+            return Some(error_answer(
                 format!("the answer has more values than the {MAX_VALUES} that are read"),
                 id,
             ));
@@ -143,12 +142,12 @@ impl StdioTransport {
         match serde_json::from_slice(line) {
             Ok(message) => Some(message),
             Err(error) => {
-                let malformed = malformed(&scan, &error);
-                if malformed.is_none() && !line.is_empty() {
-                    self.wire.heard_noise(line);
+                let answer = malformed_answer(&scan, &error);
+                if answer.is_none() && !line.is_empty() {
+                    self.wire.record_noise(line);
                     tracing::debug!(line = self.wire.noise(), "a line that is no message was passed over");
                 }
-                malformed
+                answer
             }
         }
     }
@@ -164,16 +163,16 @@ fn number(id: &RequestId) -> Option<RequestId> {
 
 /// An answer that is not one, as an error, so that whoever waits for it does so no longer. What has an id and
 /// no method is one, however broken.
-fn malformed(scan: &Scan, error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
+fn malformed_answer(scan: &Scan, error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
     let id = scan.id().filter(|_| scan.method().is_none())?;
-    Some(failed(format!("the server's answer is malformed: {error}"), id))
+    Some(error_answer(format!("the server's answer is malformed: {error}"), id))
 }
 
-fn failed(message: String, id: RequestId) -> ServerJsonRpcMessage {
+fn error_answer(message: String, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::internal_error(message, None), Some(id))
 }
 
-/// Writes line after line, each one whole, until nobody has any more to write.
+/// Writes lines, each one whole, until all senders are gone.
 async fn write_all(mut input: Sender, mut lines: mpsc::Receiver<Outgoing>, wire: Arc<Wire>) {
     while let Some(Outgoing { line, written }) = lines.recv().await {
         let done = input.write_all(&line).await;
@@ -196,7 +195,7 @@ impl Transport<RoleClient> for StdioTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        self.note(&message);
+        self.track_request(&message);
         let (written, done) = oneshot::channel();
         let queued = encoded(&message).and_then(|line| self.queue(Outgoing { line, written }));
         async move {
@@ -208,12 +207,12 @@ impl Transport<RoleClient> for StdioTransport {
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             self.received += 1;
-            if self.received > TURN {
+            if self.received > YIELD_AFTER {
                 self.received = 0;
                 tokio::task::yield_now().await;
             }
             if let Some(message) = self.queued.pop_front()
-                && let Some(message) = self.wanted(message)
+                && let Some(message) = self.if_awaited(message)
             {
                 return Some(message);
             }
@@ -221,13 +220,16 @@ impl Transport<RoleClient> for StdioTransport {
                 continue;
             }
             let message = match self.reader.next().await? {
-                Line::Whole(line) => self.parsed(&line),
+                Line::Whole(line) => self.parse_line(&line),
                 Line::TooLong { answers, length } => answers.map(|id| {
                     let most = line::MAX_LINE >> 20;
-                    failed(format!("the answer has {length} bytes, and at most {most} MiB are read"), id)
+                    error_answer(
+                        format!("the answer has {length} bytes, and at most {most} MiB are read"),
+                        id,
+                    )
                 }),
             };
-            if let Some(message) = message.and_then(|message| self.wanted(message)) {
+            if let Some(message) = message.and_then(|message| self.if_awaited(message)) {
                 return Some(message);
             }
         }

@@ -1,4 +1,4 @@
-//! A server's tool as one of ours. It refuses to hide which server failed, and how.
+//! A server's tool as a [`Tool`]. Errors name the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::answer::answer;
+use super::answer::to_tool_result;
 use super::{Config, RemoteTool, Server, ServerError};
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
@@ -42,9 +42,9 @@ impl ServerTool {
 
     fn failed(&self, error: &ServerError) -> ToolError {
         let Config { name, max_result, .. } = self.server.config();
-        let told = clip(&format!("MCP server `{name}` {error}"), *max_result, Keep::Ends);
+        let message = clip(&format!("MCP server `{name}` {error}"), *max_result, Keep::Ends);
         let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        ToolError::ExecutionFailed(told + &hint)
+        ToolError::ExecutionFailed(message + &hint)
     }
 }
 
@@ -81,7 +81,7 @@ impl Tool for ServerTool {
             context.notes.timed_out();
         }
         let result = result.map_err(|error| self.failed(&error))?;
-        Ok(answer(&result, self.server.config().max_result))
+        Ok(to_tool_result(&result, self.server.config().max_result))
     }
 }
 

@@ -10,22 +10,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Config, Listed, Reach};
+use super::{Config, Endpoint, ToolList};
 
-/// How long a list is believed. A server that is called is asked anew in any case; this is for one
-/// that was updated, and is not called because its new tools are not known.
+/// How long a cached list is used without asking the server. A server that is called is asked anyway; this is for an
+/// updated server that is never called because its new tools are not known.
 pub const MAX_AGE: Duration = Duration::from_hours(24);
 
 /// Bytes of a file; a list has at most half as many.
 const MAX_FILE: u64 = 16 << 20;
-/// A file of nobody's any more goes when another one is written.
-const FORGOTTEN: Duration = Duration::from_hours(24 * 30);
-/// Files that are looked at to find those.
+/// Files unused for so long are removed when another one is written.
+const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
+/// Files that are checked for that.
 const MAX_FILES: usize = 1000;
 /// Changes when what is written here is read differently.
 const FORMAT: u32 = 1;
 
-/// What to begin with.
+/// The protocol era that a server speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Era {
     /// Not known: the stateless one is tried first.
@@ -43,15 +43,15 @@ pub(super) struct CachedTools {
     /// Seconds since 1970.
     pub(super) at: u64,
     pub(super) era: Era,
-    pub(super) listed: Listed,
+    pub(super) listed: ToolList,
 }
 
 impl CachedTools {
-    pub(super) fn now(era: Era, listed: Listed) -> Self {
+    pub(super) fn new(era: Era, listed: ToolList) -> Self {
         Self { at: seconds(), era, listed }
     }
 
-    /// How old it is; what comes from the future is as old as can be.
+    /// How old it is; a time in the future counts as infinitely old.
     pub(super) fn age(&self) -> Duration {
         seconds().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
     }
@@ -67,7 +67,7 @@ impl CachedTools {
     pub(super) fn write(&self, file: &Path) -> io::Result<()> {
         let folder = file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder)?;
-        forget(folder);
+        remove_old(folder);
         let mut new = tempfile::NamedTempFile::new_in(folder)?;
         serde_json::to_writer(&mut new, self)?;
         new.flush()?;
@@ -80,13 +80,13 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Removes what nobody has asked for in a long time.
-fn forget(folder: &Path) {
+/// Removes files that have not been written for [`MAX_UNUSED_AGE`].
+fn remove_old(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.take(MAX_FILES).flatten() {
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
         let age = modified.ok().and_then(|modified| modified.elapsed().ok());
-        if age.is_some_and(|age| age > FORGOTTEN) {
+        if age.is_some_and(|age| age > MAX_UNUSED_AGE) {
             // Another haft may have been quicker.
             let _ = fs::remove_file(entry.path());
         }
@@ -102,15 +102,15 @@ pub(super) fn file(folder: &Path, config: &Config, workspace: Option<&Path>) -> 
         digest.update(part);
     };
     add(&FORMAT.to_string());
-    match &config.reach {
-        Reach::Stdio { command, environment, .. } => {
+    match &config.endpoint {
+        Endpoint::Stdio { command, environment, .. } => {
             add("stdio");
             for word in command {
                 add(word);
             }
             add(&environment.identity());
         }
-        Reach::Http { url, headers } => {
+        Endpoint::Http { url, headers } => {
             add("http");
             add(url);
             add(&headers.identity());
@@ -136,7 +136,7 @@ mod tests {
     fn what_is_remembered_is_read_again_and_nonsense_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("below/a.json");
-        let memory = CachedTools::now(Era::Stateless, Listed::default());
+        let memory = CachedTools::new(Era::Stateless, ToolList::default());
         memory.write(&file).unwrap();
         assert_eq!(CachedTools::read(&file), Some(memory.clone()));
         assert!(memory.age() < MAX_AGE);

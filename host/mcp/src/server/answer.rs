@@ -1,5 +1,5 @@
-//! Answers as clients get them: text, images, sounds and files in the order in which the tool gave
-//! them, and data where the client knows what to expect. Says nothing that the tool did not say.
+//! Converts a tool result to MCP content blocks: text, images, audio and files in the tool's order, and structured data
+//! where the client knows its schema.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,8 +7,8 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use haft_core::call::{Attachment, ToolResult};
 
-/// The answer of a tool, of which clients were told that its data fits a schema if `has_schema`.
-pub(super) fn of(result: ToolResult, has_schema: bool) -> CallToolResult {
+/// The MCP result of a tool's. `has_schema`: the tool was listed with an output schema.
+pub(super) fn call_result(result: ToolResult, has_schema: bool) -> CallToolResult {
     let ToolResult { content, is_error, attachments, structured } = result;
     let is_missing = has_schema && structured.is_none() && !is_error;
     let mut blocks = blocks(&content, attachments);
@@ -75,7 +75,7 @@ fn block(attachment: Attachment, index: usize) -> ContentBlock {
     }
 }
 
-/// A file. It has a name of its own since the protocol wants one; it leads nowhere.
+/// A file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
 fn resource(media_type: String, data: Vec<u8>, encoded: String, index: usize) -> ResourceContents {
     let uri = format!("attachment:{}", index + 1);
     let contents = match String::from_utf8(data) {
@@ -101,8 +101,8 @@ mod tests {
         Attachment { media_type: media_type.into(), data: data.to_vec() }
     }
 
-    fn told(result: ToolResult, has_schema: bool) -> Value {
-        let mut answer = serde_json::to_value(of(result, has_schema)).unwrap();
+    fn converted(result: ToolResult, has_schema: bool) -> Value {
+        let mut answer = serde_json::to_value(call_result(result, has_schema)).unwrap();
         answer.as_object_mut().unwrap().remove("resultType");
         answer
     }
@@ -112,7 +112,7 @@ mod tests {
     fn mc03_attachments_stand_where_the_text_mentions_them() {
         let attachments = vec![attachment("image/png", b"ab"), attachment("audio/wav", b"c")];
         let content = "before\n[image/png, 2 bytes]\nbetween\nlines\n[audio/wav, 1 bytes]".to_owned();
-        let answer = told(ToolResult { content, attachments, ..ToolResult::default() }, false);
+        let answer = converted(ToolResult { content, attachments, ..ToolResult::default() }, false);
         assert_eq!(
             answer["content"],
             json!([
@@ -127,8 +127,10 @@ mod tests {
     #[test]
     fn mc03_files_are_resources() {
         let attachments = vec![attachment("text/csv", b"a,b"), attachment("application/pdf", b"%PDF")];
-        let answer =
-            told(ToolResult { content: "two files".into(), attachments, ..ToolResult::default() }, false);
+        let answer = converted(
+            ToolResult { content: "two files".into(), attachments, ..ToolResult::default() },
+            false,
+        );
         assert_eq!(
             answer["content"],
             json!([
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn data_is_told_as_text_too_where_there_is_no_other() {
         let structured = Some(json!({"a": 1}));
-        let answer = told(ToolResult { structured, ..ToolResult::default() }, true);
+        let answer = converted(ToolResult { structured, ..ToolResult::default() }, true);
         assert_eq!(answer["structuredContent"], json!({"a": 1}));
         assert_eq!(answer["content"], json!([{"type": "text", "text": "{\"a\":1}"}]));
         assert_eq!(answer["isError"], json!(false));
@@ -151,14 +153,14 @@ mod tests {
     /// Clients throw an answer away that lacks the data they were promised.
     #[test]
     fn data_that_was_promised_and_is_missing_is_an_error_that_can_be_read() {
-        let answer = told(ToolResult::success("text"), true);
+        let answer = converted(ToolResult::success("text"), true);
         assert_eq!(answer["isError"], json!(true));
         assert_eq!(answer["content"][0]["text"], "text");
-        assert_eq!(told(ToolResult::error("no"), true)["content"].as_array().unwrap().len(), 1);
+        assert_eq!(converted(ToolResult::error("no"), true)["content"].as_array().unwrap().len(), 1);
     }
 
     #[test]
     fn an_empty_answer_has_a_block() {
-        assert_eq!(told(ToolResult::default(), false)["content"], json!([{"type": "text", "text": ""}]));
+        assert_eq!(converted(ToolResult::default(), false)["content"], json!([{"type": "text", "text": ""}]));
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn excess(scan: &Scan) -> Option<ErrorData> {
     }
 }
 
-/// The same of what is read as any message but a call.
+/// Why a message that is not a call is not read, where it is beyond the bounds.
 pub(super) fn excess_of_other(scan: &Scan) -> Option<ErrorData> {
     beyond(scan, MAX_OTHER_VALUES)
 }

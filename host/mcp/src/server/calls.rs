@@ -1,4 +1,4 @@
-//! The number of calls under way, so that whoever shuts a server down can wait for them.
+//! The number of running calls, so that shutting down can wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,37 +8,37 @@ use tokio_util::sync::CancellationToken;
 
 /// Calls of all clients of a server. Clones count together.
 #[derive(Clone, Debug)]
-pub(super) struct Calls(Arc<Inner>);
+pub(super) struct RunningCalls(Arc<CallsState>);
 
 #[derive(Debug)]
-struct Inner {
-    under_way: watch::Sender<usize>,
+struct CallsState {
+    running: watch::Sender<usize>,
     closing: CancellationToken,
 }
 
 /// One call under way. Dropped, it is over.
 #[derive(Debug)]
-pub(super) struct UnderWay(Arc<Inner>);
+pub(super) struct CallGuard(Arc<CallsState>);
 
-impl Default for Calls {
+impl Default for RunningCalls {
     fn default() -> Self {
-        let (under_way, closing) = (watch::Sender::new(0), CancellationToken::new());
-        Self(Arc::new(Inner { under_way, closing }))
+        let (running, closing) = (watch::Sender::new(0), CancellationToken::new());
+        Self(Arc::new(CallsState { running, closing }))
     }
 }
 
-impl Calls {
+impl RunningCalls {
     /// A call begins.
-    pub(super) fn begin(&self) -> UnderWay {
-        self.0.under_way.send_modify(|count| *count += 1);
-        UnderWay(self.0.clone())
+    pub(super) fn begin(&self) -> CallGuard {
+        self.0.running.send_modify(|count| *count += 1);
+        CallGuard(self.0.clone())
     }
 
     /// Ends when no call is under way, or after `most`.
-    pub(super) async fn over(&self, most: Duration) {
-        let mut under_way = self.0.under_way.subscribe();
-        let over = under_way.wait_for(|count| *count == 0);
-        let _ = tokio::time::timeout(most, over).await;
+    pub(super) async fn wait_until_idle(&self, most: Duration) {
+        let mut running = self.0.running.subscribe();
+        let idle = running.wait_for(|count| *count == 0);
+        let _ = tokio::time::timeout(most, idle).await;
     }
 
     /// Stops every call, those to come too.
@@ -52,9 +52,9 @@ impl Calls {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for CallGuard {
     fn drop(&mut self) {
-        self.0.under_way.send_modify(|count| *count -= 1);
+        self.0.running.send_modify(|count| *count -= 1);
     }
 }
 
@@ -64,13 +64,13 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_ends_with_the_last_call() {
-        let calls = Calls::default();
-        calls.over(Duration::from_millis(50)).await;
+        let calls = RunningCalls::default();
+        calls.wait_until_idle(Duration::from_millis(50)).await;
         let (first, second) = (calls.begin(), calls.begin());
         drop(first);
         let waiting = tokio::spawn({
             let calls = calls.clone();
-            async move { calls.over(Duration::from_mins(1)).await }
+            async move { calls.wait_until_idle(Duration::from_mins(1)).await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
@@ -80,8 +80,8 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_has_an_end() {
-        let calls = Calls::default();
+        let calls = RunningCalls::default();
         let _call = calls.begin();
-        calls.over(Duration::from_millis(50)).await;
+        calls.wait_until_idle(Duration::from_millis(50)).await;
     }
 }

@@ -15,7 +15,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 
-use super::questions::{Fingerprint, Questions, Words, fingerprint, words};
+use super::questions::{Fingerprint, QuestionHash, Questions, fingerprint, question_hash};
 use haft_core::sync::Lock;
 use haft_core::tool::{Approver, Decision, Question};
 
@@ -24,26 +24,26 @@ const APPROVE: &str = "approve";
 
 /// The person behind one call. Clones share the call.
 #[derive(Clone)]
-pub(super) struct ElicitingApprover(Arc<Inner>);
+pub(super) struct ElicitingApprover(Arc<ApprovalRequest>);
 
-struct Inner {
+struct ApprovalRequest {
     context: RequestContext<RoleServer>,
     questions: Questions,
-    /// What tells this call from others.
+    /// Identifies the call.
     call: Fingerprint,
     /// What the person said when the call came the first time, and to which words.
-    answered: Option<(Words, Decision)>,
+    answered: Option<(QuestionHash, Decision)>,
     /// Why the call is refused as it is, where it brings an answer that is good for nothing.
     refusal: Option<ErrorData>,
     /// What the call is to be answered with in place of what the tool answered.
-    instead: Lock<Option<Instead>>,
+    replacement: Lock<Option<ReplacementAnswer>>,
 }
 
 /// What a call is answered with in place of what the tool answered.
-pub(super) enum Instead {
+pub(super) enum ReplacementAnswer {
     /// A question to the person; the call comes again with the answer.
     Question(InputRequiredResult),
-    /// That the client would have to be able to ask, with what haft has to say of it.
+    /// The error that the client lacks elicitation, which the call needs.
     Missing(ErrorData),
 }
 
@@ -56,14 +56,14 @@ impl ElicitingApprover {
         caller: &str,
     ) -> Self {
         let call = fingerprint(caller, &request.name, request.arguments.as_ref());
-        let (words, refusal) = match &request.request_state {
-            Some(state) => of_state(questions.take(state, &call).await),
+        let (question_hash, refusal) = match &request.request_state {
+            Some(state) => from_claim(questions.redeem(state, &call).await),
             None => (None, None),
         };
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(APPROVE));
-        let answered = words.zip(response.map(decision));
-        let (context, questions, instead) = (context.clone(), questions.clone(), Lock::default());
-        Self(Arc::new(Inner { context, questions, call, answered, refusal, instead }))
+        let answered = question_hash.zip(response.map(decision));
+        let (context, questions, replacement) = (context.clone(), questions.clone(), Lock::default());
+        Self(Arc::new(ApprovalRequest { context, questions, call, answered, refusal, replacement }))
     }
 
     /// Why the call is refused as it is: it brings an answer to a question that was never asked about it,
@@ -73,40 +73,40 @@ impl ElicitingApprover {
     }
 
     /// What the call is to be answered with in place of what the tool answered.
-    pub(super) fn instead(&self) -> Option<Instead> {
-        self.0.instead.lock().take()
+    pub(super) fn replacement(&self) -> Option<ReplacementAnswer> {
+        self.0.replacement.lock().take()
     }
 }
 
-impl Inner {
-    fn answer_instead(&self, instead: Instead) {
-        *self.instead.lock() = Some(instead);
+impl ApprovalRequest {
+    fn set_replacement(&self, replacement: ReplacementAnswer) {
+        *self.replacement.lock() = Some(replacement);
     }
 }
 
 #[async_trait]
 impl Approver for ElicitingApprover {
     async fn ask(&self, question: &Question) -> Decision {
-        let Inner { context, questions, call, answered, .. } = &*self.0;
-        let words = words(question);
+        let ApprovalRequest { context, questions, call, answered, .. } = &*self.0;
+        let hash = question_hash(question);
         // An answer to other words is none: program.toml may say another command by now.
-        if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == words) {
+        if let Some((_, decision)) = answered.as_ref().filter(|(answered, _)| *answered == hash) {
             return decision.clone();
         }
         let is_without_requests = is_without_requests(context);
         if !has_forms(context) {
             if is_without_requests {
-                self.0.answer_instead(Instead::Missing(missing(question)));
+                self.0.set_replacement(ReplacementAnswer::Missing(missing(question)));
             }
             return Decision::Unasked("the client cannot ask anybody (it has no elicitation)".into());
         }
         if is_without_requests {
-            let state = match questions.put(call, &words) {
+            let state = match questions.create_state(call, &hash) {
                 Ok(state) => state,
                 Err(error) => return Decision::Unasked(error.to_string()),
             };
-            let asked = InputRequiredResult::new(Some(form_request(question)), Some(state));
-            self.0.answer_instead(Instead::Question(asked));
+            let input_required = InputRequiredResult::new(Some(form_request(question)), Some(state));
+            self.0.set_replacement(ReplacementAnswer::Question(input_required));
             return Decision::Unasked("the person is being asked".into());
         }
         match context.peer.create_elicitation(form(question)).await {
@@ -117,9 +117,9 @@ impl Approver for ElicitingApprover {
 }
 
 /// The words that a call with an answer answers, or what is said to it.
-fn of_state(words: io::Result<Option<Words>>) -> (Option<Words>, Option<ErrorData>) {
-    match words {
-        Ok(Some(words)) => (Some(words), None),
+fn from_claim(question_hash: io::Result<Option<QuestionHash>>) -> (Option<QuestionHash>, Option<ErrorData>) {
+    match question_hash {
+        Ok(Some(question_hash)) => (Some(question_hash), None),
         Ok(None) => {
             let why =
                 "this answers no question that was asked about this call, or one that was answered before";
@@ -173,8 +173,8 @@ fn form_request(question: &Question) -> InputRequests {
 /// What a client's answer means.
 fn decision(response: &Value) -> Decision {
     let accepted = serde_json::to_value(ElicitationAction::Accept).unwrap_or_default();
-    let said = response.get("content").and_then(|content| content.get(APPROVE)).and_then(Value::as_bool);
-    if response.get("action") == Some(&accepted) && said == Some(true) {
+    let approve = response.get("content").and_then(|content| content.get(APPROVE)).and_then(Value::as_bool);
+    if response.get("action") == Some(&accepted) && approve == Some(true) {
         Decision::Approved
     } else {
         Decision::Denied

@@ -1,6 +1,5 @@
-//! What a client can ask of haft: its tools, and calls of them. Every call goes through
-//! [`Toolbox::dispatch`](haft_core::tool::Toolbox::dispatch); nothing that a client can ask for changes
-//! what a tool may do.
+//! Handles a client's requests: lists tools and runs calls. Every call goes through
+//! [`Toolbox::dispatch`](haft_core::tool::Toolbox::dispatch); no request changes what a tool may do.
 
 #![expect(
     deprecated,
@@ -24,9 +23,9 @@ use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::answer;
-use super::calls::Calls;
-use super::elicitation::{ElicitingApprover, Instead};
-use super::progress::{ProgressNotifier, Wanted};
+use super::calls::RunningCalls;
+use super::elicitation::{ElicitingApprover, ReplacementAnswer};
+use super::progress::{NotificationFilter, ProgressNotifier};
 use super::snapshot::{ToolSnapshot, ToolSnapshots};
 use haft_core::call::ToolCall;
 use haft_core::sync::Lock;
@@ -38,25 +37,25 @@ const MAX_SHOWN: usize = 200;
 /// The methods that are answered.
 const METHODS: &[&str] = &["initialize", "server/discover", "tools/list", "tools/call", "logging/setLevel"];
 
-/// The same where there are no sessions (2026-07-28).
+/// The methods that are answered where there are no sessions (2026-07-28).
 const LATER_METHODS: &[&str] = &["server/discover", "tools/list", "tools/call", "subscriptions/listen"];
 
 /// What all clients of a server share. Clones share everything.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct ServerShared {
     pub(super) snapshots: ToolSnapshots,
-    pub(super) calls: Calls,
-    /// Whom approvals are good for: whoever is let in by the same word.
+    pub(super) calls: RunningCalls,
+    /// Identifies the callers that share approvals: those with the same token.
     caller: Arc<str>,
 }
 
 /// One client, or one request of a client that opens no session.
 #[derive(Debug)]
 pub(super) struct Handler {
-    shared: Shared,
-    /// What of the log the client wants. Clients that never say see what is meant for people.
+    shared: ServerShared,
+    /// The least level of log messages that the client gets; `info` unless it sets one.
     level: Lock<LoggingLevel>,
-    /// Which of all clients it is, where it has a session or connection of its own.
+    /// Identifies the client, where it has a session or connection of its own.
     client: Client,
     /// The client, once it has called a tool.
     peer: OnceLock<Peer<RoleServer>>,
@@ -65,13 +64,13 @@ pub(super) struct Handler {
     _ends_with_this: DropGuard,
 }
 
-impl Shared {
+impl ServerShared {
     /// For clients who are all `caller`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>) -> Self {
-        Self { snapshots, calls: Calls::default(), caller: caller.into() }
+        Self { snapshots, calls: RunningCalls::default(), caller: caller.into() }
     }
 
-    /// The side of haft that a new client talks to.
+    /// A handler for a new client.
     pub(super) fn handler(&self) -> Handler {
         let life = CancellationToken::new();
         let (level, guard) = (Lock::new(LoggingLevel::Info), life.clone().drop_guard());
@@ -91,26 +90,40 @@ impl Handler {
             && snapshot.session().journal.is_settled()
     }
 
-    /// What a request of the client comes with, once it has made one through rmcp.
+    /// The context for a request outside rmcp; `None` until the client has made a call through rmcp.
     pub(super) fn context(&self, id: &RequestId) -> Option<RequestContext<RoleServer>> {
         let mut context = RequestContext::new(id.clone(), self.peer.get()?.clone());
         context.ct = self.life.child_token();
         Some(context)
     }
 
-    /// What the client wants to hear of a call. Clients of later revisions say it with each.
-    fn wanted(&self, context: &RequestContext<RoleServer>) -> Wanted {
+    /// The notifications that the client gets of a call. Clients of later revisions say so with each call.
+    fn notification_filter(&self, context: &RequestContext<RoleServer>) -> NotificationFilter {
         let own = *self.level.lock();
-        let log = if is_by_call(context) { context.meta.log_level() } else { Some(own) };
-        Wanted { progress: context.meta.get_progress_token(), log }
+        let log = if is_sessionless(context) { context.meta.log_level() } else { Some(own) };
+        NotificationFilter { progress: context.meta.get_progress_token(), log }
     }
 
-    /// Which of all clients asks. Who opens no session is known by what it says of itself.
+    /// Identifies the calling client. One without a session is identified by its name and version.
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
-        match context.client_info().filter(|_| is_by_call(context)) {
-            Some(about) => Client::named(&format!("{} {}", about.name, about.version)),
+        match context.client_info().filter(|_| is_sessionless(context)) {
+            Some(info) => Client::named(&format!("{} {}", info.name, info.version)),
             None => self.client,
         }
+    }
+
+    /// Asks the person behind the client, for a tool that asks for approval or a call that brings an answer.
+    async fn approver(
+        &self,
+        asks: bool,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Option<ElicitingApprover> {
+        if !asks && request.request_state.is_none() {
+            return None;
+        }
+        let questions = self.shared.snapshots.questions();
+        Some(ElicitingApprover::new(context, request, questions, &self.shared.caller).await)
     }
 
     async fn call(
@@ -122,21 +135,17 @@ impl Handler {
         let own = snapshot.own_name(&request.name);
         let entry = snapshot.toolbox().find(&own);
         let (is_known, asks) = (entry.is_some(), entry.is_some_and(Entry::asks));
-        let person = if asks || request.request_state.is_some() {
-            let questions = self.shared.snapshots.questions();
-            Some(ElicitingApprover::new(&context, &request, questions, &self.shared.caller).await)
-        } else {
-            None
-        };
-        if let Some(refusal) = person.as_ref().and_then(ElicitingApprover::refusal) {
+        let approver = self.approver(asks, &request, &context).await;
+        if let Some(refusal) = approver.as_ref().and_then(ElicitingApprover::refusal) {
             return Err(refusal);
         }
         let has_schema = snapshot.tool(&request.name).is_some_and(|tool| tool.output_schema.is_some());
-        let notifier = ProgressNotifier::begin(&context.peer, &request.name, self.wanted(&context));
+        let notifier =
+            ProgressNotifier::begin(&context.peer, &request.name, self.notification_filter(&context));
         let session = Session {
             events: notifier.events(),
             cancel: context.ct.clone(),
-            approvals: person.clone().map(Approvals::by).unwrap_or_default(),
+            approvals: approver.clone().map(Approvals::by).unwrap_or_default(),
             client: self.client(&context),
             ..snapshot.session().clone()
         };
@@ -145,23 +154,23 @@ impl Handler {
         let result = snapshot.toolbox().dispatch(call, &session).await;
         drop(session);
         notifier.end().await;
-        match person.and_then(|person| person.instead()) {
-            Some(Instead::Question(question)) => return Ok(question.into()),
-            Some(Instead::Missing(error)) => return Err(error),
+        match approver.and_then(|approver| approver.replacement()) {
+            Some(ReplacementAnswer::Question(question)) => return Ok(question.into()),
+            Some(ReplacementAnswer::Missing(error)) => return Err(error),
             None => {}
         }
         if !is_known {
             return Err(ErrorData::invalid_params(result.content, None));
         }
-        Ok(answer::of(result, has_schema).into())
+        Ok(answer::call_result(result, has_schema).into())
     }
 
-    /// Tells a client whose session lasts of other tools, for as long as it lasts.
-    fn keep_told(&self, peer: Peer<RoleServer>) {
+    /// Notifies a client of tool changes for as long as its session lasts.
+    fn notify_of_tool_changes(&self, peer: Peer<RoleServer>) {
         let (snapshots, life) = (self.shared.snapshots.clone(), self.life.clone());
         tokio::spawn(async move {
             let mut seen = snapshots.now();
-            let told = async {
+            let notifications = async {
                 while let Some(other) = snapshots.other_than(&seen).await {
                     seen = other;
                     if peer.notify_tool_list_changed().await.is_err() {
@@ -169,40 +178,40 @@ impl Handler {
                     }
                 }
             };
-            tokio::select! { () = told => {} () = life.cancelled() => {} }
+            tokio::select! { () = notifications => {} () = life.cancelled() => {} }
         });
     }
 }
 
-/// Whether the client says with every call what it wants (2026-07-28).
-fn is_by_call(context: &RequestContext<RoleServer>) -> bool {
+/// Whether the client opens no session and sends everything with each call (2026-07-28).
+fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| !version.has_initialize())
 }
 
-/// The answer to clients that ask for what nobody offered: an empty list, since many ask all the same and
-/// take an error for a broken server; later revisions are strict.
+/// The answer to requests for unsupported lists: an empty one, since many clients ask anyway and take an error for a
+/// broken server; later revisions are strict.
 fn none<T: Default, M: ConstString>(context: &RequestContext<RoleServer>) -> Result<T, ErrorData> {
-    if is_by_call(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
+    if is_sessionless(context) { Err(ErrorData::method_not_found::<M>()) } else { Ok(T::default()) }
 }
 
-/// A client's own word, as it is repeated in an error.
-fn shown(word: &str) -> String {
+/// A client's text, cut for an error message.
+fn bounded_text(word: &str) -> String {
     clip(word, MAX_SHOWN, Keep::Head)
 }
 
-/// What a server says of itself.
-fn about(snapshot: &ToolSnapshot) -> ServerConfig {
+/// The server's capabilities, name and instructions.
+fn server_config(snapshot: &ToolSnapshot) -> ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_logging().enable_tools().enable_tool_list_changed().build();
-    let about = snapshot.about();
+    let info = snapshot.info();
     let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
-    own.title.clone_from(&about.title);
-    ServerConfig::new(capabilities).with_server_info(own).with_instructions(about.instructions.clone())
+    own.title.clone_from(&info.title);
+    ServerConfig::new(capabilities).with_server_info(own).with_instructions(info.instructions.clone())
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        about(&self.shared.snapshots.now())
+        server_config(&self.shared.snapshots.now())
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -219,7 +228,7 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.keep_told(context.peer);
+        self.notify_of_tool_changes(context.peer);
     }
 
     async fn set_level(
@@ -227,7 +236,7 @@ impl ServerHandler for Handler {
         request: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if is_by_call(&context) {
+        if is_sessionless(&context) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
         *self.level.lock() = request.level;
@@ -241,7 +250,7 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
         if let Some(cursor) = cursor {
-            let message = format!("unknown cursor `{}`: the list has one page", shown(&cursor));
+            let message = format!("unknown cursor `{}`: the list has one page", bounded_text(&cursor));
             return Err(ErrorData::invalid_params(message, None));
         }
         Ok(ListToolsResult::with_all_items(self.shared.snapshots.complete().await.tools().to_vec()))
@@ -256,7 +265,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _under_way = self.shared.calls.begin();
+        let _running = self.shared.calls.begin();
         self.peer.get_or_init(|| context.peer.clone());
         tokio::select! {
             biased;
@@ -304,22 +313,22 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, .. } = request;
-        let methods = if is_by_call(&context) { LATER_METHODS } else { METHODS };
+        let methods = if is_sessionless(&context) { LATER_METHODS } else { METHODS };
         if methods.contains(&method.as_str()) {
             return Err(ErrorData::invalid_params(format!("these are no parameters of `{method}`"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, shown(&method), None))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(&method), None))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // Narrowed by what is said in `about`.
+        // Narrowed by what is said in `server_config`.
         Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let sink = context.sink();
         let mut seen = self.shared.snapshots.now();
-        let told = async {
+        let notifications = async {
             while let Some(other) = self.shared.snapshots.other_than(&seen).await {
                 seen = other;
                 if sink.notify_tool_list_changed().await.is_err() {
@@ -329,7 +338,7 @@ impl ServerHandler for Handler {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = told => {}
+            () = notifications => {}
             () = context.cancelled() => {}
             () = self.shared.calls.closed() => {}
         }

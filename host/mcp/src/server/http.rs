@@ -1,6 +1,5 @@
-//! Serving any number of clients over HTTP (MCP's "streamable HTTP"), at `/mcp`. Whoever cannot show
-//! the token, or comes from a foreign page, is turned away before anything of it is read; whoever
-//! is slow, many or large meets a bound.
+//! Serves any number of clients over HTTP (MCP's "streamable HTTP"), at `/mcp`. Requests without the token, or from
+//! foreign web pages, are refused before their body is read. Time, sizes and numbers are bounded.
 
 mod body;
 mod gate;
@@ -26,11 +25,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 pub use self::gate::PATH;
-use self::gate::{Connection, Gate};
+use self::gate::{Gate, HttpConnection};
 use self::places::{Place, Places};
-use self::stream::Patient;
+use self::stream::WriteTimeoutStream;
 pub use self::token::{Token, TokenError};
-use super::handler::Shared;
+use super::handler::ServerShared;
 use super::snapshot::ToolSnapshots;
 use super::stdio::GRACE;
 
@@ -50,7 +49,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// does not change at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Who clients are where they show no token.
+/// The caller id of clients without a token.
 const ANYBODY: &str = "anybody over HTTP";
 
 /// How clients are served.
@@ -96,13 +95,13 @@ pub struct Patience {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    doors: Doors,
+    acceptor: Acceptor,
 }
 
-/// What becomes of connections.
-struct Doors {
+/// Accepts and serves connections.
+struct Acceptor {
     gate: Arc<Gate>,
-    shared: Shared,
+    shared: ServerShared,
     patience: Patience,
     places: Places,
 }
@@ -123,11 +122,11 @@ impl Server {
             io::Error::new(error.kind(), format!("cannot listen at `{address}`: {error}"))
         })?;
         let address = listener.local_addr()?;
-        let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::holder);
-        let shared = Shared::new(snapshots, caller);
+        let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::caller_id);
+        let shared = ServerShared::new(snapshots, caller);
         let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
-        let places = Places::new(affordable(room.connections));
-        Ok(Self { listener, address, doors: Doors { gate, shared, patience, places } })
+        let places = Places::new(within_file_limit(room.connections));
+        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, places } })
     }
 
     /// Where it listens: the port that was found, where any was asked for.
@@ -137,28 +136,27 @@ impl Server {
 
     /// Serves until `stop` is cancelled, and the calls under way then to their end, for a while.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
-        let Self { listener, doors, .. } = self;
+        let Self { listener, acceptor, .. } = self;
         let closing = CancellationToken::new();
         tokio::select! {
-            () = doors.accept(&listener, &closing) => {}
+            () = acceptor.accept(&listener, &closing) => {}
             () = stop.cancelled() => {}
         }
         drop(listener);
-        doors.shared.calls.over(GRACE).await;
-        doors.shared.calls.close();
-        // Answers are written to their end; what waits for news that will not come is cut off after.
+        acceptor.shared.calls.wait_until_idle(GRACE).await;
+        acceptor.shared.calls.close();
+        // Answers are written first; then streams that wait for notifications are ended.
         closing.cancel();
-        if !doors.are_empty_within(SETTLING).await {
-            doors.gate.close();
-            doors.are_empty_within(FLUSH).await;
+        if !acceptor.are_closed_within(SETTLING).await {
+            acceptor.gate.close();
+            acceptor.are_closed_within(FLUSH).await;
         }
         Ok(())
     }
 }
 
-/// So many of `most` connections that files, pipes and children are left half of what this process may have
-/// open.
-fn affordable(most: usize) -> usize {
+/// At most `most` connections, and at most half of the open files that this process may have.
+fn within_file_limit(most: usize) -> usize {
     let half = getrlimit(Resource::Nofile).current.map(|files| usize::try_from(files / 2).unwrap_or(most));
     let affordable = half.map_or(most, |half| half.min(most));
     if affordable < most {
@@ -171,9 +169,9 @@ fn affordable(most: usize) -> usize {
     affordable
 }
 
-impl Doors {
+impl Acceptor {
     /// Whether every connection was closed in time.
-    async fn are_empty_within(&self, time: Duration) -> bool {
+    async fn are_closed_within(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.places.are_empty()).await.is_ok()
     }
 
@@ -181,8 +179,8 @@ impl Doors {
         loop {
             match listener.accept().await {
                 Ok((stream, source)) => {
-                    let place = self.places.arrive(source.ip()).await;
-                    self.connected(stream, place, closing.clone());
+                    let place = self.places.admit(source.ip()).await;
+                    self.serve_in_background(stream, place, closing.clone());
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
@@ -192,11 +190,11 @@ impl Doors {
         }
     }
 
-    fn connected(&self, stream: TcpStream, place: Place, closing: CancellationToken) {
+    fn serve_in_background(&self, stream: TcpStream, place: Place, closing: CancellationToken) {
         // Every message is written whole; waiting for more only delays it.
         let _ = stream.set_nodelay(true);
         let (gate, patience) = (self.gate.clone(), self.patience);
-        let connection = Arc::new(Connection { place, local: stream.local_addr().ok() });
+        let connection = Arc::new(HttpConnection { place, local: stream.local_addr().ok() });
         tokio::spawn(async move {
             let served = serve(stream, gate, &connection, patience, closing).await;
             if let Err(error) = served {
@@ -210,7 +208,7 @@ impl Doors {
 async fn serve(
     stream: TcpStream,
     gate: Arc<Gate>,
-    connection: &Arc<Connection>,
+    connection: &Arc<HttpConnection>,
     patience: Patience,
     closing: CancellationToken,
 ) -> hyper::Result<()> {
@@ -225,15 +223,15 @@ async fn serve(
         .max_headers(MAX_HEADERS)
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_HEAD)
-        .serve_connection(TokioIo::new(Patient::new(stream, patience.reading)), service);
+        .serve_connection(TokioIo::new(WriteTimeoutStream::new(stream, patience.reading)), service);
     let mut served = std::pin::pin!(served);
     tokio::select! {
         ended = &mut served => return ended,
         () = closing.cancelled() => {}
-        () = connection.place.given_up(patience.first) => {}
+        () = connection.place.wait_until_evicted(patience.first) => {}
     }
-    // Nobody waits for an answer who has not asked for anything yet.
-    if !connection.place.is_known() {
+    // A connection without a request yet has no answer to wait for.
+    if !connection.place.is_authenticated() {
         return Ok(());
     }
     served.as_mut().graceful_shutdown();

@@ -9,11 +9,11 @@ use serde_json::Value;
 use haft_core::call::{Hints, ToolDef};
 use haft_core::tool::{Schema, Toolbox};
 
-/// The tools of `toolbox` that clients are told of, in order, without `prefix` where their names begin
+/// The tools of `toolbox` that clients see, in order, without `prefix` where their names begin
 /// with it.
-pub(super) fn of(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
+pub(super) fn client_tools(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
     // What a component says of its tools was checked when it was listed, which compiles every schema.
-    let tools = toolbox.entries().filter_map(|entry| told(entry.def(), entry.digest().is_some()));
+    let tools = toolbox.entries().filter_map(|entry| client_tool(entry.def(), entry.digest().is_some()));
     let shortened = |mut tool: Tool| {
         if let Some(short) = tool.name.strip_prefix(prefix) {
             tool.name = short.to_owned().into();
@@ -24,7 +24,7 @@ pub(super) fn of(toolbox: &Toolbox, prefix: &str) -> Vec<Tool> {
 }
 
 /// A tool, or nothing where it could not be called either. `is_checked` says that its schemas can be compiled.
-fn told(def: &ToolDef, is_checked: bool) -> Option<Tool> {
+fn client_tool(def: &ToolDef, is_checked: bool) -> Option<Tool> {
     let Some(parameters) = object_schema(&def.parameters) else {
         tracing::warn!(tool = def.name, "tool left out: its parameters are no schema of an object");
         return None;
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn a_definition_that_clients_refuse_is_mended_or_left_out() {
         for bad in [json!(true), json!({}), json!({"type": "string"}), json!({"type": ["object", "null"]})] {
-            assert!(told(&def(bad.clone(), None), false).is_none(), "{bad}");
-            let tool = told(&def(json!({"type": "object"}), Some(bad)), false).unwrap();
+            assert!(client_tool(&def(bad.clone(), None), false).is_none(), "{bad}");
+            let tool = client_tool(&def(json!({"type": "object"}), Some(bad)), false).unwrap();
             assert_eq!(tool.output_schema, None);
         }
     }
@@ -86,7 +86,7 @@ mod tests {
             "properties": {"a": {"$ref": "#/$defs/a"}},
             "additionalProperties": false,
         });
-        let tool = told(&def(parameters.clone(), Some(parameters.clone())), false).unwrap();
+        let tool = client_tool(&def(parameters.clone(), Some(parameters.clone())), false).unwrap();
         assert_eq!(Value::Object((*tool.input_schema).clone()), parameters);
         let output = tool.output_schema.unwrap();
         assert_eq!((output.get("$schema"), output.get("$defs")), (None, parameters.get("$defs")));
@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn hints_are_annotations() {
         let hints = Hints { read_only: true, ..Hints::default() };
-        let told = told(&ToolDef { hints, ..def(json!({"type": "object"}), None) }, false).unwrap();
+        let tool = client_tool(&ToolDef { hints, ..def(json!({"type": "object"}), None) }, false).unwrap();
         assert_eq!(
-            serde_json::to_value(told.annotations).unwrap(),
+            serde_json::to_value(tool.annotations).unwrap(),
             json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false})
         );
     }

@@ -1,8 +1,6 @@
-//! Questions that were handed out with an answer to a call, to be answered when the call comes again
-//! (2026-07-28, "multi round-trip requests"). The state that a client brings back says by itself what it
-//! is good for, and nobody but haft can write one: it is signed for one call, of one caller, of one
-//! program, until a time. Every process with the same key can judge it, also one that was started since;
-//! that it is used once is kept by [`Claims`].
+//! Questions sent in answer to a call, to be answered when the client repeats the call (2026-07-28, "multi round-trip
+//! requests"). The `requestState` that the client sends back is signed for one call, caller and program, and expires.
+//! Every process with the same key can verify it, also one that was started since; [`Claims`] records that it was used.
 
 mod claims;
 mod key;
@@ -10,14 +8,14 @@ mod key;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rmcp::model::JsonObject;
 use sha2::{Digest, Sha256};
 
-use self::claims::{Claims, Folder, Memory};
+use self::claims::{Claims, FolderClaims, MemoryClaims, unix_seconds};
 use self::key::{Key, TAG};
 use super::random;
 use haft_core::tool::Question;
@@ -32,92 +30,95 @@ const FORM: u8 = 2;
 const NONCE: usize = 16;
 
 /// Bytes of what is signed: the form, the time, the nonce and what was asked.
-const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<Words>();
+const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<QuestionHash>();
 
 /// The questions of one program. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Questions(Arc<Inner>);
+pub struct Questions(Arc<QuestionsState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct QuestionsState {
     /// Where the key and what was claimed are; nothing for what is good in this process alone.
     folder: Option<PathBuf>,
-    /// What tells the program from others.
+    /// Identifies the program.
     program: Vec<u8>,
-    ready: OnceLock<Ready>,
+    signing_state: OnceLock<SigningState>,
 }
 
 #[derive(Debug)]
-struct Ready {
+struct SigningState {
     key: Key,
     claims: Box<dyn Claims>,
 }
 
-/// What tells one call from another.
+/// A hash that identifies a call.
 pub(super) type Fingerprint = [u8; 32];
 
-/// What tells the words of one question from those of another. Of one call they may change: the command line of a
-/// tool is program.toml's.
-pub(super) type Words = [u8; 32];
+/// A hash of a question's text. It may change for the same call, as when program.toml changes the tool's command line.
+pub(super) type QuestionHash = [u8; 32];
 
 impl Questions {
     /// The questions of `program`, good for every process that shares `folder`. It is made when the first
     /// question is asked, for this user alone; no tool may reach it.
-    pub fn kept(folder: PathBuf, program: Vec<u8>) -> Self {
-        Self(Arc::new(Inner { folder: Some(folder), program, ready: OnceLock::new() }))
+    pub fn in_folder(folder: PathBuf, program: Vec<u8>) -> Self {
+        Self(Arc::new(QuestionsState { folder: Some(folder), program, signing_state: OnceLock::new() }))
     }
 
     /// A state for the question with these words about `call`.
-    pub(super) fn put(&self, call: &Fingerprint, words: &Words) -> io::Result<String> {
-        let until = seconds(SystemTime::now() + LIFE);
+    pub(super) fn create_state(
+        &self,
+        call: &Fingerprint,
+        question_hash: &QuestionHash,
+    ) -> io::Result<String> {
+        let until = unix_seconds(SystemTime::now() + LIFE);
         let nonce: [u8; NONCE] = random::bytes()?;
-        let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, words].concat();
-        let tag = self.ready()?.key.sign(&self.signed(&payload, call));
+        let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, question_hash].concat();
+        let tag = self.signing_state()?.key.sign(&self.signed(&payload, call));
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
     /// The words of the question, where `state` is of one about `call` that was not answered yet. It is used up then.
-    pub(super) async fn take(&self, state: &str, call: &Fingerprint) -> io::Result<Option<Words>> {
+    pub(super) async fn redeem(&self, state: &str, call: &Fingerprint) -> io::Result<Option<QuestionHash>> {
         let Some((until, payload, tag)) = parse(state) else { return Ok(None) };
-        let Ready { key, claims } = self.ready()?;
+        let SigningState { key, claims } = self.signing_state()?;
         let is_ours = key.is_signed(&self.signed(&payload, call), &tag);
-        let is_over = until <= seconds(SystemTime::now());
+        let is_over = until <= unix_seconds(SystemTime::now());
         let is_good = is_ours && !is_over && claims.claim(&tag, until).await?;
         Ok(payload.last_chunk().filter(|_| is_good).copied())
     }
 
-    /// What is signed: what the state says, and what has to be the same when it comes back.
+    /// The signed bytes: the payload, and what must be the same when the state comes back.
     fn signed(&self, payload: &[u8], call: &Fingerprint) -> Vec<u8> {
         let program: [u8; 32] = Sha256::digest(&self.0.program).into();
         [b"haft question\0", payload, &program, call].concat()
     }
 
-    fn ready(&self) -> io::Result<&Ready> {
-        if let Some(ready) = self.0.ready.get() {
-            return Ok(ready);
+    fn signing_state(&self) -> io::Result<&SigningState> {
+        if let Some(signing_state) = self.0.signing_state.get() {
+            return Ok(signing_state);
         }
-        let ready = Ready::new(self.0.folder.as_deref())?;
-        Ok(self.0.ready.get_or_init(|| ready))
+        let signing_state = SigningState::new(self.0.folder.as_deref())?;
+        Ok(self.0.signing_state.get_or_init(|| signing_state))
     }
 }
 
-impl Ready {
+impl SigningState {
     fn new(folder: Option<&std::path::Path>) -> io::Result<Self> {
-        let Some(folder) = folder else { return Self::alone() };
+        let Some(folder) = folder else { return Self::in_memory() };
         match Key::shared(folder) {
-            Ok(key) => Ok(Self { key, claims: Box::new(Folder::new(folder)) }),
-            // A home that nobody may write to has no other process that could be asked.
+            Ok(key) => Ok(Self { key, claims: Box::new(FolderClaims::new(folder)) }),
+            // Where the folder cannot be written, no other process shares it.
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(%error, "approvals are good in this process alone");
-                Self::alone()
+                Self::in_memory()
             }
             Err(error) => Err(error),
         }
     }
 
     /// For this process alone.
-    fn alone() -> io::Result<Self> {
-        Ok(Self { key: Key::own()?, claims: Box::new(Memory::default()) })
+    fn in_memory() -> io::Result<Self> {
+        Ok(Self { key: Key::generate()?, claims: Box::new(MemoryClaims::default()) })
     }
 }
 
@@ -134,11 +135,6 @@ fn parse(state: &str) -> Option<(u64, [u8; PAYLOAD], [u8; TAG])> {
     (*form == FORM).then_some((until, payload.try_into().ok()?, tag.try_into().ok()?))
 }
 
-/// Seconds since 1970; every process of every machine counts them alike.
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 /// The fingerprint of a call: who makes it, of which tool, and every byte of the arguments.
 pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObject>) -> Fingerprint {
     let arguments = serde_json::to_vec(&arguments).unwrap_or_default();
@@ -148,8 +144,8 @@ pub(super) fn fingerprint(caller: &str, tool: &str, arguments: Option<&JsonObjec
     named.chain_update(arguments).finalize().into()
 }
 
-/// What tells the words of a question from others: all that the person reads.
-pub(super) fn words(question: &Question) -> Words {
+/// The hash of all that the person reads.
+pub(super) fn question_hash(question: &Question) -> QuestionHash {
     let Question { tool, verb, what } = question;
     Sha256::digest([tool, *verb, what].join("\0")).into()
 }
@@ -158,26 +154,26 @@ pub(super) fn words(question: &Question) -> Words {
 mod tests {
     use super::*;
 
-    const WORDS: Words = [7; 32];
+    const HASH: QuestionHash = [7; 32];
 
     const A: Fingerprint = [1; 32];
     const B: Fingerprint = [2; 32];
 
-    fn of(folder: &std::path::Path, program: &str) -> Questions {
-        Questions::kept(folder.to_owned(), program.into())
+    fn questions_in(folder: &std::path::Path, program: &str) -> Questions {
+        Questions::in_folder(folder.to_owned(), program.into())
     }
 
     #[tokio::test]
     async fn an_answer_is_good_for_one_call_once() {
         let questions = Questions::default();
-        let state = questions.put(&A, &WORDS).unwrap();
-        assert!(questions.take("other", &A).await.unwrap().is_none());
-        assert!(questions.take(&state, &B).await.unwrap().is_none(), "another call");
-        assert!(questions.take(&state, &A).await.unwrap() == Some(WORDS));
-        assert!(questions.take(&state, &A).await.unwrap().is_none(), "used twice");
-        let state = questions.put(&A, &WORDS).unwrap();
+        let state = questions.create_state(&A, &HASH).unwrap();
+        assert!(questions.redeem("other", &A).await.unwrap().is_none());
+        assert!(questions.redeem(&state, &B).await.unwrap().is_none(), "another call");
+        assert!(questions.redeem(&state, &A).await.unwrap() == Some(HASH));
+        assert!(questions.redeem(&state, &A).await.unwrap().is_none(), "used twice");
+        let state = questions.create_state(&A, &HASH).unwrap();
         assert!(
-            Questions::default().take(&state, &A).await.unwrap().is_none(),
+            Questions::default().redeem(&state, &A).await.unwrap().is_none(),
             "another process that shares nothing"
         );
     }
@@ -186,12 +182,15 @@ mod tests {
     #[tokio::test]
     async fn c07_an_answer_is_good_for_every_process_once() {
         let folder = tempfile::tempdir().unwrap();
-        let (one, two) = (of(folder.path(), "a"), of(folder.path(), "a"));
-        let state = one.put(&A, &WORDS).unwrap();
-        assert!(of(folder.path(), "b").take(&state, &A).await.unwrap().is_none(), "another program");
-        assert!(two.take(&state, &A).await.unwrap() == Some(WORDS));
-        for again in [one, two, of(folder.path(), "a")] {
-            assert!(again.take(&state, &A).await.unwrap().is_none());
+        let (one, two) = (questions_in(folder.path(), "a"), questions_in(folder.path(), "a"));
+        let state = one.create_state(&A, &HASH).unwrap();
+        assert!(
+            questions_in(folder.path(), "b").redeem(&state, &A).await.unwrap().is_none(),
+            "another program"
+        );
+        assert!(two.redeem(&state, &A).await.unwrap() == Some(HASH));
+        for again in [one, two, questions_in(folder.path(), "a")] {
+            assert!(again.redeem(&state, &A).await.unwrap().is_none());
         }
     }
 
@@ -199,28 +198,28 @@ mod tests {
     #[tokio::test]
     async fn c07_nobody_changes_a_state() {
         let questions = Questions::default();
-        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.put(&A, &WORDS).unwrap()).unwrap();
+        let state = BASE64_URL_SAFE_NO_PAD.decode(questions.create_state(&A, &HASH).unwrap()).unwrap();
         for index in 0..state.len() {
             let mut other = state.clone();
             other[index] ^= 1;
             assert!(
-                questions.take(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap().is_none(),
+                questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(other), &A).await.unwrap().is_none(),
                 "byte {index}"
             );
         }
-        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap().is_none());
-        assert!(questions.take(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Some(WORDS));
+        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(&state[1..]), &A).await.unwrap().is_none());
+        assert!(questions.redeem(&BASE64_URL_SAFE_NO_PAD.encode(state), &A).await.unwrap() == Some(HASH));
     }
 
     /// C07: a state is good for as long as a person may take.
     #[tokio::test]
     async fn c07_a_state_ends() {
         let questions = Questions::default();
-        let old = seconds(SystemTime::now());
-        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &WORDS].concat();
-        let tag = questions.ready().unwrap().key.sign(&questions.signed(&payload, &A));
+        let old = unix_seconds(SystemTime::now());
+        let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &HASH].concat();
+        let tag = questions.signing_state().unwrap().key.sign(&questions.signed(&payload, &A));
         let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
-        assert!(questions.take(&state, &A).await.unwrap().is_none());
+        assert!(questions.redeem(&state, &A).await.unwrap().is_none());
     }
 
     #[test]

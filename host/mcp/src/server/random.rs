@@ -14,7 +14,7 @@ pub(super) fn name() -> io::Result<String> {
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes::<BYTES>()?))
 }
 
-/// So many bytes.
+/// `COUNT` random bytes.
 pub(super) fn bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
     let mut bytes = [0; COUNT];
     let filled = SystemRandom::new().fill(&mut bytes);

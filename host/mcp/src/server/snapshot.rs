@@ -21,16 +21,16 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 pub struct ToolSnapshot {
     toolbox: Toolbox,
     session: Session,
-    /// What the names of the tools begin with and clients are not told.
+    /// The prefix of tool names that clients do not see.
     prefix: String,
     tools: Vec<Tool>,
-    about: About,
+    info: ServerInfo,
     is_complete: bool,
 }
 
-/// What clients are told of a server.
+/// How the server presents itself to clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct ServerInfo {
     /// A name for people; that of the program.
     pub title: Option<String>,
     /// What a model should know before it sees the tools.
@@ -50,17 +50,17 @@ pub struct Publisher(watch::Sender<Arc<ToolSnapshot>>);
 
 impl ToolSnapshot {
     /// The tools of `toolbox`. Calls get what `session` brings, with the events, the cancel token and
-    /// the approvals of their own client. `is_complete` says that nothing is still being looked at.
-    pub fn new(toolbox: Toolbox, session: Session, about: About, is_complete: bool) -> Self {
-        let (prefix, tools) = (String::new(), listing::of(&toolbox, ""));
-        Self { toolbox, session, prefix, tools, about, is_complete }
+    /// the approvals of their own client. `is_complete`: no plugin or server is still being listed.
+    pub fn new(toolbox: Toolbox, session: Session, info: ServerInfo, is_complete: bool) -> Self {
+        let (prefix, tools) = (String::new(), listing::client_tools(&toolbox, ""));
+        Self { toolbox, session, prefix, tools, info, is_complete }
     }
 
-    /// The same, told without `prefix`, which the names of its tools begin with: where all are of one
+    /// The same, shown to clients without `prefix`, which the names of its tools begin with: where all are of one
     /// plugin, they can have the names that it gives them.
     #[must_use]
     pub fn without_prefix(self, prefix: String) -> Self {
-        Self { tools: listing::of(&self.toolbox, &prefix), prefix, ..self }
+        Self { tools: listing::client_tools(&self.toolbox, &prefix), prefix, ..self }
     }
 
     pub(super) fn toolbox(&self) -> &Toolbox {
@@ -75,8 +75,8 @@ impl ToolSnapshot {
         &self.tools
     }
 
-    pub(super) fn about(&self) -> &About {
-        &self.about
+    pub(super) fn info(&self) -> &ServerInfo {
+        &self.info
     }
 
     /// The tool as clients see it.
@@ -84,14 +84,14 @@ impl ToolSnapshot {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The name in the toolbox of what a client calls `told`.
-    pub(super) fn own_name(&self, told: &str) -> String {
-        let own = format!("{}{told}", self.prefix);
-        if self.toolbox.find(&own).is_some() { own } else { told.to_owned() }
+    /// The name in the toolbox of what a client calls `exposed`.
+    pub(super) fn own_name(&self, exposed: &str) -> String {
+        let own = format!("{}{exposed}", self.prefix);
+        if self.toolbox.find(&own).is_some() { own } else { exposed.to_owned() }
     }
 
-    fn has(&self, told: &str) -> bool {
-        self.toolbox.find(&self.own_name(told)).is_some()
+    fn has(&self, exposed: &str) -> bool {
+        self.toolbox.find(&self.own_name(exposed)).is_some()
     }
 }
 
@@ -109,7 +109,7 @@ impl Publisher {
         differs
     }
 
-    /// Ends when nobody is served any more.
+    /// Ends when no client is served any more.
     pub async fn closed(&self) {
         self.0.closed().await;
     }
@@ -127,12 +127,12 @@ impl ToolSnapshots {
         &self.questions
     }
 
-    /// What there is now.
+    /// The current snapshot.
     pub(super) fn now(&self) -> Arc<ToolSnapshot> {
         self.now.borrow().clone()
     }
 
-    /// What there is when nothing is being looked at any more, or after [`PATIENCE`].
+    /// The snapshot once every plugin and server is listed, or after [`PATIENCE`].
     pub(super) async fn complete(&self) -> Arc<ToolSnapshot> {
         let mut receiver = self.now.clone();
         let complete = receiver.wait_for(|snapshot| snapshot.is_complete);

@@ -1,5 +1,5 @@
-//! Serving one client on standard input and output, until the client hangs up. What was asked right before
-//! that is answered first; whatever else is running then is stopped, not finished: nobody waits for it.
+//! Serves one client on standard input and output until it hangs up. Requests read right before that are answered
+//! first; other running calls are stopped.
 
 use std::io;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use tokio_util::sync::CancellationToken;
 
-use super::handler::{Handler, Shared};
+use super::handler::{Handler, ServerShared};
 use super::snapshot::{PATIENCE, ToolSnapshots};
 use super::stdio_transport::{Hangup, StdioTransport};
 pub use super::stdio_transport::{Input, Output};
 
 /// How long answers may take to what was asked right before standard input ended: as long as plugins that
 /// were never seen before are waited for, and two seconds for the call.
-pub const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
+const ANSWERS: Duration = PATIENCE.saturating_add(Duration::from_secs(2));
 
 /// How long calls may go on when the client has hung up and has asked nothing right before.
 const LAST_WORDS: Duration = Duration::from_millis(10);
 
-/// How long stopped calls may take to be noted down.
+/// How long stopped calls may take to be written to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
 /// How long answers may take to be written when nothing more is to come. Whoever still reads takes them at
@@ -32,7 +32,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// managers and containers wait before they kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-/// Who the client is: whoever starts haft.
+/// The caller id of the client: the process that starts haft.
 const CALLER: &str = "standard streams";
 
 /// Serves `snapshots` to the client at `input` and `output` until it hangs up or `stop` is cancelled.
@@ -42,7 +42,7 @@ pub async fn serve(
     output: impl Output,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    let (shared, hangup) = (Shared::new(snapshots, CALLER), Hangup::default());
+    let (shared, hangup) = (ServerShared::new(snapshots, CALLER), Hangup::default());
     let (calls, handler) = (shared.calls.clone(), Arc::new(shared.handler()));
     let lines = StdioTransport::new(input, output, Arc::downgrade(&handler), (&hangup, stop.clone()))?;
     let mut serving = std::pin::pin!(tokio::spawn(converse(handler, lines)));
@@ -52,7 +52,7 @@ pub async fn serve(
     };
     // What lasts, or takes too long, ends and says so.
     calls.close();
-    calls.over(NOTING).await;
+    calls.wait_until_idle(NOTING).await;
     let _ = tokio::time::timeout(flush, serving).await;
     Ok(())
 }
@@ -72,7 +72,7 @@ async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
     let patience = if hangup.is_waiting() { ANSWERS } else { LAST_WORDS };
     tokio::select! {
         _ = tokio::time::timeout(patience, hangup.answered()) => {}
-        () = hangup.gone() => {}
+        () = hangup.client_gone() => {}
         // A client that has hung up and sends a signal does not wait.
         () = stop.cancelled() => {}
     }
@@ -81,7 +81,7 @@ async fn last_words(hangup: &Hangup, stop: &CancellationToken) {
 async fn converse(handler: Arc<Handler>, lines: StdioTransport) -> io::Result<()> {
     match handler.serve(lines).await {
         Ok(running) => running.waiting().await.map(|_| ()).map_err(io::Error::other),
-        // Whoever only looked what is here is no failure.
+        // A client that connects and leaves is no failure.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
         Err(error) => Err(io::Error::other(error)),
     }

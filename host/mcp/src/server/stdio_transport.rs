@@ -7,8 +7,9 @@
 
 mod fast_path;
 mod hangup;
+mod incoming;
+mod pending;
 mod reader;
-mod under_way;
 mod writer;
 
 use std::io;
@@ -27,13 +28,13 @@ use tokio_util::sync::CancellationToken;
 
 use self::fast_path::FastPath;
 pub(super) use self::hangup::Hangup;
-use self::reader::Incoming;
+use self::incoming::Incoming;
+use self::pending::{AdmissionError, PendingRequest, PendingRequests};
 pub use self::reader::Input;
-use self::under_way::{Refused, Request, UnderWay};
 pub use self::writer::Output;
 use self::writer::Writer;
 use super::bounds;
-use super::calls::Calls;
+use super::calls::RunningCalls;
 use super::handler::Handler;
 #[cfg(target_os = "linux")]
 use super::trim_memory;
@@ -53,39 +54,39 @@ const BUSY: ErrorCode = ErrorCode(-32_000);
 pub(super) struct StdioTransport {
     incoming: mpsc::Receiver<Incoming>,
     writer: Writer,
-    under_way: Arc<UnderWay>,
-    going_on: Calls,
-    /// Whether the client has chosen an era: until then whatever is no request means nothing yet.
+    pending: Arc<PendingRequests>,
+    running_calls: RunningCalls,
+    /// Whether the client has chosen a protocol era; until then only requests are passed on.
     has_begun: bool,
     /// Whether that is one without sessions.
     is_stateless: bool,
     hangup: Hangup,
-    firsts: Firsts,
+    first_answers: FirstAnswers,
     stop: CancellationToken,
 }
 
 impl StdioTransport {
     /// Reads `input` and writes `output`; `handler` answers the calls that the reader's thread polls first.
-    /// `hangup` is told what the client does; once `stop` is cancelled, nothing more is read.
+    /// `hangup` records what the client does; once `stop` is cancelled, nothing more is read.
     pub(super) fn new(
         input: impl Input,
         output: impl Output,
         handler: Weak<Handler>,
         (hangup, stop): (&Hangup, CancellationToken),
     ) -> io::Result<Self> {
-        let (under_way, going_on) = <(Arc<UnderWay>, Calls)>::default();
+        let (pending, running_calls) = <(Arc<PendingRequests>, RunningCalls)>::default();
         let writer = Writer::start(output, hangup.clone())?;
-        let fast_path = FastPath::new(handler, writer.downgrade(), under_way.clone(), going_on.clone());
+        let fast_path = FastPath::new(handler, writer.downgrade(), pending.clone(), running_calls.clone());
         let incoming = reader::start(input, fast_path, hangup.clone())?;
         Ok(Self {
             incoming,
             writer,
-            under_way,
-            going_on,
+            pending,
+            running_calls,
             has_begun: false,
             is_stateless: false,
             hangup: hangup.clone(),
-            firsts: Firsts::default(),
+            first_answers: FirstAnswers::default(),
             stop,
         })
     }
@@ -95,7 +96,7 @@ impl StdioTransport {
         while let Some(incoming) = self.incoming.recv().await {
             match incoming {
                 Incoming::Message(message, bytes) => {
-                    if let Some(message) = self.admit(*message, bytes) {
+                    if let Some(message) = self.accept_message(*message, bytes) {
                         return Some(message);
                     }
                 }
@@ -103,12 +104,16 @@ impl StdioTransport {
             }
         }
         self.hangup.ended().await;
-        self.under_way.answered(self.hangup.asked_since()).await;
+        self.pending.wait_until_answered(self.hangup.waited_for_since()).await;
         None
     }
 
     /// The message, if it is one to act on.
-    fn admit(&mut self, message: ClientJsonRpcMessage, bytes: usize) -> Option<ClientJsonRpcMessage> {
+    fn accept_message(
+        &mut self,
+        message: ClientJsonRpcMessage,
+        bytes: usize,
+    ) -> Option<ClientJsonRpcMessage> {
         match &message {
             JsonRpcMessage::Request(request) => {
                 if !self.has_begun && begins(&request.request) {
@@ -116,9 +121,9 @@ impl StdioTransport {
                     self.is_stateless = !matches!(request.request, ClientRequest::InitializeRequest(_));
                 }
                 let lasts = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
-                let begun = Request { bytes, stop: None, lasts };
-                if let Err(refused) = self.under_way.begin(&request.id, begun) {
-                    self.turn_away(&request.id, refused);
+                let begun = PendingRequest { bytes, stop: None, lasts };
+                if let Err(error) = self.pending.begin(&request.id, begun) {
+                    self.refuse_request(&request.id, error);
                     return None;
                 }
             }
@@ -127,7 +132,7 @@ impl StdioTransport {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.under_way.cancel(id);
+                    self.pending.cancel(id);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
@@ -136,11 +141,11 @@ impl StdioTransport {
         (self.has_begun || is_request).then_some(message)
     }
 
-    fn turn_away(&self, id: &RequestId, refused: Refused) {
-        match refused {
-            Refused::Busy(why) => self.refuse(Some(id.clone()), ErrorData::new(BUSY, why, None)),
+    fn refuse_request(&self, id: &RequestId, error: AdmissionError) {
+        match error {
+            AdmissionError::Busy(why) => self.refuse(Some(id.clone()), ErrorData::new(BUSY, why, None)),
             // What is answered by this id is the request before.
-            Refused::InUse => {
+            AdmissionError::InUse => {
                 let why = format!("the id {} is that of a request that is not answered yet", json!(id));
                 self.refuse(None, ErrorData::invalid_request(why, None));
             }
@@ -153,16 +158,16 @@ impl StdioTransport {
     }
 }
 
-/// What has been answered for the first time, which takes more of haft than any time after.
+/// Which kinds of answers have been sent. The first of a kind loads code that is released afterwards.
 #[derive(Default)]
-struct Firsts {
+struct FirstAnswers {
     list: bool,
     call: bool,
 }
 
-impl Firsts {
+impl FirstAnswers {
     /// Whether an answer is the first of its kind.
-    fn is_one(&mut self, message: &ServerJsonRpcMessage) -> bool {
+    fn is_first(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let JsonRpcMessage::Response(response) = message else { return false };
         let is_known = match &response.result {
             ServerResult::ListToolsResult(_) => &mut self.list,
@@ -195,12 +200,12 @@ impl Transport<RoleServer> for StdioTransport {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let request = answered.and_then(|id| self.under_way.end(id));
+        let request = answered.and_then(|id| self.pending.end(id));
         let was_large = request.is_some_and(|request| request.bytes > LARGE);
-        let (writer, is_first) = (self.writer.clone(), self.firsts.is_one(&message));
+        let (writer, is_first) = (self.writer.clone(), self.first_answers.is_first(&message));
         let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
         async move {
-            let posted = if is_answer { writer.post(&message) } else { writer.tell(&message).await };
+            let posted = if is_answer { writer.post(&message) } else { writer.notify(&message).await };
             drop(message);
             if is_first {
                 #[cfg(target_os = "linux")]
@@ -228,7 +233,7 @@ impl Transport<RoleServer> for StdioTransport {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.going_on.over(DRAIN).await;
+        self.running_calls.wait_until_idle(DRAIN).await;
         self.writer.close().await;
         Ok(())
     }

@@ -29,8 +29,8 @@ struct Mapping {
     /// Device and inode.
     file: String,
     is_read_only: bool,
-    /// Of the two kinds of pages that are not the file's any more, those of which there are none.
-    absent: usize,
+    /// How many of `Anonymous` and `Swap` are zero: two when every page is the file's own.
+    zero_counts: usize,
 }
 
 impl Mapping {
@@ -43,18 +43,18 @@ impl Mapping {
         let is_read_only = matches!(fields.next()?, "r-xp" | "r--p");
         let _offset = fields.next()?;
         let file = format!("{} {}", fields.next()?, fields.next()?);
-        Some(Self { range: start?..end?, file, is_read_only, absent: 0 })
+        Some(Self { range: start?..end?, file, is_read_only, zero_counts: 0 })
     }
 
-    /// Takes in a line about it, as `Anonymous:   12 kB`.
-    fn hear(&mut self, line: &str) {
+    /// Reads one more line about the mapping, as `Anonymous:   12 kB`.
+    fn read_field(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
         let is_one = matches!(words.next(), Some("Anonymous:" | "Swap:"));
-        self.absent += usize::from(is_one && words.next() == Some("0"));
+        self.zero_counts += usize::from(is_one && words.next() == Some("0"));
     }
 
     fn is_unchanged(&self) -> bool {
-        self.is_read_only && self.absent == 2
+        self.is_read_only && self.zero_counts == 2
     }
 }
 
@@ -64,7 +64,7 @@ fn unchanged(smaps: impl BufRead, within: usize) -> io::Result<Vec<Range<usize>>
     for line in smaps.lines() {
         let line = line?;
         let Some(mapping) = Mapping::parse(&line) else {
-            file.iter_mut().last().into_iter().for_each(|last| last.hear(&line));
+            file.iter_mut().last().into_iter().for_each(|last| last.read_field(&line));
             continue;
         };
         // The mappings of a program are neighbours.
@@ -131,7 +131,7 @@ Swap:                  0 kB
         assert_eq!(unchanged(&swapped, 0x50_1000), [(0x40_0000, 0x50_0000)]);
         assert!(
             unchanged(&SMAPS.replace("Swap", "Other"), 0x50_1000).is_empty(),
-            "what is not told is not known"
+            "a missing field counts as changed"
         );
         assert_eq!(unchanged(SMAPS, 0xd0_0000), [(0xd0_0000, 0xe0_0000)], "the last of all");
         assert!(unchanged(SMAPS, 0xf0_0000).is_empty(), "nobody's");

@@ -1,6 +1,5 @@
-//! What has been found out about components, on disk: their compiled code and the tools they
-//! list. Content-addressed, so that it is right or absent; safe under concurrent writers, since
-//! every file is written beside its place and renamed.
+//! The cache on disk: compiled code of components and the tools they list. Content-addressed, so an entry is right or
+//! absent; safe under concurrent writers, since every file is written to a temporary name and renamed.
 //!
 //! **Compiled code is native code that haft runs as itself.** The directory must therefore be
 //! one that no tool can write: [`Cache::open`] takes what tools may write and refuses to serve
@@ -27,30 +26,30 @@ const MAX_RECORD: u64 = 8 << 20;
 /// Bytes of most records: they are read at once.
 const USUAL_RECORD: usize = 4 << 10;
 
-/// What is known about components, kept between runs.
+/// A directory with compiled code and listings, kept between runs.
 #[derive(Clone, Debug)]
-pub struct Cache {
+pub(crate) struct Cache {
     directory: PathBuf,
     /// The engine that compiled the code: other versions and settings make other code.
     engine: String,
 }
 
-/// What is known about one component.
+/// The record of one component.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct CachedComponent {
     pub(crate) listing: Listing,
-    pub(crate) code: Code,
+    pub(crate) code: CompiledCode,
 }
 
 /// A file of compiled code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Code {
+pub(crate) struct CompiledCode {
     checksum: String,
 }
 
-/// The digest a file had when it was in a certain state.
+/// The digest of a file, valid while its stamp is the same.
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct CachedDigest {
     stamp: Stamp,
     digest: Digest,
 }
@@ -59,7 +58,7 @@ impl Cache {
     /// Opens the cache in `directory`, making it if need be; `engine` names what compiles.
     ///
     /// Fails when tools may write there (`writable`), or when the directory is another user's.
-    pub fn open(directory: &Path, engine: String, writable: &[&Reach]) -> io::Result<Self> {
+    pub(crate) fn open(directory: &Path, engine: String, writable: &[&Reach]) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(directory)?;
         let root = Root::resolve(Path::new("/"), directory)?;
@@ -84,51 +83,51 @@ impl Cache {
         let (Some(path), Some(stamp)) = (source.path(), source.stamp()) else {
             return source.digest();
         };
-        let record = format!("{}.seen", Digest::of(path.as_os_str().as_encoded_bytes()).as_str());
-        if let Some(seen) = self.read::<Seen>(&record)
+        let record = format!("{}.seen", Digest::compute(path.as_os_str().as_encoded_bytes()).as_str());
+        if let Some(seen) = self.read::<CachedDigest>(&record)
             && seen.stamp == stamp
         {
             return Ok(seen.digest);
         }
         let digest = source.digest()?;
-        self.write_record(&record, &Seen { stamp, digest: digest.clone() });
+        self.write_record(&record, &CachedDigest { stamp, digest: digest.clone() });
         Ok(digest)
     }
 
-    /// What is known about the component of this digest.
-    pub(crate) fn known(&self, digest: &Digest) -> Option<Known> {
+    /// The record of the component with this digest.
+    pub(crate) fn lookup(&self, digest: &Digest) -> Option<CachedComponent> {
         self.read(&self.record(digest))
     }
 
-    /// Remembers what a component lists and the code it was compiled to.
-    pub(crate) fn learn(&self, digest: &Digest, code: Code, listing: &Listing) {
-        self.write_record(&self.record(digest), &Known { listing: listing.clone(), code });
+    /// Stores what a component lists and the code it was compiled to.
+    pub(crate) fn store_listing(&self, digest: &Digest, code: CompiledCode, listing: &Listing) {
+        self.write_record(&self.record(digest), &CachedComponent { listing: listing.clone(), code });
     }
 
-    /// Keeps compiled code.
-    pub(crate) fn keep(&self, code: &[u8]) -> io::Result<Code> {
-        let kept = Code { checksum: checksum_of(code) };
-        self.write(&kept.file(), code)?;
-        Ok(kept)
+    /// Stores compiled code.
+    pub(crate) fn store_code(&self, code: &[u8]) -> io::Result<CompiledCode> {
+        let code_record = CompiledCode { checksum: checksum_of(code) };
+        self.write(&code_record.file(), code)?;
+        Ok(code_record)
     }
 
     /// Loads compiled code, or nothing where it is missing or damaged.
-    pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &Code) -> Option<Component> {
+    pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
         let path = self.directory.join(code.file());
-        if File::open(&path).and_then(checksum).ok()? != code.checksum {
+        if File::open(&path).and_then(checksum_of_reader).ok()? != code.checksum {
             tracing::warn!(path = %path.display(), "compiled component is damaged; compiling it again");
             return None;
         }
         // SAFETY: wasmtime asks that the file be its own output, unmodified. It lies in a directory
         // that only this user can write and no tool was granted (checked in `open`), under the
-        // checksum it was written with (checked above), and nobody rewrites a file in place.
+        // checksum it was written with (checked above), and no process rewrites a file in place.
         #[expect(unsafe_code, reason = "see the comment above")]
         let component = unsafe { Component::deserialize_file(engine, &path) };
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
     }
 
     /// Bytes of compiled code.
-    pub(crate) fn size(&self, code: &Code) -> Option<u64> {
+    pub(crate) fn size(&self, code: &CompiledCode) -> Option<u64> {
         fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
     }
 
@@ -164,7 +163,7 @@ impl Cache {
     }
 }
 
-impl Code {
+impl CompiledCode {
     fn file(&self) -> String {
         format!("{}.cwasm", self.checksum)
     }
@@ -174,8 +173,8 @@ fn checksum_of(bytes: &[u8]) -> String {
     format!("{:032x}", xxh3_128(bytes))
 }
 
-/// The same of a file, read in pieces: mapping it whole would count as haft's memory.
-fn checksum(mut source: impl Read) -> io::Result<String> {
+/// The checksum of a file, read in pieces: mapping it whole would count as haft's memory.
+fn checksum_of_reader(mut source: impl Read) -> io::Result<String> {
     let mut hasher = Xxh3::new();
     let mut piece = vec![0; 128 << 10];
     loop {

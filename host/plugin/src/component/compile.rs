@@ -1,6 +1,5 @@
-//! Components that are being compiled: how many at once, who is told of those that take a while, and that
-//! what they needed is given back.
-//! Compiles nothing itself.
+//! Bounds how many components are compiled at once, reports slow compilations as events, and returns the compiler's
+//! memory to the system afterwards.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +17,7 @@ const MAX_AT_ONCE: u32 = 2;
 /// Bytes of a component that is compiled alone: the compiler takes some 300 MB for one of 18 MB.
 const LARGE: u64 = 4 << 20;
 
-/// How long nobody wonders what haft is doing.
+/// How long a compilation takes before it is reported.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// All compilations of an engine.
@@ -28,25 +27,25 @@ pub(crate) struct Compilations {
 }
 
 /// One that is under way.
-pub(crate) struct Underway<'a> {
+pub(crate) struct Compilation<'a> {
     all: &'a Semaphore,
     threads: &'a Threads,
     permit: Option<SemaphorePermit<'a>>,
-    telling: Arc<CompileNotice>,
+    notice: Arc<CompileNotice>,
 }
 
-/// Tells of one.
+/// Reports one compilation as events.
 struct CompileNotice {
     plugin: String,
     bytes: u64,
     begun: Instant,
     events: Events,
-    state: Mutex<Told>,
+    state: Mutex<NoticeState>,
 }
 
-/// What of it was told.
+/// Which of its events were emitted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum NoticeState {
     Nothing,
     Beginning,
     End,
@@ -59,52 +58,56 @@ impl Compilations {
 
     /// Waits until a component of `bytes` may be compiled. It counts as under way until the answer is
     /// dropped.
-    pub(crate) async fn begin<'a>(&'a self, threads: &'a Threads, plugin: &str, bytes: u64) -> Underway<'a> {
+    pub(crate) async fn begin<'a>(
+        &'a self,
+        threads: &'a Threads,
+        plugin: &str,
+        bytes: u64,
+    ) -> Compilation<'a> {
         let share = if bytes >= LARGE { MAX_AT_ONCE } else { 1 };
         // It is never closed, so there is a permit.
         let permit = self.permits.acquire_many(share).await.ok();
         tracing::info!(plugin, bytes, "compiling");
-        let (events, state) = (self.events.clone(), Mutex::new(Told::Nothing));
-        let telling =
-            CompileNotice { plugin: plugin.to_owned(), bytes, begun: Instant::now(), events, state };
-        let telling = Arc::new(telling);
+        let (events, state) = (self.events.clone(), Mutex::new(NoticeState::Nothing));
+        let notice = CompileNotice { plugin: plugin.to_owned(), bytes, begun: Instant::now(), events, state };
+        let notice = Arc::new(notice);
         if self.events.are_heard() {
-            let telling = telling.clone();
+            let notice = notice.clone();
             threads.spawn(async move {
                 tokio::time::sleep(SLOW).await;
-                telling.begin();
+                notice.begin();
             });
         }
-        Underway { all: &self.permits, threads, permit, telling }
+        Compilation { all: &self.permits, threads, permit, notice }
     }
 }
 
 impl CompileNotice {
     fn begin(&self) {
-        let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if *told == Told::Nothing {
-            *told = Told::Beginning;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *state == NoticeState::Nothing {
+            *state = NoticeState::Beginning;
             self.events.emit(|| Event::Compiling { plugin: self.plugin.clone(), bytes: self.bytes });
         }
     }
 
     fn end(&self) {
-        let mut told = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let duration = self.begun.elapsed();
-        if std::mem::replace(&mut *told, Told::End) == Told::Beginning {
+        if std::mem::replace(&mut *state, NoticeState::End) == NoticeState::Beginning {
             self.events.emit(|| Event::Compiled { plugin: self.plugin.clone(), duration });
         }
     }
 }
 
-impl Drop for Underway<'_> {
+impl Drop for Compilation<'_> {
     fn drop(&mut self) {
-        self.telling.end();
+        self.notice.end();
         drop(self.permit.take());
-        // Whoever waited has the permit by now: none is left to need what this one needed.
+        // All permits are free only when no compilation is running or waiting.
         if self.all.available_permits() == MAX_AT_ONCE as usize {
             self.threads.spawn(async {
-                // That it could not be done harms nobody.
+                // Best effort.
                 let _ = tokio::task::spawn_blocking(heap::give_back).await;
             });
         }
@@ -115,9 +118,9 @@ impl Drop for Underway<'_> {
 mod tests {
     use super::*;
 
-    fn heard() -> (Events, Arc<Mutex<Vec<String>>>) {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let sink = heard.clone();
+    fn record_events() -> (Events, Arc<Mutex<Vec<String>>>) {
+        let recorded = Arc::new(Mutex::new(Vec::new()));
+        let sink = recorded.clone();
         let events = Events::to(move |event| {
             sink.lock().unwrap().push(match event {
                 Event::Compiling { plugin, bytes } => format!("compiling {plugin} {bytes}"),
@@ -125,25 +128,25 @@ mod tests {
                 other => format!("{other:?}"),
             });
         });
-        (events, heard)
+        (events, recorded)
     }
 
-    /// What is over soon is not worth a word; what takes longer is told of from its beginning to its end.
+    /// A short compilation emits nothing; a longer one emits its beginning and its end.
     #[test]
     fn only_what_takes_a_while_is_told() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let threads = Threads::new().unwrap();
-        let (events, heard) = heard();
+        let (events, recorded) = record_events();
         let compilations = Compilations::new(events);
         drop(runtime.block_on(compilations.begin(&threads, "short", 1)));
         let long = runtime.block_on(compilations.begin(&threads, "long", 2));
         let begun = Instant::now();
-        while heard.lock().unwrap().is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "never told");
+        while recorded.lock().unwrap().is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "no event");
             std::thread::sleep(Duration::from_millis(10));
         }
         drop(long);
-        assert_eq!(*heard.lock().unwrap(), ["compiling long 2", "compiled long"]);
+        assert_eq!(*recorded.lock().unwrap(), ["compiling long 2", "compiled long"]);
     }
 
     /// A large component is compiled alone, small ones two at a time.

@@ -1,17 +1,18 @@
-//! Getting to know a component: compiling it and asking it for its tools. The guest that is asked has
-//! no rights at all; what is found out about it is written down on threads that no guest runs on.
+//! Finds out the tools of a component: compiles it and lists its tools in an instance without any rights. The result is
+//! written to the cache by threads that no guest runs on.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::Component;
 
-use crate::component::cache::Code;
+use crate::component::cache::CompiledCode;
 use crate::component::listing::Listing;
 use crate::component::sections::{self, WIT_SECTION};
 use crate::component::source::{Digest, Source};
+use crate::contract::Contract;
+use crate::contract::dispatch::LinkedComponent;
 use crate::contract::typed;
-use crate::contract::{Contract, Linked};
 use crate::engine::Engine;
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
@@ -24,61 +25,60 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
 /// Compiles a component seen for the first time and asks it for its tools, granting nothing.
-pub(crate) async fn meet(
+pub(crate) async fn compile_and_list(
     engine: &Engine,
     name: &str,
-    (source, words): (&Source, Option<String>),
+    (source, sibling_wit): (&Source, Option<String>),
     record: &Digest,
     limits: &Limits,
-) -> Result<(Listing, Linked), LoadError> {
-    let lost = |lost: NoAnswer| LoadError::Internal(lost.to_string());
+) -> Result<(Listing, LinkedComponent), LoadError> {
+    let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
     let (own, own_source) = (engine.clone(), source.clone());
-    let underway = engine.compilations().begin(engine.threads(), name, source.size()).await;
-    let compiled = engine.threads().own(move || compile(&own, &own_source, words.as_deref())).await;
-    drop(underway);
-    let (linked, listing, code) = compiled.map_err(lost)??;
+    let compilation = engine.compilations().begin(engine.threads(), name, source.size()).await;
+    let compiled = engine.threads().own(move || compile(&own, &own_source, sibling_wit.as_deref())).await;
+    drop(compilation);
+    let (linked, listing, code) = compiled.map_err(no_answer)??;
     let listing = match listing {
         Some(listing) => listing,
-        None => ask(engine, name, &linked, limits).await?,
+        None => list_in_new_instance(engine, name, &linked, limits).await?,
     }
     .bounded()?;
     if let Some(code) = code {
         let (own, own_record, own_listing) = (engine.clone(), record.clone(), listing.clone());
-        let learn = move || own.cache().map(|cache| cache.learn(&own_record, code, &own_listing));
-        engine.threads().own(learn).await.map_err(lost)?;
+        let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
+        engine.threads().own(store).await.map_err(no_answer)?;
     }
     Ok((listing, linked))
 }
 
-/// What compiling a component comes to: itself, what it lists where nobody has to ask it for that, and
-/// where its code is kept.
-type Compiled = (Linked, Option<Listing>, Option<Code>);
+/// The linked component, its listing where the types alone give it, and its code in the cache.
+type CompileOutcome = (LinkedComponent, Option<Listing>, Option<CompiledCode>);
 
-fn compile(engine: &Engine, source: &Source, words: Option<&str>) -> Result<Compiled, LoadError> {
+fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Result<CompileOutcome, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
     let (component, code) = engine.compile(&bytes)?;
-    let linked = Linked::new(engine, &component)?;
+    let linked = LinkedComponent::new(engine, &component)?;
     let listing = match linked.contract() {
         Contract::Typed => {
-            let exports = typed::Exports::of(engine.wasmtime(), &component);
-            Some(typed::listing(&exports, &docs(&bytes, words))?)
+            let exports = typed::Exports::from_component(engine.wasmtime(), &component);
+            Some(typed::listing(&exports, &read_docs(&bytes, sibling_wit))?)
         }
         Contract::Plugin | Contract::Act => None,
     };
     Ok((linked, listing, code))
 }
 
-/// What is written about a component: inside it, else beside it. That it cannot be read is no reason
-/// to do without its functions.
-fn docs(bytes: &[u8], words: Option<&str>) -> typed::Docs {
+/// The documentation of a component: from its own section, else from the WIT file beside it. A problem is logged, and
+/// the functions are listed without documentation.
+fn read_docs(bytes: &[u8], sibling_wit: Option<&str>) -> typed::Docs {
     let sections = sections::read(bytes).unwrap_or_default();
     let (docs, problems) = typed::Docs::decode(&sections.wit);
     let problems = problems.iter().map(|problem| format!("its section `{WIT_SECTION}`: {problem}"));
     for problem in sections.problems.iter().cloned().chain(problems) {
         tracing::warn!("what is written about a plugin cannot be used: {problem}");
     }
-    match words.filter(|_| docs.is_empty()) {
-        Some(words) => typed::Docs::parse(words).unwrap_or_else(|problem| {
+    match sibling_wit.filter(|_| docs.is_empty()) {
+        Some(sibling_wit) => typed::Docs::parse(sibling_wit).unwrap_or_else(|problem| {
             tracing::warn!("what is written beside a plugin cannot be used: {problem}");
             typed::Docs::default()
         }),
@@ -87,31 +87,39 @@ fn docs(bytes: &[u8], words: Option<&str>) -> typed::Docs {
 }
 
 /// Asks a component for its tools, granting nothing.
-async fn ask(engine: &Engine, name: &str, linked: &Linked, limits: &Limits) -> Result<Listing, LoadError> {
-    let lost = |lost: NoAnswer| LoadError::Internal(lost.to_string());
+async fn list_in_new_instance(
+    engine: &Engine,
+    name: &str,
+    linked: &LinkedComponent,
+    limits: &Limits,
+) -> Result<Listing, LoadError> {
+    let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
     let (own, own_linked, own_name, own_limits) = (engine.clone(), linked.clone(), Arc::from(name), *limits);
-    let place =
-        engine.threads().place(Tenant::HAFT, limits.time, &CancellationToken::new()).await.map_err(lost)?;
-    let listed = engine.threads().run(place, landlock::nowhere(), move |handle, sender| {
+    let permit = engine
+        .threads()
+        .acquire(Tenant::HAFT, limits.time, &CancellationToken::new())
+        .await
+        .map_err(no_answer)?;
+    let listed = engine.threads().run(permit, landlock::write_nowhere(), move |handle, sender| {
         let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
-        // Whoever has the answer and lets go of the plugin has nothing of it mapped any more.
+        // Dropped before the answer is sent, so that the receiver can drop the last reference to the code.
         drop((own, own_linked));
         // Nobody waiting any more is no reason to fail.
         let _ = sender.send(listed);
     });
-    listed.await.map_err(lost)?
+    listed.await.map_err(no_answer)?
 }
 
 async fn list(
     engine: &Engine,
-    linked: &Linked,
+    linked: &LinkedComponent,
     name: Arc<str>,
     limits: &Limits,
 ) -> Result<Listing, LoadError> {
     let _ticking = engine.clock().run();
     let (grant, run) = (Arc::new(Grant::none()), Run::idle(&name, limits));
-    let call = (run, Some(landlock::nowhere()));
-    let instance = Instance::make(engine, linked, grant, Injections::default(), limits, call)
+    let call = (run, Some(landlock::write_nowhere()));
+    let instance = Instance::create(engine, linked, grant, Injections::default(), limits, call)
         .await
         .map_err(not_listed)?;
     crate::component::listing::check(linked.contract(), instance.list().await.outcome.map_err(not_listed)??)
@@ -125,12 +133,12 @@ pub(crate) fn recompile(
     listing: &Listing,
 ) -> Result<Component, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    if Digest::of(&bytes) != *digest {
+    if Digest::compute(&bytes) != *digest {
         return Err(LoadError::Changed);
     }
     let (component, code) = engine.compile(&bytes)?;
     if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.learn(record, code, listing);
+        cache.store_listing(record, code, listing);
     }
     Ok(component)
 }

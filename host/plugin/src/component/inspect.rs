@@ -1,23 +1,30 @@
-//! Looking into a component's file without running any of it: what it exports and imports, what it
-//! is made of and what it says of itself. Judges nothing.
+//! Reads a component's file without running it: its exports, imports, sections and metadata.
 
 use crate::contract::Contract;
+use crate::contract::dispatch::detect_contract;
 use crate::failure::LoadError;
 
-pub use crate::component::sections::{
-    Custom, Extern, Kind, Producer, Sections as Look, SectionsError as LookError,
-};
+pub use crate::component::sections::{Custom, Extern, ExternKind, Producer, Sections, SectionsError};
 pub use crate::contract::act::{ActMetadata, Asked};
 
-impl Look {
-    /// The contract that the component keeps, or why no tool can come of it.
+impl Sections {
+    /// The contract of the component.
+    ///
+    /// # Errors
+    /// It exports nothing that could be a tool, or an unsupported version of a contract.
     pub fn contract(&self) -> Result<Contract, LoadError> {
-        let offered = self.exports.iter().filter(|one| matches!(one.kind, Kind::Interface | Kind::Function));
-        Contract::of(&offered.map(|one| one.name.as_str()).collect::<Vec<_>>())
+        let exports = self
+            .exports
+            .iter()
+            .filter(|one| matches!(one.kind, ExternKind::Interface | ExternKind::Function));
+        detect_contract(&exports.map(|one| one.name.as_str()).collect::<Vec<_>>())
     }
 }
 
-/// Looks into the bytes of a component.
-pub fn look(bytes: &[u8]) -> Result<Look, LookError> {
+/// Reads the sections of a component.
+///
+/// # Errors
+/// `bytes` are malformed, a core module, or too many sections.
+pub fn read_sections(bytes: &[u8]) -> Result<Sections, SectionsError> {
     crate::component::sections::read(bytes)
 }

@@ -1,4 +1,5 @@
-//! What a plugin lists, checked: it comes from somebody else's code and goes to models.
+//! The checks of what a plugin lists: names, sizes and schemas. The text comes from the plugin's author and goes to
+//! models.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,7 +18,7 @@ pub(crate) const MAX_DESCRIPTION: usize = 16_000;
 /// Bytes of all that the tools of one plugin say of themselves. It is read at every start.
 const MAX_SIZE: usize = 4 << 20;
 
-/// What has been found out about a component: all that listing its tools takes.
+/// The tools of a component, as the cache keeps them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
     /// The contract it keeps.
@@ -25,7 +26,7 @@ pub(crate) struct Listing {
     /// Its tools, by the names it gives them.
     #[serde(with = "whole")]
     pub(crate) tools: Vec<ToolDef>,
-    /// What it exports and nobody can call.
+    /// Exported functions that cannot be tools.
     pub(crate) uncallable: Vec<Uncallable>,
 }
 
@@ -34,12 +35,12 @@ pub(crate) struct Listing {
 pub struct Uncallable {
     /// The name the tool would have, without the plugin's.
     pub name: String,
-    /// Why it is none, to go on with after the name: "takes a resource".
+    /// The reason; the text follows the name: "takes a resource".
     pub reason: String,
 }
 
-/// A tool as a guest tells of it.
-pub(crate) struct Untold {
+/// A tool as a guest lists it, not yet checked.
+pub(crate) struct ListedTool {
     pub(crate) name: String,
     pub(crate) description: String,
     /// JSON Schema, as text.
@@ -49,8 +50,11 @@ pub(crate) struct Untold {
     pub(crate) hints: Hints,
 }
 
-/// The tools that a guest tells of, or what is wrong with one of them.
-pub(crate) fn check(contract: Contract, listed: Vec<Untold>) -> Result<Listing, LoadError> {
+/// Checks the tools that a guest lists.
+///
+/// # Errors
+/// There are too many, or one of them cannot be used.
+pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listing, LoadError> {
     if listed.len() > MAX_TOOLS {
         return Err(LoadError::Tool(format!("{} tools, and at most {MAX_TOOLS} are allowed", listed.len())));
     }
@@ -67,7 +71,7 @@ pub(crate) fn check(contract: Contract, listed: Vec<Untold>) -> Result<Listing, 
 }
 
 impl Listing {
-    /// The same, unless it says more than anybody could read.
+    /// The same listing, if it is not larger than [`MAX_SIZE`].
     pub(crate) fn bounded(self) -> Result<Self, LoadError> {
         let schema = |value: &Value| value.to_string().len();
         let one = |tool: &ToolDef| {
@@ -84,7 +88,7 @@ impl Listing {
     }
 }
 
-fn check_one(tool: Untold) -> Result<ToolDef, String> {
+fn check_one(tool: ListedTool) -> Result<ToolDef, String> {
     if exposed_name(&[&tool.name]) != tool.name {
         return Err("a name has 1 to 64 letters, digits, `_` and `-`".into());
     }

@@ -1,5 +1,5 @@
-//! The sections of a component's file, however deep they lie. Reads names and custom sections and
-//! no code; what it finds is somebody else's and bounded in size and number.
+//! Reads the sections of a component's file at any depth of nesting: names and custom sections, no code. Everything
+//! read is bounded in size and number, since the file may be hostile.
 
 use wasmparser::{ComponentExternalKind, CustomSectionReader, Encoding, Parser, Payload};
 
@@ -82,12 +82,12 @@ pub struct Extern {
     /// Its name: `wasi:cli/environment@0.2.6`, or a plain one.
     pub name: String,
     /// Whether it is an interface, a function or something else.
-    pub kind: Kind,
+    pub kind: ExternKind,
 }
 
 /// What is imported or exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExternKind {
     /// An instance: the functions and types of an interface.
     Interface,
     /// A function of the world itself.
@@ -120,7 +120,7 @@ pub struct Producer {
     pub version: String,
 }
 
-/// Why a file cannot be looked into.
+/// Why the sections of a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SectionsError {
     /// It is no WebAssembly at all, or not well-formed.
@@ -131,7 +131,7 @@ pub enum SectionsError {
         "a core WebAssembly module, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
     )]
     CoreModule,
-    /// It would take too long.
+    /// It has too many sections to be read.
     #[error("has more than {MAX_SECTIONS} sections and functions")]
     TooMany,
 }
@@ -145,7 +145,7 @@ const MAX_PROBLEMS: usize = 20;
 /// Characters of a name.
 const MAX_NAME: usize = 400;
 
-/// Where the walk is, and what it has met.
+/// The state of the walk through a file.
 #[derive(Default)]
 struct Walk {
     found: Sections,
@@ -275,15 +275,15 @@ impl Walk {
             return self.problem(ACT_SECTION, &format!("larger than {} KiB", MAX_ACT >> 10));
         }
         match ActMetadata::decode(data) {
-            Ok(about) if self.is_outermost(self.act.as_ref().map(|(depth, _)| *depth)) => {
-                self.act = Some((self.depth, about));
+            Ok(metadata) if self.is_outermost(self.act.as_ref().map(|(depth, _)| *depth)) => {
+                self.act = Some((self.depth, metadata));
             }
             Ok(_) => {}
             Err(error) => self.problem(ACT_SECTION, &error),
         }
     }
 
-    /// Whether what is met here counts more than what was met at `other`.
+    /// Whether a section at the present depth takes precedence over one at `other`.
     fn is_outermost(&self, other: Option<usize>) -> bool {
         other.is_none_or(|other| self.depth <= other)
     }
@@ -306,7 +306,7 @@ impl Walk {
         self.wit.sort_by_key(|(depth, _)| *depth);
         self.found.wit = self.wit.into_iter().map(|(_, wit)| wit).collect();
         self.found.program = self.program.map(|(_, text)| text);
-        self.found.act = self.act.map(|(_, about)| about);
+        self.found.act = self.act.map(|(_, metadata)| metadata);
         self.found
     }
 }
@@ -314,10 +314,10 @@ impl Walk {
 fn push(list: &mut Vec<Extern>, name: &str, kind: ComponentExternalKind) {
     if list.len() < MAX_NAMES {
         let kind = match kind {
-            ComponentExternalKind::Instance => Kind::Interface,
-            ComponentExternalKind::Func => Kind::Function,
-            ComponentExternalKind::Type => Kind::Type,
-            _ => Kind::Other,
+            ComponentExternalKind::Instance => ExternKind::Interface,
+            ComponentExternalKind::Func => ExternKind::Function,
+            ComponentExternalKind::Type => ExternKind::Type,
+            _ => ExternKind::Other,
         };
         list.push(Extern { name: shortened(name), kind });
     }

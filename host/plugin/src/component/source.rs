@@ -1,4 +1,4 @@
-//! Where a component's bytes come from, and their digest. Never looks inside them.
+//! Where a component's bytes come from, and their digest.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -15,17 +15,17 @@ use sha2::{Digest as _, Sha256};
 const MAX_COMPONENT: u64 = 256 << 20;
 
 /// Bytes of a WIT package beside a component.
-const MAX_WORDS: u64 = 2 << 20;
+const MAX_SIBLING_WIT: u64 = 2 << 20;
 
 /// A file changed this lately could change again without its time stamps telling.
-const SETTLED: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// A component.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// Comes with haft.
     Embedded(&'static [u8]),
-    /// The same with its SHA-256, in hexadecimal: so its bytes are not even looked at where it is known.
+    /// Comes with haft, with its SHA-256 in hexadecimal, so that it need not be hashed at every start.
     Known(&'static [u8], &'static str),
     /// A file.
     File(PathBuf),
@@ -37,8 +37,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Digest(String);
 
-/// What tells one state of a file from the next without reading it. The change time is the
-/// kernel's and cannot be set by whoever may write the file.
+/// A file's metadata, which differs when the file has changed. The change time is set by the kernel alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     device: u64,
@@ -69,7 +68,7 @@ impl Source {
     pub(crate) fn digest(&self) -> io::Result<Digest> {
         match self {
             Self::Known(_, digest) => Ok(Digest((*digest).to_owned())),
-            Self::Embedded(_) | Self::File(_) | Self::Pinned(..) => Ok(Digest::of(&self.read()?)),
+            Self::Embedded(_) | Self::File(_) | Self::Pinned(..) => Ok(Digest::compute(&self.read()?)),
         }
     }
 
@@ -81,7 +80,7 @@ impl Source {
         }
     }
 
-    /// How many bytes there are, as far as can be told without reading them.
+    /// The number of bytes, from the file's metadata; 0 where there is none.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Embedded(bytes) | Self::Known(bytes, _) => bytes.len() as u64,
@@ -92,19 +91,19 @@ impl Source {
     }
 
     /// What is written about the component in the file `NAME.wit` beside it, where there is one that
-    /// can be read. Not beside a pinned one: models believe what is written, and nobody pinned that.
-    pub(crate) fn words(&self) -> Option<String> {
+    /// can be read. Not beside a pinned one: the file is not pinned, and models trust descriptions.
+    pub(crate) fn sibling_wit(&self) -> Option<String> {
         let Self::File(path) = self else { return None };
         let path = path.with_extension("wit");
-        let read = read_bounded(&path, MAX_WORDS).and_then(|bytes| {
+        let read = read_bounded(&path, MAX_SIBLING_WIT).and_then(|bytes| {
             String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
         });
-        let heard = |error: &io::Error| {
+        let warn_unless_missing = |error: &io::Error| {
             if error.kind() != io::ErrorKind::NotFound {
                 tracing::warn!("`{}` is not used: {error}", path.display());
             }
         };
-        read.inspect_err(heard).ok()
+        read.inspect_err(warn_unless_missing).ok()
     }
 
     /// The state the file is in; `None` for what has no file or was changed just now.
@@ -113,7 +112,7 @@ impl Source {
         let path = self.path()?;
         let metadata = std::fs::metadata(path).ok()?;
         let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(metadata.ctime().try_into().ok()?);
-        if changed.elapsed().ok()? < SETTLED {
+        if changed.elapsed().ok()? < SETTLE_TIME {
             return None;
         }
         Some(Stamp {
@@ -127,7 +126,7 @@ impl Source {
 }
 
 impl Digest {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn compute(bytes: &[u8]) -> Self {
         use std::fmt::Write;
         let mut text = String::with_capacity(64);
         for byte in Sha256::digest(bytes) {
@@ -138,14 +137,16 @@ impl Digest {
     }
 
     /// The digest that is written so, in hexadecimal.
-    pub(crate) fn written(text: &str) -> Self {
+    pub(crate) fn from_hex(text: &str) -> Self {
         Self(text.to_owned())
     }
 
     /// The digest of a component with words beside it, as haft looks up what it found out about both.
-    pub(crate) fn with(&self, words: Option<&str>) -> Self {
-        match words {
-            Some(words) => Self::of(format!("{} {}", self.0, Self::of(words.as_bytes()).0).as_bytes()),
+    pub(crate) fn combined_with_docs(&self, docs: Option<&str>) -> Self {
+        match docs {
+            Some(docs) => {
+                Self::compute(format!("{} {}", self.0, Self::compute(docs.as_bytes()).0).as_bytes())
+            }
             None => self.clone(),
         }
     }
@@ -156,7 +157,7 @@ impl Digest {
 }
 
 fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Opening a FIFO to read it would wait for somebody to write it.
+    // Opening a FIFO for reading would block until another process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {

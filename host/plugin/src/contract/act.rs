@@ -1,8 +1,8 @@
-//! Components of the `act:tools` world of other hosts: tools listed by the component, arguments in
-//! CBOR, answers in parts, all at once or one by one.
+//! Components of the `act:tools` world of other hosts: the component lists its tools, takes arguments in CBOR, and
+//! answers in parts, at once or as a stream.
 //!
-//! Such a component may offer *sessions* (`act:sessions`), which it keeps from call to call. A plugin
-//! of haft's keeps nothing, so none is ever opened: what needs one says so, and haft adds why.
+//! Such a component may support *sessions* (`act:sessions`) that outlive a call. Nothing in a plugin of haft outlives a
+//! call, so haft opens none; a tool that needs one fails, and haft adds the reason.
 
 mod cbor;
 mod content;
@@ -16,13 +16,13 @@ use wasmtime::Store;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre};
 
 pub use self::metadata::{ActMetadata, Asked};
-use self::shapes::{Answer, CallTool, ListTools};
-use crate::component::listing::Untold;
+use self::shapes::{CallResponse, CallTool, ListTools};
+use crate::component::listing::ListedTool;
 use crate::contract::Request;
 use crate::contract::answer::Output;
-use crate::contract::haft_world::exported_version;
+use crate::contract::version::exported_version;
 use crate::failure::LoadError;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
 
 /// The interface that makes a component one of this world; its version follows.
@@ -36,30 +36,32 @@ fn is_spoken(version: &str) -> bool {
     version.starts_with("0.1.")
 }
 
-/// Whether the world is among `exports`, of whatever else there may be; another version of it is
-/// an error.
+/// Whether the world is among `exports`.
+///
+/// # Errors
+/// It is exported in an unsupported version only.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "act:tools", SUPPORTED, is_spoken)
 }
 
-/// A component of the world, with the places of its two functions.
+/// A linked component of the world, with its two functions resolved.
 #[derive(Clone)]
-pub(crate) struct Linked {
-    component: InstancePre<State>,
+pub(crate) struct ActComponent {
+    component: InstancePre<GuestState>,
     list: ComponentExportIndex,
     call: ComponentExportIndex,
 }
 
 /// One instance of it.
-pub(crate) struct Guest {
+pub(crate) struct ActGuest {
     instance: Instance,
     list: ComponentExportIndex,
     call: ComponentExportIndex,
 }
 
-impl Linked {
+impl ActComponent {
     /// A linked component that exports the world under one of these names.
-    pub(crate) fn new(linked: InstancePre<State>, exports: &[&str]) -> Result<Self, LoadError> {
+    pub(crate) fn new(linked: InstancePre<GuestState>, exports: &[&str]) -> Result<Self, LoadError> {
         let is_provider = |name: &&&str| name.strip_prefix(INTERFACE).is_some_and(is_spoken);
         let interface = exports.iter().find(is_provider).copied().unwrap_or(INTERFACE);
         let missing = |name: &str| LoadError::Link(format!("`{interface}` has no function `{name}`"));
@@ -77,18 +79,18 @@ impl Linked {
         self.component.component()
     }
 
-    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
+    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<ActGuest> {
         let instance = self.component.instantiate_async(&mut *store).await?;
-        Ok(Guest { instance, list: self.list, call: self.call })
+        Ok(ActGuest { instance, list: self.list, call: self.call })
     }
 }
 
-impl Guest {
+impl ActGuest {
     /// Asks for the tools.
     pub(crate) async fn list(
         &self,
-        store: &mut Store<State>,
-    ) -> wasmtime::Result<Result<Vec<Untold>, LoadError>> {
+        store: &mut Store<GuestState>,
+    ) -> wasmtime::Result<Result<Vec<ListedTool>, LoadError>> {
         let list: ListTools = match self.instance.get_typed_func(&mut *store, self.list) {
             Ok(list) => list,
             Err(error) => return Ok(Err(LoadError::link(&error))),
@@ -103,15 +105,15 @@ impl Guest {
     /// Runs a tool to its end.
     pub(crate) async fn call(
         &self,
-        store: &mut Store<State>,
+        store: &mut Store<GuestState>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         let call: CallTool = self.instance.get_typed_func(&mut *store, self.call)?;
         let arguments = cbor::encode(&request.arguments);
         let (answer,) = call.call_async(&mut *store, (request.tool.clone(), arguments, Vec::new())).await?;
         let events = match answer {
-            Answer::Immediate(events) => events,
-            Answer::Streaming(stream) => stream::collect(store, stream).await?,
+            CallResponse::Immediate(events) => events,
+            CallResponse::Streaming(stream) => stream::collect(store, stream).await?,
         };
         Ok(content::answer(events))
     }

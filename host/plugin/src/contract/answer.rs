@@ -1,5 +1,5 @@
-//! A guest's answer as haft's: within the limit, and what the tool said it would be. Changes
-//! nothing of what the guest said.
+//! Turns a guest's answer into a tool result, within the result limit and checked against the tool's output schema. The
+//! content is passed on unchanged.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use haft_core::call::{Attachment, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::Schema;
 
-/// What a guest answered, in whatever contract's words.
+/// What a guest answered, independent of its contract.
 pub(crate) struct Output {
     /// The answer for the model, in order.
     pub(crate) pieces: Vec<Piece>,
@@ -27,18 +27,25 @@ pub(crate) enum Piece {
 pub(crate) enum Structured {
     /// JSON text, as the guest wrote it.
     Text(String),
-    /// Made by haft of what the guest answered; not for a model's eyes, which has it as text.
+    /// Decoded by haft; the model has the same as text.
     Value(Value),
 }
 
-/// The answer, or why it is of no use. Its data must fit `schema`, where there is one.
-pub(crate) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Result<ToolResult, End> {
+/// The tool result of an answer. Its data must fit `schema`, where there is one.
+///
+/// # Errors
+/// The answer is longer than the limit, or its data is malformed or does not fit.
+pub(crate) fn to_tool_result(
+    output: Output,
+    schema: Option<&Schema>,
+    limits: &Limits,
+) -> Result<ToolResult, End> {
     let structured_size = match &output.structured {
         Some(Structured::Text(text)) => text.len(),
         _ => 0,
     };
     let structured = match output.structured {
-        Some(Structured::Text(text)) => Some(object(&text, schema)?),
+        Some(Structured::Text(text)) => Some(parse_object(&text, schema)?),
         Some(Structured::Value(value)) => Some(value),
         None => None,
     };
@@ -58,14 +65,14 @@ pub(crate) fn of(output: Output, schema: Option<&Schema>, limits: &Limits) -> Re
     let size =
         result.content.len() + structured_size + result.attachments.iter().map(attached).sum::<usize>();
     if size as u64 > limits.result {
-        let (told, limit) = (bytes(size as u64), bytes(limits.result));
-        let line = format!("returned {told}, more than its result limit of {limit}");
+        let (shown, limit) = (bytes(size as u64), bytes(limits.result));
+        let line = format!("returned {shown}, more than its result limit of {limit}");
         return Err(End::too_long(line, size as u64));
     }
     Ok(result)
 }
 
-fn object(text: &str, schema: Option<&Schema>) -> Result<Value, End> {
+fn parse_object(text: &str, schema: Option<&Schema>) -> Result<Value, End> {
     let wrong = |what: String| End::new(format!("returned structured content that {what}"));
     let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
     if !value.is_object() {

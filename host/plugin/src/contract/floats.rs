@@ -1,8 +1,8 @@
-//! Floating-point numbers in JSON, which has no word for three of them: these go there and back as text.
+//! Floating-point numbers in JSON, which has no literal for NaN and the infinities: these are written as strings.
 
 use serde_json::{Number, Value};
 
-/// How the others are written: as JavaScript and Protocol Buffers write them.
+/// The strings for these, as in JavaScript and Protocol Buffers.
 const NOT_A_NUMBER: &str = "NaN";
 const INFINITE: &str = "Infinity";
 const NEGATIVE: &str = "-Infinity";

@@ -1,9 +1,10 @@
-//! What a plugin may ask haft for while it runs (`haft:plugin/host`). None of it is a right.
+//! The host functions of `haft:plugin/host`: logging, progress, cancellation, and where the workspace is. None of them
+//! grants anything.
 
 use std::sync::atomic::Ordering;
 
 use crate::contract::bindings::haft::plugin::host::{Host, Level};
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use haft_core::event::Event;
 
 /// Messages of one call that are passed on; a guest in a loop could write for ever.
@@ -12,27 +13,27 @@ const MAX_MESSAGES: usize = 1000;
 /// Characters of one message.
 const MAX_MESSAGE: usize = 2000;
 
-/// The log's target for messages that are also events, so that who shows those can leave these out.
-pub const TOLD: &str = "haft::told";
+/// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.
+pub const EVENT_TARGET: &str = "haft::told";
 
-impl State {
-    /// `message`, bounded, unless the call has said too much already.
+impl GuestState {
+    /// `message`, cut to [`MAX_MESSAGE`] characters; `None` after [`MAX_MESSAGES`] messages of the call.
     fn bounded(&mut self, message: &str) -> Option<String> {
         self.run.logged += 1;
         (self.run.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
     }
 }
 
-impl Host for State {
+impl Host for GuestState {
     fn log(&mut self, level: Level, message: String) {
         let Some(message) = self.bounded(&message) else { return };
         let plugin = &*self.run.plugin;
         match level {
             Level::Trace => tracing::trace!(plugin, "{message}"),
             Level::Debug => tracing::debug!(plugin, "{message}"),
-            Level::Info => tracing::info!(target: TOLD, plugin, "{message}"),
-            Level::Warn => tracing::warn!(target: TOLD, plugin, "{message}"),
-            Level::Error => tracing::error!(target: TOLD, plugin, "{message}"),
+            Level::Info => tracing::info!(target: EVENT_TARGET, plugin, "{message}"),
+            Level::Warn => tracing::warn!(target: EVENT_TARGET, plugin, "{message}"),
+            Level::Error => tracing::error!(target: EVENT_TARGET, plugin, "{message}"),
         }
         let call = &self.run.call;
         if matches!(level, Level::Info | Level::Warn | Level::Error) {
@@ -48,13 +49,13 @@ impl Host for State {
 
     fn cancelled(&mut self) -> bool {
         let cancelled = self.run.cancel.is_cancelled();
-        self.run.told.fetch_or(cancelled, Ordering::Relaxed);
+        self.run.cancellation_seen.fetch_or(cancelled, Ordering::Relaxed);
         cancelled
     }
 
     fn workspace(&mut self) -> Option<String> {
         let workspace = self.grant.base()?.path().to_string_lossy().into_owned();
-        self.relative.tell();
+        self.relative.set_location_known();
         Some(workspace)
     }
 

@@ -1,16 +1,17 @@
-//! The `haft:plugin` world: a component that lists its tools itself and gets its arguments as JSON
-//! text. The only contract with functions of haft's own behind it.
+//! The `haft:plugin` world: the component lists its tools itself and gets arguments as JSON text. It is the only
+//! contract whose components can import haft's own host functions.
 
 use wasmtime::Store;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::component::listing::Untold;
+use crate::component::listing::ListedTool;
 use crate::contract::Request;
 use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::bindings::exports::haft::plugin::tools;
 use crate::contract::bindings::{Plugin as Bindings, PluginPre};
+use crate::contract::version::exported_version;
 use crate::failure::LoadError;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use haft_core::call::{Attachment, Hints};
 use haft_core::tool::ToolError;
 
@@ -20,39 +21,23 @@ const INTERFACE: &str = "haft:plugin/tools@";
 /// The version of `wit/` that is spoken here.
 const SUPPORTED: &str = "0.1.0";
 
-/// Whether the world is among `exports`, of whatever else there may be; another version of it is
-/// an error.
+/// Whether the world is among `exports`.
+///
+/// # Errors
+/// It is exported in an unsupported version only.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
-/// Whether an interface, which `prefix` names up to its version, is among `exports` in a version that
-/// is spoken here; another version alone is an error.
-pub(crate) fn exported_version(
-    exports: &[&str],
-    prefix: &str,
-    world: &'static str,
-    supported: &'static str,
-    is_spoken: fn(&str) -> bool,
-) -> Result<bool, LoadError> {
-    let versions = || exports.iter().filter_map(|name| name.strip_prefix(prefix));
-    if versions().any(is_spoken) {
-        return Ok(true);
-    }
-    let other =
-        versions().next().map(|found| LoadError::WrongVersion { world, found: found.to_owned(), supported });
-    other.map_or(Ok(false), Err)
-}
-
-/// A component of the world, with the places of its two functions.
+/// A linked component of the world, with its two functions resolved.
 #[derive(Clone)]
-pub(crate) struct Linked(PluginPre<State>);
+pub(crate) struct HaftComponent(PluginPre<GuestState>);
 
 /// One instance of it.
-pub(crate) struct Guest(Bindings);
+pub(crate) struct HaftGuest(Bindings);
 
-impl Linked {
-    pub(crate) fn new(linked: InstancePre<State>) -> Result<Self, LoadError> {
+impl HaftComponent {
+    pub(crate) fn new(linked: InstancePre<GuestState>) -> Result<Self, LoadError> {
         PluginPre::new(linked).map(Self).map_err(|error| LoadError::link(&error))
     }
 
@@ -60,20 +45,20 @@ impl Linked {
         self.0.instance_pre().component()
     }
 
-    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
-        self.0.instantiate_async(store).await.map(Guest)
+    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<HaftGuest> {
+        self.0.instantiate_async(store).await.map(HaftGuest)
     }
 }
 
-impl Guest {
-    pub(crate) async fn list(&self, store: &mut Store<State>) -> wasmtime::Result<Vec<Untold>> {
+impl HaftGuest {
+    pub(crate) async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Vec<ListedTool>> {
         let listed = self.0.haft_plugin_tools().call_list_tools(store).await?;
-        Ok(listed.into_iter().map(untold).collect())
+        Ok(listed.into_iter().map(listed_tool).collect())
     }
 
     pub(crate) async fn call(
         &self,
-        store: &mut Store<State>,
+        store: &mut Store<GuestState>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
         let call = tools::ToolCall {
@@ -89,9 +74,9 @@ impl Guest {
     }
 }
 
-fn untold(tool: tools::ToolDef) -> Untold {
+fn listed_tool(tool: tools::ToolDef) -> ListedTool {
     let tools::Hints { read_only, destructive, idempotent, open_world } = tool.hints;
-    Untold {
+    ListedTool {
         name: tool.name,
         description: tool.description,
         parameters: tool.parameters,

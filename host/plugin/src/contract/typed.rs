@@ -1,5 +1,5 @@
-//! Components that know nothing of tools: each function they export is one. Its types are the
-//! schema, its words the description, and the error of its `result` the tool's error.
+//! Components that export plain functions: each function is a tool. Its types make the schema, its WIT documentation
+//! the description, and the error of its `result` is the tool's error.
 //!
 //! Types come from the component alone, so that what is shown is what is called. JSON stands for
 //! them so that a model can write it and nothing is lost on the way (`schema` shows it, `decode`
@@ -44,7 +44,7 @@ use self::exports::Exported;
 use self::model::Signature;
 use crate::contract::Request;
 use crate::contract::answer::Output;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use haft_core::tool::ToolError;
 
 pub(crate) use self::docs::Docs;
@@ -53,34 +53,34 @@ pub(crate) use self::listed::listing;
 
 /// A component and its functions, by the names of their tools.
 #[derive(Clone)]
-pub(crate) struct Linked {
-    component: InstancePre<State>,
+pub(crate) struct TypedComponent {
+    component: InstancePre<GuestState>,
     functions: Arc<HashMap<String, Function>>,
 }
 
-/// A function, and what calling it takes; found out at its first call.
+/// A function; its index and types are resolved at the first call.
 struct Function {
     exported: Exported,
-    place: OnceLock<Option<Place>>,
+    resolved: OnceLock<Option<ResolvedFunction>>,
 }
 
-struct Place {
+struct ResolvedFunction {
     index: ComponentExportIndex,
     signature: Signature,
 }
 
 /// One instance of a component.
-pub(crate) struct Guest {
+pub(crate) struct TypedGuest {
     component: Component,
     instance: Instance,
     functions: Arc<HashMap<String, Function>>,
 }
 
-impl Linked {
+impl TypedComponent {
     /// A linked component with these exports.
-    pub(crate) fn new(component: InstancePre<State>, exports: Exports) -> Self {
+    pub(crate) fn new(component: InstancePre<GuestState>, exports: Exports) -> Self {
         let named =
-            |exported: Exported| (exported.name.clone(), Function { exported, place: OnceLock::new() });
+            |exported: Exported| (exported.name.clone(), Function { exported, resolved: OnceLock::new() });
         Self { component, functions: Arc::new(exports.functions.into_iter().map(named).collect()) }
     }
 
@@ -88,51 +88,53 @@ impl Linked {
         self.component.component()
     }
 
-    pub(crate) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<Guest> {
+    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<TypedGuest> {
         let instance = self.component.instantiate_async(&mut *store).await?;
         let component = self.component.component().clone();
-        Ok(Guest { component, instance, functions: self.functions.clone() })
+        Ok(TypedGuest { component, instance, functions: self.functions.clone() })
     }
 }
 
-impl Guest {
+impl TypedGuest {
     /// Calls a function.
     pub(crate) async fn call(
         &self,
-        store: &mut Store<State>,
+        store: &mut Store<GuestState>,
         request: &Request,
     ) -> wasmtime::Result<Result<Output, ToolError>> {
-        let place = self.functions.get(&request.tool).and_then(|function| function.place(&self.component));
-        let found = place.and_then(|place| Some((place, self.instance.get_func(&mut *store, place.index)?)));
-        let Some((place, function)) = found else {
+        let resolved =
+            self.functions.get(&request.tool).and_then(|function| function.resolve(&self.component));
+        let found = resolved
+            .and_then(|resolved| Some((resolved, self.instance.get_func(&mut *store, resolved.index)?)));
+        let Some((resolved, function)) = found else {
             return Err(wasmtime::Error::msg(format!("no function `{}` any more", request.tool)));
         };
-        match decode::arguments(&place.signature.params, &request.arguments) {
-            Ok(arguments) => called(store, place, function, &arguments).await,
+        match decode::arguments(&resolved.signature.params, &request.arguments) {
+            Ok(arguments) => call_resolved(store, resolved, function, &arguments).await,
             Err(wrong) => Ok(Err(ToolError::InvalidArguments(wrong.to_string()))),
         }
     }
 }
 
-async fn called(
-    store: &mut Store<State>,
-    place: &Place,
+async fn call_resolved(
+    store: &mut Store<GuestState>,
+    resolved: &ResolvedFunction,
     function: Func,
     arguments: &[Val],
 ) -> wasmtime::Result<Result<Output, ToolError>> {
-    let has_result = place.signature.returned != model::Returned::Nothing;
+    let has_result = resolved.signature.returned != model::Returned::Nothing;
     let mut results = vec![Val::Bool(false); usize::from(has_result)];
     function.call_async(store, arguments, &mut results).await?;
-    Ok(answer::of(&place.signature.returned, results.pop())?)
+    Ok(answer::from_returned(&resolved.signature.returned, results.pop())?)
 }
 
 impl Function {
-    fn place(&self, component: &Component) -> Option<&Place> {
+    fn resolve(&self, component: &Component) -> Option<&ResolvedFunction> {
         let find = || {
-            let signature = Signature::of(&self.exported.ty, None).ok()?;
-            Some(Place { index: self.exported.index(component)?, signature })
+            let signature = Signature::from_function(&self.exported.ty, None).ok()?;
+            Some(ResolvedFunction { index: self.exported.index(component)?, signature })
         };
-        self.place.get_or_init(find).as_ref()
+        self.resolved.get_or_init(find).as_ref()
     }
 }
 

@@ -1,105 +1,105 @@
-//! What a guest reached for and was not granted: the source of a refusal's hints. Keeps a few
-//! examples of each kind and no more, however often the guest tries.
+//! What a guest tried to use and was not granted: the source of hints. Keeps a few examples of each kind, however often
+//! the guest tries.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use crate::wasi::files::Closed;
+use crate::wasi::files::Protection;
 use haft_core::grant::{Grant, Reach, normalise};
 
-/// What one guest wanted in vain.
+/// What one guest was denied.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent notes")]
 pub(crate) struct DeniedAccess {
-    /// It asked for its environment and had none.
+    /// The guest read its environment, which is empty.
     pub(crate) environment: bool,
     /// Granted directories that could not be opened.
-    unopened: Vec<UnopenedConnections>,
-    /// Whether it has opened its directories.
+    unopened: Vec<UnopenedDirectory>,
+    /// Whether the guest has been handed its directories.
     pub(crate) opened: bool,
     /// Directories it was refused to read below.
-    pub(crate) reads: Few,
+    pub(crate) reads: PathSamples,
     /// Directories it was refused to write below.
-    pub(crate) writes: Few,
-    /// Links in a granted directory that lead out of all of them, and were to be followed.
-    pub(crate) strays: Few,
-    /// What is there and it was refused, and nobody spoke of: the latest few.
-    aside: VecDeque<(Use, PathBuf)>,
-    /// What stays closed whatever is granted, and what it was to be used for.
-    pub(crate) sealed: BTreeSet<(Closed, Use, PathBuf)>,
-    /// It looked a name up, which no grant allows.
+    pub(crate) writes: PathSamples,
+    /// Links in a granted directory that lead out of all granted directories and were to be followed.
+    pub(crate) escaping_links: PathSamples,
+    /// Existing paths that were refused and that no argument of the call names: the latest few.
+    unnamed: VecDeque<(AccessKind, PathBuf)>,
+    /// Protected paths that were refused, and for which use.
+    pub(crate) protected: BTreeSet<(Protection, AccessKind, PathBuf)>,
+    /// The guest resolved a host name, which no grant allows.
     pub(crate) names: bool,
-    /// It wanted UDP, which no grant allows.
+    /// The guest created a UDP socket, which no grant allows.
     pub(crate) datagrams: bool,
 }
 
 /// A granted directory that could not be opened.
 #[derive(Clone, Debug)]
-struct UnopenedConnections {
+struct UnopenedDirectory {
     name: String,
     problem: String,
-    /// Whether the guest wanted something in it.
+    /// Whether the guest named a path in it.
     is_missed: bool,
 }
 
-/// Paths that nobody spoke of which are kept: what an interpreter looks for when it starts is not to
-/// push out what the tool itself looked for last.
-const MAX_ASIDE: usize = 16;
+/// Unnamed paths that are recorded. The latest ones count: an interpreter probes many paths when it starts, before the
+/// tool itself opens any.
+const MAX_UNNAMED: usize = 16;
 
 /// What a refused path was to be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Use {
+pub(crate) enum AccessKind {
     Read,
     Write,
 }
 
 impl DeniedAccess {
-    /// Notes that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
+    /// Records that `path` was refused to a guest with the rights of `grant`, where no link leads to it out
     /// of a granted directory.
-    pub(crate) fn refuse(&mut self, path: &Path, what_for: Use, grant: &Grant) {
+    pub(crate) fn refuse(&mut self, path: &Path, what_for: AccessKind, grant: &Grant) {
         let path = normalise(path);
         let (reach, few) = match what_for {
-            Use::Read => (grant.readable(), &mut self.reads),
-            Use::Write => (grant.writable().clone(), &mut self.writes),
+            AccessKind::Read => (grant.readable(), &mut self.reads),
+            AccessKind::Write => (grant.writable().clone(), &mut self.writes),
         };
-        let lies_in = |unopened: &&mut UnopenedConnections| path.starts_with(&unopened.name);
+        let lies_in = |unopened: &&mut UnopenedDirectory| path.starts_with(&unopened.name);
         if let Some(unopened) = self.unopened.iter_mut().find(lies_in) {
             unopened.is_missed = true;
         } else if !names(&reach, &path) {
             // To read a directory takes a right to itself, to change what is in one a right to that.
-            let is_itself = what_for == Use::Read && path.is_dir();
+            let is_itself = what_for == AccessKind::Read && path.is_dir();
             let directory = if is_itself { Some(path.as_path()) } else { path.parent() };
-            few.note(directory.unwrap_or(Path::new("/")));
+            few.record(directory.unwrap_or(Path::new("/")));
         }
     }
 
-    /// Notes that `path` was refused, which is in no argument of the call. Only what could be had is
-    /// worth a hint: libraries look for much that no machine has.
-    pub(crate) fn refuse_aside(&mut self, path: PathBuf, what_for: Use) {
+    /// Records the refusal of a path that no argument of the call names. Only paths that exist, or could be made, are
+    /// worth a hint: libraries probe many that do not.
+    pub(crate) fn refuse_unnamed(&mut self, path: PathBuf, what_for: AccessKind) {
         let could_be = match what_for {
-            Use::Read => path.symlink_metadata().is_ok(),
-            Use::Write => path.parent().is_some_and(Path::is_dir),
+            AccessKind::Read => path.symlink_metadata().is_ok(),
+            AccessKind::Write => path.parent().is_some_and(Path::is_dir),
         };
         let own = (what_for, path);
-        if could_be && own.1.as_os_str().len() <= Few::MAX_LENGTH && !self.aside.contains(&own) {
-            self.aside.truncate(MAX_ASIDE - 1);
-            self.aside.push_front(own);
+        if could_be && own.1.as_os_str().len() <= PathSamples::MAX_LENGTH && !self.unnamed.contains(&own) {
+            self.unnamed.truncate(MAX_UNNAMED - 1);
+            self.unnamed.push_front(own);
         }
     }
 
-    /// What was refused of all that `message` names, though no argument does.
-    pub(crate) fn named_in(&self, message: &str) -> Option<&(Use, PathBuf)> {
-        self.aside.iter().find(|(_, path)| path.to_str().is_some_and(|path| message.contains(path)))
+    /// A refused path that `message` contains, though no argument does.
+    pub(crate) fn named_in(&self, message: &str) -> Option<&(AccessKind, PathBuf)> {
+        self.unnamed.iter().find(|(_, path)| path.to_str().is_some_and(|path| message.contains(path)))
     }
 
-    /// Notes that the granted directory `name` cannot be opened.
+    /// Records that the granted directory `name` cannot be opened.
     pub(crate) fn unopened(&mut self, name: &str, problem: String) {
         if !self.unopened.iter().any(|unopened| unopened.name == name) {
-            self.unopened.push(UnopenedConnections { name: name.to_owned(), problem, is_missed: false });
+            self.unopened.push(UnopenedDirectory { name: name.to_owned(), problem, is_missed: false });
         }
     }
 
-    /// The granted directories that it wanted something in and that could not be opened, with the reasons.
+    /// The granted directories that could not be opened and that the guest named a path in, with the reasons.
     pub(crate) fn missed(&self) -> impl Iterator<Item = (&str, &str)> {
         let missed = self.unopened.iter().filter(|unopened| unopened.is_missed);
         missed.map(|unopened| (&*unopened.name, &*unopened.problem))
@@ -111,11 +111,10 @@ impl DeniedAccess {
         self.unopened.clear();
     }
 
-    /// What is still true in the next call of the same instance: what a C library asks for once.
+    /// What stays true in the next call of the same instance: a C library asks for it once.
     #[must_use]
-    pub(crate) fn lasting(&self) -> Self {
-        let still =
-            |unopened: &UnopenedConnections| UnopenedConnections { is_missed: false, ..unopened.clone() };
+    pub(crate) fn kept_for_next_call(&self) -> Self {
+        let still = |unopened: &UnopenedDirectory| UnopenedDirectory { is_missed: false, ..unopened.clone() };
         Self {
             environment: self.environment,
             unopened: self.unopened.iter().map(still).collect(),
@@ -124,10 +123,10 @@ impl DeniedAccess {
         }
     }
 
-    /// Notes that `path` stays closed, whatever is granted.
-    pub(crate) fn closed(&mut self, closed: Closed, path: PathBuf, what_for: Use) {
-        if self.sealed.len() < Few::MAX {
-            self.sealed.insert((closed, what_for, path));
+    /// Records that `path` is protected, whatever is granted.
+    pub(crate) fn record_protected(&mut self, level: Protection, path: PathBuf, what_for: AccessKind) {
+        if self.protected.len() < PathSamples::MAX {
+            self.protected.insert((level, what_for, path));
         }
     }
 }
@@ -138,36 +137,36 @@ fn names(reach: &Reach, path: &Path) -> bool {
     roots.iter().any(|root| path.starts_with(root.path()) || path.starts_with(root.real()))
 }
 
-/// A few different texts.
+/// A few different paths.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Few(BTreeSet<PathBuf>);
+pub(crate) struct PathSamples(BTreeSet<PathBuf>);
 
-impl Few {
-    /// As many as are told of; see `hints`.
+impl PathSamples {
+    /// As many as `hints` shows.
     const MAX: usize = 4;
 
     /// Bytes of one, the longest path that Linux knows.
     const MAX_LENGTH: usize = 4096;
 
-    /// Keeps `text` if there is room.
-    pub(crate) fn note(&mut self, text: impl Into<PathBuf>) {
+    /// Keeps a path if there is room.
+    pub(crate) fn record(&mut self, text: impl Into<PathBuf>) {
         let text = text.into();
         if self.0.len() < Self::MAX && text.as_os_str().len() <= Self::MAX_LENGTH {
             self.0.insert(text);
         }
     }
 
-    /// What was kept, in order.
+    /// The recorded paths, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = std::path::Display<'_>> {
         self.paths().map(Path::display)
     }
 
-    /// The same as paths.
+    /// The recorded paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }
 
-    /// Whether nothing was kept.
+    /// Whether no path was recorded.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -180,28 +179,28 @@ mod tests {
 
     #[test]
     fn notes_are_few_and_short() {
-        let mut few = Few::default();
-        few.note("x".repeat(5000));
-        (0..1_000_000).for_each(|number| few.note(format!("/directory/{number}")));
-        let kept: Vec<_> = few.iter().map(|path| path.to_string()).collect();
-        assert_eq!(kept, ["/directory/0", "/directory/1", "/directory/2", "/directory/3"]);
+        let mut few = PathSamples::default();
+        few.record("x".repeat(5000));
+        (0..1_000_000).for_each(|number| few.record(format!("/directory/{number}")));
+        let recorded: Vec<_> = few.iter().map(|path| path.to_string()).collect();
+        assert_eq!(recorded, ["/directory/0", "/directory/1", "/directory/2", "/directory/3"]);
     }
 
     #[test]
     fn a_refusal_names_the_directory_that_would_have_to_be_granted() {
         let root = |path: &str| Root::resolve(Path::new("/"), Path::new(path)).unwrap();
         let grant = Grant::none().with_read(root("/nowhere/docs")).with_write(root("/nowhere/out"));
-        let mut wanted = DeniedAccess::default();
-        wanted.refuse(Path::new("/nowhere/out/../other/file"), Use::Write, &grant);
-        wanted.refuse(Path::new("/nowhere/docs/file"), Use::Write, &grant);
-        wanted.refuse(Path::new("/nowhere/outside/file"), Use::Read, &grant);
-        wanted.refuse(Path::new("/nowhere/out/file"), Use::Write, &grant);
+        let mut denied = DeniedAccess::default();
+        denied.refuse(Path::new("/nowhere/out/../other/file"), AccessKind::Write, &grant);
+        denied.refuse(Path::new("/nowhere/docs/file"), AccessKind::Write, &grant);
+        denied.refuse(Path::new("/nowhere/outside/file"), AccessKind::Read, &grant);
+        denied.refuse(Path::new("/nowhere/out/file"), AccessKind::Write, &grant);
         let directory = tempfile::tempdir().unwrap();
-        wanted.refuse(directory.path(), Use::Read, &grant);
-        let shown = |few: &Few| few.iter().map(|path| path.to_string()).collect::<Vec<_>>();
-        assert_eq!(shown(&wanted.writes), ["/nowhere/docs", "/nowhere/other"]);
+        denied.refuse(directory.path(), AccessKind::Read, &grant);
+        let shown = |few: &PathSamples| few.iter().map(|path| path.to_string()).collect::<Vec<_>>();
+        assert_eq!(shown(&denied.writes), ["/nowhere/docs", "/nowhere/other"]);
         let mut reads = ["/nowhere/outside".to_owned(), directory.path().display().to_string()];
         reads.sort();
-        assert_eq!(shown(&wanted.reads), reads);
+        assert_eq!(shown(&denied.reads), reads);
     }
 }

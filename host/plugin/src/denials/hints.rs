@@ -1,31 +1,30 @@
-//! The lines of program.toml that would have allowed what a guest was refused. A hint is a line
-//! to paste, or says that there is none; nothing here decides anything. Only what haft itself refused
-//! in this call is the reason for one, never what a guest's message sounds like.
+//! Hints: the lines of program.toml that would have allowed what a guest was refused, or that there is no such line.
+//! A hint rests on what haft itself refused in this call, never on the guest's own message alone.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::denials::denied_access::Use;
+use crate::denials::denied_access::AccessKind;
+use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
-use crate::instance::state::{ExceededLimit, State, bytes};
-use crate::tool::GrantPlace;
-use crate::wasi::files::Closed;
+use crate::instance::state::{ExceededLimit, GuestState, bytes};
+use crate::wasi::files::Protection;
 use haft_core::grant::{AddressError, Destination, Proposal};
 use haft_core::limit::Limits;
 
 /// Hints of one refusal; more would bury the message.
 const MAX_HINTS: usize = 4;
 
-/// What a message says that is about a variable. Interpreters look at all of them at their start,
-/// whatever the tool is about.
+/// The words of a message that is about a variable. Having read the environment is not enough for a hint: interpreters
+/// read all of it when they start.
 const VARIABLE: &str = "environment variable";
 
-/// Whose refusal it is.
+/// What a hint has to know about the tool that was refused something.
 #[derive(Clone, Copy)]
-pub(crate) struct Refused<'a> {
+pub(crate) struct HintContext<'a> {
     pub(crate) plugin: &'a str,
     pub(crate) place: &'a GrantPlace,
     pub(crate) limits: &'a Limits,
@@ -33,27 +32,27 @@ pub(crate) struct Refused<'a> {
     pub(crate) only_reads: bool,
 }
 
-impl Refused<'_> {
+impl HintContext<'_> {
     /// What to add to program.toml for a guest that answered with the error `message`, one hint a line.
-    pub(crate) fn of_error(&self, state: &State, message: &str) -> Vec<String> {
-        let mut hints = self.of_end(state);
+    pub(crate) fn hints_for_error(&self, state: &GuestState, message: &str) -> Vec<String> {
+        let mut hints = self.hints_for_end(state);
         if hints.is_empty() {
-            hints.extend(aside(self, state, message));
+            hints.extend(unnamed_paths(self, state, message));
         }
         if self.is_installed() {
             hints.extend(environment(self, state, message));
         }
-        if state.budget.met == Some(ExceededLimit::Memory) {
-            hints.extend(self.more(Limit::Memory));
+        if state.budget.exceeded == Some(ExceededLimit::Memory) {
+            hints.extend(self.raise_limit_hint(Limit::Memory));
         }
         hints.truncate(MAX_HINTS);
         hints
     }
 
-    /// The same for a guest that came to an end. Not what it could not see of its environment: every
-    /// panic of Rust looks there for how to write itself down.
-    pub(crate) fn of_end(&self, state: &State) -> Vec<String> {
-        let mut hints: Vec<String> = state.disk.is_met().then(|| self.disk()).into_iter().collect();
+    /// The hints for a guest that trapped or was stopped. Leaves out the environment: every Rust panic reads it for
+    /// `RUST_BACKTRACE`.
+    pub(crate) fn hints_for_end(&self, state: &GuestState) -> Vec<String> {
+        let mut hints: Vec<String> = state.disk.is_exceeded().then(|| self.disk()).into_iter().collect();
         hints.extend(files(self, state));
         if self.is_installed() {
             hints.extend(network(self, state));
@@ -63,14 +62,14 @@ impl Refused<'_> {
         hints
     }
 
-    /// That the disk limit was met, and what to do about it.
+    /// The hint for an exceeded disk limit.
     fn disk(&self) -> String {
-        let met = format!("one call may write {} and no more", bytes(self.limits.disk));
-        self.more(Limit::Disk).map_or_else(|| met.clone(), |more| format!("{met}; {more}"))
+        let limit = format!("one call may write {} and no more", bytes(self.limits.disk));
+        self.raise_limit_hint(Limit::Disk).map_or_else(|| limit.clone(), |more| format!("{limit}; {more}"))
     }
 
     /// What to add to program.toml for more of a limit, where there can be more.
-    pub(crate) fn more(&self, limit: Limit) -> Option<String> {
+    pub(crate) fn raise_limit_hint(&self, limit: Limit) -> Option<String> {
         if *self.place != GrantPlace::Plugin {
             return None;
         }
@@ -110,24 +109,24 @@ impl Refused<'_> {
     }
 }
 
-fn files(refused: &Refused<'_>, state: &State) -> Vec<String> {
-    let (wanted, table) = (&state.wanted, refused.table());
-    let mut hints: Vec<String> = wanted.sealed.iter().map(sealed).collect();
-    if refused.only_reads && !wanted.writes.is_empty() {
+fn files(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
+    let (denied, table) = (&state.denied, context.table());
+    let mut hints: Vec<String> = denied.protected.iter().map(protected).collect();
+    if context.only_reads && !denied.writes.is_empty() {
         hints.push("the tool says that it only reads, and is held to it".into());
     } else {
-        hints.extend(proposals("write", wanted.writes.paths(), &table));
+        hints.extend(proposals("write", denied.writes.paths(), &table));
     }
-    hints.extend(proposals("read", wanted.reads.paths(), &table));
+    hints.extend(proposals("read", denied.reads.paths(), &table));
     if hints.is_empty() {
-        let stray = |link| {
+        let hint = |link| {
             format!(
                 "`{link}` is a link that leads out of the granted directories; to allow it, grant what it leads to and name that"
             )
         };
-        hints.extend(wanted.strays.iter().map(stray));
+        hints.extend(denied.escaping_links.iter().map(hint));
     }
-    let missed = wanted.missed();
+    let missed = denied.missed();
     hints.extend(
         missed.map(|(name, problem)| format!("a granted directory cannot be opened: `{name}`: {problem}")),
     );
@@ -151,68 +150,72 @@ fn proposals<'p>(right: &str, paths: impl Iterator<Item = &'p Path>, table: &str
     all.into_iter().map(line).collect()
 }
 
-/// What a guest was refused that no argument names, where its own message does.
-fn aside(refused: &Refused<'_>, state: &State, message: &str) -> Vec<String> {
-    let Some((what_for, path)) = state.wanted.named_in(message) else { return Vec::new() };
+/// The hint for a path that the guest's message names though no argument does.
+fn unnamed_paths(context: &HintContext<'_>, state: &GuestState, message: &str) -> Vec<String> {
+    let Some((what_for, path)) = state.denied.named_in(message) else { return Vec::new() };
     let right = match what_for {
-        Use::Read => "read",
-        Use::Write => "write",
+        AccessKind::Read => "read",
+        AccessKind::Write => "write",
     };
-    proposals(right, std::iter::once(path.as_path()), &refused.table())
+    proposals(right, std::iter::once(path.as_path()), &context.table())
 }
 
 /// What no line of program.toml allows.
-fn sealed((closed, what_for, path): &(Closed, Use, PathBuf)) -> String {
+fn protected((level, what_for, path): &(Protection, AccessKind, PathBuf)) -> String {
     let path = path.display();
-    match (closed, what_for) {
-        (Closed::Hidden, Use::Read) => format!("`{path}` belongs to haft itself: tools may not read it"),
-        (Closed::Hidden, Use::Write) => format!("`{path}` belongs to haft itself: tools may not change it"),
-        (Closed::Fixed, _) => format!("`{path}` says what tools may do: tools may not change it"),
+    match (level, what_for) {
+        (Protection::Hidden, AccessKind::Read) => {
+            format!("`{path}` belongs to haft itself: tools may not read it")
+        }
+        (Protection::Hidden, AccessKind::Write) => {
+            format!("`{path}` belongs to haft itself: tools may not change it")
+        }
+        (Protection::ReadOnly, _) => format!("`{path}` says what tools may do: tools may not change it"),
     }
 }
 
-fn network(refused: &Refused<'_>, state: &State) -> Vec<String> {
-    let table = refused.table();
+fn network(context: &HintContext<'_>, state: &GuestState) -> Vec<String> {
+    let table = context.table();
     let mut hints: Vec<String> = Vec::new();
-    for address in state.refused.connections() {
+    for address in state.refused_addresses.connections() {
         hints.push(format!("to allow the connection, add `hosts = [\"{address}\"]` to {table}"));
     }
-    if state.wanted.names {
+    if state.denied.names {
         hints.push(format!("no plugin looks names up; to allow connections to an address, add `hosts = [\"ADDRESS:PORT\"]` to {table} and connect to that address"));
     }
-    if state.refused.listening() {
+    if state.refused_addresses.listening() {
         hints.push("no plugin can be connected to; nothing in program.toml allows it".into());
     }
-    if state.wanted.datagrams {
+    if state.denied.datagrams {
         hints.push("plugins have TCP and no UDP; nothing in program.toml allows it".into());
     }
     hints
 }
 
-fn request(refused: &Refused<'_>, refusal: &Refusal) -> String {
+fn request(context: &HintContext<'_>, refusal: &Refusal) -> String {
     match refusal {
-        Refusal::Host(destination) => format!("to allow the request, {}", refused.host(destination)),
+        Refusal::Host(destination) => format!("to allow the request, {}", context.host(destination)),
         Refusal::Blocked(destination) => {
             format!("`{destination}` is blocked, by `fetch_block` in `[builtins]`")
         }
         Refusal::Address(destination, address, why) => {
             let leads = format!("`{destination}` leads to {address}: {why}");
             let granted = match why {
-                // No tool needs what is told there, and it is worth a cloud.
+                // The metadata service hands out the credentials of a cloud machine, and no tool needs it.
                 AddressError::Metadata | AddressError::NotLoopback | AddressError::Blocked => return leads,
                 AddressError::Loopback if destination.is_localhost() => destination.clone(),
                 _ => destination.at(*address),
             };
-            format!("{leads}; to allow that address, {}", refused.host(&granted))
+            format!("{leads}; to allow that address, {}", context.host(&granted))
         }
         Refusal::Other(why) => why.clone(),
     }
 }
 
-/// Last: it is known that variables were asked for and that there are none, and not which.
-fn environment(refused: &Refused<'_>, state: &State, message: &str) -> Option<String> {
-    let (plugin, table) = (refused.plugin, refused.table());
-    let is_about_one = state.wanted.environment && message.to_lowercase().contains(VARIABLE);
+/// The hint for a missing variable. Which one is not known: WASI hands over all of them at once.
+fn environment(context: &HintContext<'_>, state: &GuestState, message: &str) -> Option<String> {
+    let (plugin, table) = (context.plugin, context.table());
+    let is_about_one = state.denied.environment && message.to_lowercase().contains(VARIABLE);
     is_about_one.then(|| {
         format!("`{plugin}` sees no environment variable; to show it one, add `env = [\"NAME\"]` to {table}")
     })

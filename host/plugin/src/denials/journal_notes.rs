@@ -1,8 +1,7 @@
-//! What the journal should say of a guest's call: how much memory it took, what it was refused and
-//! why it was stopped. Tells nobody else, and decides nothing.
+//! What the journal records of a guest's call: its memory, what it was refused and why it was stopped.
 
 use crate::failure::{End, Limit};
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 use haft_core::tool::Notes;
 
 /// Before the guest runs: what was taken from its grant.
@@ -13,25 +12,25 @@ pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
 }
 
 /// After it ran: what it did not get.
-pub(crate) fn used(notes: &Notes, state: &State) {
+pub(crate) fn used(notes: &Notes, state: &GuestState) {
     notes.memory(state.budget.used());
-    let wanted = &state.wanted;
-    for (what, places) in [("write below", &wanted.writes), ("read below", &wanted.reads)] {
+    let denied = &state.denied;
+    for (what, places) in [("write below", &denied.writes), ("read below", &denied.reads)] {
         places.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
     }
-    for path in wanted.strays.iter() {
+    for path in denied.escaping_links.iter() {
         notes.decision(|| format!("refused: `{path}`, a link out of what is granted"));
     }
-    if state.disk.is_met() {
+    if state.disk.is_exceeded() {
         notes.decision(|| "refused: to write more than the disk limit".into());
     }
     for decision in state.http.decisions().list() {
         notes.decision(|| decision);
     }
-    if wanted.names {
+    if denied.names {
         notes.decision(|| "refused: look a name up".into());
     }
-    if wanted.datagrams {
+    if denied.datagrams {
         notes.decision(|| "refused: UDP".into());
     }
 }

@@ -1,5 +1,5 @@
-//! What was decided about a guest's network, in its order, and what of it a person could change.
-//! Says no more of a request than its method and destination: the rest may hold secrets.
+//! The decisions about a guest's network access, in order, and those that a person could change. Of a request they hold
+//! the method and the destination only: the rest may hold secrets.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -14,26 +14,26 @@ const MAX_DECISIONS: usize = 100;
 /// Characters of one: a host name may have 253.
 const MAX_LENGTH: usize = 400;
 
-/// Refusals that are kept; see `hints`, which tells of as many.
+/// Refusals that are kept; see `hints`, which shows as many.
 const MAX_REFUSALS: usize = 4;
 
-/// The decisions for one guest. Clones are the same: wasmtime owns some of who decides.
+/// The decisions for one guest. Clones share them, since wasmtime owns some of the callbacks that decide.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NetworkDecisions(Arc<Mutex<Kept>>);
+pub(crate) struct NetworkDecisions(Arc<Mutex<DecisionList>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct DecisionList {
     lines: Vec<String>,
     more: usize,
     refusals: Vec<Refusal>,
 }
 
-/// Why a guest's request came to nothing.
+/// Why a guest's request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Its destination is not granted.
     Host(Destination),
-    /// Its destination is closed.
+    /// Its destination is blocked by `fetch_block`.
     Blocked(Destination),
     /// The destination is granted, and leads to an address that is not.
     Address(Destination, IpAddr, AddressError),
@@ -42,12 +42,12 @@ pub(crate) enum Refusal {
 }
 
 impl NetworkDecisions {
-    /// Notes what was allowed.
+    /// Records what was allowed.
     pub(crate) fn allow(&self, what: impl Display) {
         self.lock().push(&format!("allowed {what}"));
     }
 
-    /// Notes what was refused, and why.
+    /// Records what was refused, and why.
     pub(crate) fn refuse(&self, what: impl Display, why: impl Display) {
         self.lock().push(&format!("refused {what}: {why}"));
     }
@@ -62,18 +62,18 @@ impl NetworkDecisions {
 
     /// The decisions, each in one line; the last line counts those that were not kept.
     pub(crate) fn list(&self) -> Vec<String> {
-        let kept = self.lock();
-        let more = (kept.more > 0).then(|| format!("and {} decisions more", kept.more));
-        kept.lines.iter().cloned().chain(more).collect()
+        let list = self.lock();
+        let more = (list.more > 0).then(|| format!("and {} decisions more", list.more));
+        list.lines.iter().cloned().chain(more).collect()
     }
 
-    /// Forgets all decisions: they were told.
+    /// Forgets all decisions, when they have been emitted.
     pub(crate) fn clear(&self) {
-        *self.lock() = Kept::default();
+        *self.lock() = DecisionList::default();
     }
 
-    /// Tells whoever listens to the call.
-    pub(crate) fn tell(&self, call: &str, events: &Events) {
+    /// Emits every decision as an event of the call.
+    pub(crate) fn emit_to(&self, call: &str, events: &Events) {
         for decision in self.list() {
             events.emit(|| Event::Decided { call: call.to_owned(), decision });
         }
@@ -84,12 +84,12 @@ impl NetworkDecisions {
         self.lock().refusals.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, DecisionList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl DecisionList {
     fn push(&mut self, line: &str) {
         if self.lines.len() < MAX_DECISIONS {
             self.lines.push(line.chars().take(MAX_LENGTH).collect());

@@ -25,16 +25,16 @@ pub(crate) const GUEST_STACK: usize = 1 << 20;
 /// Stack that a guest and haft's functions for it run on.
 const ASYNC_STACK: usize = GUEST_STACK + (1 << 20);
 
-/// Instances at once: those of guests at work, and nearly as many that are made ahead, kept or not yet cleared
-/// away. Of 128 and more wasmtime gives each thread slots of its own to begin with, and in time all of them
-/// were used and hold memory; of fewer it takes one that was used before.
+/// Instances at once: those of running guests, and nearly as many that are prewarmed, idle or not yet dropped. Of 128
+/// and more wasmtime gives each thread slots of its own to begin with, and in time all of them were used and hold
+/// memory; of fewer it takes one that was used before.
 const POOL: u32 = 120;
 
-/// Instances that no guest works in: what is left of the pool, so that every call finds room in it.
-pub(crate) const SPARE: usize = POOL as usize - MAX_GUESTS;
+/// Idle instances: what is left of the pool, so that every call finds room in it.
+pub(crate) const MAX_IDLE: usize = POOL as usize - MAX_GUESTS;
 
 /// Instances of a large memory that are made ahead, of all plugins together: at most 256 MiB stay resident.
-const READY: u32 = 16;
+const WHOLE_POOL: u32 = 16;
 
 /// Core instances of an average component.
 const CORE_INSTANCES: u32 = 8;
@@ -61,10 +61,10 @@ const WARM: usize = 512 << 10;
 /// Bytes of a used stack that stay resident; without a bound, all that any guest ever used of it.
 const WARM_STACK: usize = 64 << 10;
 
-/// The same of a slot that is put back as a whole.
+/// Bytes of a used slot that stay resident where it is restored as a whole.
 const WARM_WHOLE: usize = 16 << 20;
 
-/// Used slots that are kept as they are when nobody needs them.
+/// Unused slots that keep their resident memory.
 const WARM_SLOTS: u32 = 16;
 
 /// Bytes of a memory from which on it is worth being put back as a whole: what is beyond [`WARM`] of it is
@@ -76,25 +76,25 @@ const PAGE: u64 = 64 << 10;
 
 /// The memory of an engine's instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
+pub(crate) enum MemoryStrategy {
     /// Mapped for each.
     Mapped,
     /// From a pool for every guest at once, put back page by page.
     Pooled,
     /// From a pool for a few instances, put back as a whole.
-    Ready,
+    PooledWhole,
 }
 
 /// The settings of an engine.
-pub(crate) fn config(memory: Memory) -> Config {
+pub(crate) fn config(memory: MemoryStrategy) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(ASYNC_STACK);
     // Without it a stack in the pool keeps every page that a guest ever used of it.
     config.async_stack_zeroing(true);
     let pool = match memory {
-        Memory::Mapped => return config,
-        Memory::Pooled => pool(POOL, CORE_INSTANCES, WARM, Enabled::Auto),
-        Memory::Ready => pool(READY, INTERPRETER_INSTANCES, WARM_WHOLE, Enabled::No),
+        MemoryStrategy::Mapped => return config,
+        MemoryStrategy::Pooled => pool(POOL, CORE_INSTANCES, WARM, Enabled::Auto),
+        MemoryStrategy::PooledWhole => pool(WHOLE_POOL, INTERPRETER_INSTANCES, WARM_WHOLE, Enabled::No),
     };
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_begins_with_the_memory_of_an_interpreter_is_large() {
-        let engine = wasmtime::Engine::new(&config(Memory::Mapped)).unwrap();
+        let engine = wasmtime::Engine::new(&config(MemoryStrategy::Mapped)).unwrap();
         let is = |pages: u32| {
             let text =
                 format!("(component (core module $m (memory {pages})) (core instance (instantiate $m)))");

@@ -1,5 +1,5 @@
-//! What a guest has open when a call is over. Looks only at the kinds of things that it holds: that
-//! it never has more than its grant is seen to where things are opened.
+//! The check for resources that a guest left open after a call. It counts kinds of resources only; rights are checked
+//! where things are opened.
 
 use std::any::Any;
 
@@ -10,8 +10,7 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 /// Streams that every guest may keep: its standard input, output and error.
 const STANDARD_STREAMS: usize = 3;
 
-/// Things that a guest may keep without their being too many to be there for a reason: pollables of
-/// its streams, and what a C library never gives back.
+/// Pollables that a guest may keep: those of its streams, and those that a C library never drops.
 const MAX_KEPT: usize = 100;
 
 /// Whether nothing is open but what a guest needs for any call: `directories` directories, standard

@@ -1,7 +1,7 @@
-//! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves
-//! one call at a time, and only calls with exactly the rights, limits and directories it was made
-//! with. It is replaced after a trap, a time-out or a cancel, when it left something open, and when
-//! it is old or idle. What a call leaves in its memory the next one sees: nothing here looks inside.
+//! Instances that serve several calls, where program.toml asks for it (`[plugins.reuse]`). Each serves one call at a
+//! time, and only calls with exactly the rights, limits and directories it was made with. It is replaced after a
+//! trap, a time-out or a cancel, when it left something open, and when it is old or idle. Its memory is not cleared
+//! between calls.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,9 +11,9 @@ use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Engine;
 use crate::instance::Instance;
-use crate::plugin::Inner;
-use crate::threads::writable::{Identity, Writable};
+use crate::threads::writable::{DirectoryId, Writable};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest;
@@ -21,40 +21,40 @@ use haft_core::manifest;
 /// Calls of one plugin that wait for an instance. Each holds its arguments.
 const MAX_WAITING: usize = 256;
 
-/// The instances of a plugin that are kept, and who may use one.
+/// The reusable instances of a plugin, and the permits to use them.
 pub(crate) struct Reuse {
     settings: manifest::Reuse,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
-    shelf: Mutex<IdleInstances>,
+    idle_instances: Mutex<IdleList>,
 }
 
 #[derive(Default)]
-struct IdleInstances {
+struct IdleList {
     /// The one used last stands last.
     idle: Vec<Idle>,
-    /// Whether somebody sees to it that they do not stay for ever.
-    watched: bool,
+    /// Whether a task that drops expired instances is running.
+    is_watched: bool,
 }
 
 struct Idle {
     instance: Instance,
-    ground: InstanceRights,
+    rights: InstanceRights,
     since: Instant,
 }
 
-/// What an instance stands on besides its grant: the very directories that it has, and the threads whose
-/// timers and sockets are its own.
+/// What an instance depends on besides its grant: its open directories, and the runtime that drives its timers and
+/// sockets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InstanceRights {
     runtime: runtime::Id,
-    directories: Vec<Option<Identity>>,
+    directories: Vec<Option<DirectoryId>>,
 }
 
 /// The right to use one instance, until it is dropped.
-pub(crate) struct InstancePermit(#[expect(dead_code, reason = "held, not looked at")] OwnedSemaphorePermit);
+pub(crate) struct InstancePermit(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
-/// Why a call gets no turn.
+/// Why a call gets no instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoInstance {
     #[error("was cancelled while it waited for its plugin")]
@@ -68,31 +68,31 @@ pub(crate) enum NoInstance {
 }
 
 impl InstanceRights {
-    /// That of a call on the current thread, which is a guest's.
-    pub(crate) fn of(grant: &Grant, writable: &Writable) -> Self {
+    /// The rights of a call on the current thread, which is a guest's.
+    pub(crate) fn for_call(grant: &Grant, writable: &Writable) -> Self {
         Self { runtime: runtime::Handle::current().id(), directories: writable.identities(grant) }
     }
 }
 
 impl Reuse {
-    /// Nothing is kept yet.
+    /// Without instances yet.
     pub(crate) fn new(settings: manifest::Reuse) -> Self {
         let permits = Arc::new(Semaphore::new(settings.max_concurrent as usize));
-        Self { settings, permits, waiting: AtomicUsize::new(0), shelf: Mutex::default() }
+        Self { settings, permits, waiting: AtomicUsize::new(0), idle_instances: Mutex::default() }
     }
 
-    /// The same, of which nothing is kept.
+    /// The settings from program.toml.
     pub(crate) fn settings(&self) -> manifest::Reuse {
         self.settings
     }
 
-    /// Waits for a turn, for as long as the whole call may take.
-    pub(crate) async fn turn(
+    /// Waits for a permit, for as long as the whole call may take.
+    pub(crate) async fn acquire(
         &self,
         limits: &Limits,
         cancel: &CancellationToken,
     ) -> Result<InstancePermit, NoInstance> {
-        let _waiting = Waiting::enter(&self.waiting).ok_or(NoInstance::Crowded)?;
+        let _waiting = QueuedCall::enter(&self.waiting).ok_or(NoInstance::Crowded)?;
         let busy = NoInstance::Busy { instances: self.settings.max_concurrent, time: limits.time };
         tokio::select! {
             biased;
@@ -103,39 +103,42 @@ impl Reuse {
         }
     }
 
-    /// Takes an instance that was kept for exactly these rights. Where there is none, the oldest give
-    /// way to one that is to be made. Whoever calls has a turn.
-    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, ground: &InstanceRights) -> Option<Instance> {
-        let mut kept = self.lock();
+    /// Takes an idle instance with exactly these rights. Where there is none, the oldest give
+    /// way to one that is to be made. The caller holds a permit.
+    pub(crate) fn take(&self, grant: &Grant, limits: &Limits, rights: &InstanceRights) -> Option<Instance> {
+        let mut idle_instances = self.lock();
         let fits = |idle: &Idle| {
-            idle.ground == *ground && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
+            idle.rights == *rights && idle.instance.is_for(grant, limits) && !self.is_stale(idle)
         };
-        if let Some(place) = kept.idle.iter().rposition(fits) {
-            return Some(kept.idle.remove(place).instance);
+        if let Some(place) = idle_instances.idle.iter().rposition(fits) {
+            return Some(idle_instances.idle.remove(place).instance);
         }
-        let surplus = kept.idle.len().saturating_sub(self.permits.available_permits());
-        let surplus: Vec<Idle> = kept.idle.drain(..surplus).collect();
-        drop(kept);
-        // Unmapping memory takes a while; nobody should wait for the lock meanwhile.
+        let surplus = idle_instances.idle.len().saturating_sub(self.permits.available_permits());
+        let surplus: Vec<Idle> = idle_instances.idle.drain(..surplus).collect();
+        drop(idle_instances);
+        // Unmapping memory is slow: it happens after the lock is released.
         drop(surplus);
         None
     }
 
     /// Keeps an instance after a call that it served to its end, if it may serve another; else it
     /// comes back.
-    pub(crate) fn keep(plugin: &Arc<Inner>, instance: Instance, ground: InstanceRights) -> Option<Instance> {
-        let Some(reuse) = &plugin.reuse else { return Some(instance) };
-        let mut instance = instance;
-        if instance.calls() >= reuse.settings.max_calls || !instance.is_tidy() {
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        (engine, plugin): (&Engine, &Arc<str>),
+        mut instance: Instance,
+        rights: InstanceRights,
+    ) -> Option<Instance> {
+        if instance.calls() >= self.settings.max_calls || !instance.is_tidy() {
             return Some(instance);
         }
-        let Some(spare) = plugin.engine.spare() else { return Some(instance) };
+        let Some(spare) = engine.idle_slot() else { return Some(instance) };
         instance.set_aside(spare);
-        instance.renew(&plugin.name);
-        let mut kept = reuse.lock();
-        kept.idle.push(Idle { instance, ground, since: Instant::now() });
-        if !std::mem::replace(&mut kept.watched, true) {
-            plugin.engine.threads().spawn(watch(Arc::downgrade(plugin), reuse.settings.max_idle));
+        instance.renew(plugin);
+        let mut idle_instances = self.lock();
+        idle_instances.idle.push(Idle { instance, rights, since: Instant::now() });
+        if !std::mem::replace(&mut idle_instances.is_watched, true) {
+            engine.threads().spawn(expire_in_background(Arc::downgrade(self), self.settings.max_idle));
         }
         None
     }
@@ -144,37 +147,37 @@ impl Reuse {
         idle.since.elapsed() >= self.settings.max_idle
     }
 
-    /// Drops what was idle for too long; says when to look again, or that nothing is left.
+    /// Drops instances that were idle for too long; when to check again, or `None` when no instance is left.
     fn expire(&self) -> Option<Duration> {
-        let mut kept = self.lock();
-        let stale: Vec<Idle> = kept.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
-        let oldest = kept.idle.iter().map(|idle| idle.since).min();
-        kept.watched = oldest.is_some();
-        drop(kept);
+        let mut idle_instances = self.lock();
+        let stale: Vec<Idle> = idle_instances.idle.extract_if(.., |idle| self.is_stale(idle)).collect();
+        let oldest = idle_instances.idle.iter().map(|idle| idle.since).min();
+        idle_instances.is_watched = oldest.is_some();
+        drop(idle_instances);
         drop(stale);
         oldest.map(|since| self.settings.max_idle.saturating_sub(since.elapsed()))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, IdleInstances> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, IdleList> {
+        self.idle_instances.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Sees to it that no idle instance of a plugin outstays its time.
-async fn watch(plugin: Weak<Inner>, first: Duration) {
+/// Drops idle instances in time, until none is left.
+async fn expire_in_background(reuse: Weak<Reuse>, first: Duration) {
     let mut wait = first;
     loop {
         tokio::time::sleep(wait).await;
-        let next = plugin.upgrade().and_then(|plugin| plugin.reuse.as_ref()?.expire());
+        let next = reuse.upgrade().and_then(|reuse| reuse.expire());
         let Some(next) = next else { return };
         wait = next;
     }
 }
 
 /// A call that waits; it no longer does when it is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
+struct QueuedCall<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> QueuedCall<'a> {
     /// One more, if there is room.
     fn enter(waiting: &'a AtomicUsize) -> Option<Self> {
         let waiting = Self(waiting);
@@ -182,7 +185,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,5 +1,4 @@
-//! What one guest has while it lives: its rights, its budget and what it did with them.
-//! Made for one call and dropped with it.
+//! The data of a guest's store: its rights, its limits and what it was denied.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,9 +13,9 @@ use wasmtime_wasi_http::{WasiHttpCtxView, WasiHttpView};
 use crate::denials::denied_access::DeniedAccess;
 use crate::threads::writable::Writable;
 use crate::wasi::disk_budget::Disk;
-use crate::wasi::files::{ProtectedPaths, Relative};
+use crate::wasi::files::{ProtectedPaths, RelativePaths};
 use crate::wasi::http::Http;
-use crate::wasi::network::{self, Refused};
+use crate::wasi::network::address_check::{self, RefusedAddresses};
 use crate::wasi::output::Captured;
 use haft_core::event::Events;
 use haft_core::grant::Grant;
@@ -39,19 +38,19 @@ const MAX_TABLES: usize = 256;
 const MAX_RANDOM: u64 = 1 << 20;
 
 /// The data of a guest's store.
-pub(crate) struct State {
+pub(crate) struct GuestState {
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
     pub(crate) grant: Arc<Grant>,
-    pub(crate) seals: Arc<ProtectedPaths>,
+    pub(crate) protected_paths: Arc<ProtectedPaths>,
     /// The directories that the call may write; none while there is no call.
     pub(crate) writable: Option<Writable>,
     pub(crate) budget: Budget,
     pub(crate) disk: Arc<Disk>,
     pub(crate) run: Run,
-    pub(crate) wanted: DeniedAccess,
-    pub(crate) relative: Relative,
-    pub(crate) refused: Refused,
+    pub(crate) denied: DeniedAccess,
+    pub(crate) relative: RelativePaths,
+    pub(crate) refused_addresses: RefusedAddresses,
     pub(crate) http: Http,
     pub(crate) stdout: Captured,
     pub(crate) stderr: Captured,
@@ -65,27 +64,27 @@ pub(crate) struct Run {
     pub(crate) cancel: CancellationToken,
     pub(crate) deadline: Instant,
     /// Whether the guest asked whether it was cancelled, and it was.
-    pub(crate) told: Arc<AtomicBool>,
+    pub(crate) cancellation_seen: Arc<AtomicBool>,
     /// When a running guest was first seen to be cancelled.
     pub(crate) cancelled: Option<Instant>,
-    /// Whether the guest stops at the next tick, to go on elsewhere.
+    /// Whether the guest yields at the next tick, to go on on another thread.
     pub(crate) gives_way: bool,
     pub(crate) logged: usize,
 }
 
-/// Memory and table limits, with a note of the one that was met.
+/// Memory and table limits, and the one that was exceeded.
 pub(crate) struct Budget {
     memory: usize,
     used: usize,
     rest: StoreLimits,
     /// The limit that a growth was refused for.
-    pub(crate) met: Option<ExceededLimit>,
+    pub(crate) exceeded: Option<ExceededLimit>,
 }
 
 /// A limit of [`Budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
-    /// That of all memories together.
+    /// The limit of all memories together.
     Memory,
     /// [`MAX_TABLE_ELEMENTS`].
     Tables,
@@ -101,22 +100,22 @@ impl Run {
         limits: &Limits,
     ) -> Self {
         let deadline = Instant::now() + limits.time;
-        let (told, cancelled, gives_way, logged) = (Arc::default(), None, false, 0);
-        Self { plugin, call, events, cancel, deadline, told, cancelled, gives_way, logged }
+        let (cancellation_seen, cancelled, gives_way, logged) = (Arc::default(), None, false, 0);
+        Self { plugin, call, events, cancel, deadline, cancellation_seen, cancelled, gives_way, logged }
     }
 
-    /// No call: what an instance of `plugin` is told before there is one.
+    /// The context of an instance of `plugin` between calls.
     pub(crate) fn idle(plugin: &Arc<str>, limits: &Limits) -> Self {
         Self::new(plugin.clone(), String::new(), Events::none(), CancellationToken::new(), limits)
     }
 }
 
-impl State {
+impl GuestState {
     /// The state of a guest that may do what `grant` says, within `limits`, with its requests
     /// going through `http`.
     pub(crate) fn new(
         grant: Arc<Grant>,
-        seals: Arc<ProtectedPaths>,
+        protected_paths: Arc<ProtectedPaths>,
         limits: &Limits,
         run: Run,
         http: Http,
@@ -124,22 +123,22 @@ impl State {
         let (stdout, stderr) = (Captured::default(), Captured::default());
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);
-        let (wanted, refused) = (DeniedAccess::default(), Refused::noting(http.decisions()));
-        let wasi = wasi(&grant, &stdout, &stderr, &refused);
+        let (denied, refused_addresses) = (DeniedAccess::default(), RefusedAddresses::new(http.decisions()));
+        let wasi = wasi(&grant, &stdout, &stderr, &refused_addresses);
         let (budget, disk) = (Budget::new(limits), Arc::new(Disk::new(limits.disk)));
-        let relative = Relative::default();
+        let relative = RelativePaths::default();
         Self {
             wasi,
             table,
             grant,
-            seals,
+            protected_paths,
             writable: None,
             budget,
             disk,
             run,
-            wanted,
+            denied,
             relative,
-            refused,
+            refused_addresses,
             http,
             stdout,
             stderr,
@@ -147,30 +146,35 @@ impl State {
     }
 }
 
-impl State {
-    /// Forgets the call that is over: what it was refused, what it printed, who listened to it and
-    /// where it could write. Its guest's memory and what that has open stay as they are.
+impl GuestState {
+    /// Forgets the call that is over: its denials, output, events and writable directories. The guest's memory and open
+    /// resources stay.
     pub(crate) fn renew(&mut self, plugin: &Arc<str>, limits: &Limits) {
         (self.run, self.writable) = (Run::idle(plugin, limits), None);
-        self.wanted = self.wanted.lasting();
+        self.denied = self.denied.kept_for_next_call();
         self.disk.renew(limits.disk);
-        self.refused.clear();
+        self.refused_addresses.clear();
         self.http.renew();
         self.stdout.clear();
         self.stderr.clear();
     }
 }
 
-/// Nothing but the granted environment variables and network addresses, and somewhere to print.
+/// The WASI context: the granted environment variables and network addresses, and captured output.
 /// Directories are handed out by `files`.
-fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refused) -> WasiCtx {
+fn wasi(
+    grant: &Arc<Grant>,
+    stdout: &Captured,
+    stderr: &Captured,
+    refused_addresses: &RefusedAddresses,
+) -> WasiCtx {
     let mut builder = WasiCtxBuilder::new();
     builder
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .allow_blocking_current_thread(true)
         .max_random_size(MAX_RANDOM);
-    network::allow(&mut builder, grant, refused);
+    address_check::allow_granted(&mut builder, grant, refused_addresses);
     for name in grant.env() {
         if let Some(value) = std::env::var_os(name) {
             builder.env(name, value.to_string_lossy());
@@ -185,13 +189,13 @@ fn wasi(grant: &Arc<Grant>, stdout: &Captured, stderr: &Captured, refused: &Refu
     builder.build()
 }
 
-impl WasiView for State {
+impl WasiView for GuestState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
     }
 }
 
-impl WasiHttpView for State {
+impl WasiHttpView for GuestState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         self.http.view(&mut self.table)
     }
@@ -206,7 +210,7 @@ impl Budget {
             .memories(MAX_TABLES)
             .build();
         let memory = usize::try_from(limits.memory).unwrap_or(usize::MAX);
-        Self { memory, used: 0, rest, met: None }
+        Self { memory, used: 0, rest, exceeded: None }
     }
 
     /// Bytes of all memories together, which is also the most there was: none ever shrinks.
@@ -217,10 +221,10 @@ impl Budget {
 
 impl ResourceLimiter for Budget {
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        // wasmtime tells of one memory at a time; the limit is for all of them together.
+        // wasmtime reports one memory at a time; the limit is for all of them together.
         let used = self.used - current.min(self.used) + desired;
         if used > self.memory {
-            self.met = Some(ExceededLimit::Memory);
+            self.exceeded = Some(ExceededLimit::Memory);
             return Ok(false);
         }
         self.used = used;
@@ -235,7 +239,7 @@ impl ResourceLimiter for Budget {
     ) -> wasmtime::Result<bool> {
         let allowed = self.rest.table_growing(current, desired, maximum)?;
         if !allowed {
-            self.met = Some(ExceededLimit::Tables);
+            self.exceeded = Some(ExceededLimit::Tables);
         }
         Ok(allowed)
     }

@@ -1,5 +1,5 @@
-//! Guests whose first wall has a hole. Only in here can there be one: outside, the directories of a
-//! guest and those of its thread are made from the same grant.
+//! Guests whose preopened directories are wider than the Landlock rules of their thread. Only tests can make one: in
+//! haft both come from the same grant.
 
 #![cfg(target_os = "linux")]
 
@@ -16,25 +16,25 @@ use crate::{EngineOptions, LandlockState};
 use haft_core::grant::Root;
 
 /// The hostile guest with `/` to write, on threads that may write one directory.
-struct Mistake {
+struct MismatchedGuest {
     directory: tempfile::TempDir,
     engine: Engine,
-    linked: Linked,
+    linked: LinkedComponent,
     runtime: Runtime,
 }
 
-impl Mistake {
+impl MismatchedGuest {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        for place in ["granted", "outside"] {
-            fs::create_dir_all(directory.path().join(place).join("empty")).unwrap();
+        for name in ["granted", "outside"] {
+            fs::create_dir_all(directory.path().join(name).join("empty")).unwrap();
             for file in ["file", "moved", "removed"] {
-                fs::write(directory.path().join(place).join(file), place).unwrap();
+                fs::write(directory.path().join(name).join(file), name).unwrap();
             }
         }
         let engine = Engine::new(&EngineOptions::default()).unwrap();
         let component = include_bytes!("../../../../tests/guests/built/hostile.wasm");
-        let linked = Linked::new(&engine, &engine.compile(component).unwrap().0).unwrap();
+        let linked = LinkedComponent::new(&engine, &engine.compile(component).unwrap().0).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { directory, engine, linked, runtime }
     }
@@ -58,22 +58,22 @@ impl Mistake {
             let run = || Run::idle(&"guest".into(), &limits);
             let all = Writable::open(&wide);
             let made =
-                Instance::make(&engine, &linked, wide, Injections::default(), &limits, (run(), None)).await;
+                Instance::create(&engine, &linked, wide, Injections::default(), &limits, (run(), None)).await;
             let Ok(instance) = made else { panic!("no instance") };
             matches!(instance.call(&request, (run(), all)).await.outcome, Ok(Ok(_)))
         };
         let threads = self.threads();
         let done = async move {
-            let place =
-                threads.place(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
-            threads.run(place, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
+            let permit =
+                threads.acquire(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            threads.run(permit, own, |handle, sender| sender.send(handle.block_on(guest)).unwrap()).await
         };
         self.runtime.block_on(done).unwrap()
     }
 }
 
 /// Names and contents, in order.
-fn look(directory: &Path) -> Vec<(PathBuf, Option<String>)> {
+fn read_tree(directory: &Path) -> Vec<(PathBuf, Option<String>)> {
     let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut seen: Vec<_> = paths.map(|path| (path.clone(), fs::read_to_string(path).ok())).collect();
     seen.sort();
@@ -81,7 +81,7 @@ fn look(directory: &Path) -> Vec<(PathBuf, Option<String>)> {
 }
 
 /// Everything that changes files, done in `directory`.
-fn deeds(directory: &Path) -> [(&'static str, Value); 9] {
+fn all_changes(directory: &Path) -> [(&'static str, Value); 9] {
     let at = |name: &str| directory.join(name);
     [
         ("create", json!({ "path": at("new") })),
@@ -100,24 +100,24 @@ fn deeds(directory: &Path) -> [(&'static str, Value); 9] {
 /// elsewhere.
 #[test]
 fn wa02_a_wrong_directory_lets_no_guest_write_outside() {
-    let mistake = Mistake::new();
-    let state = mistake.engine.second_wall();
+    let mismatched = MismatchedGuest::new();
+    let state = mismatched.engine.landlock_state();
     if matches!(state, LandlockState::None { .. }) {
-        return tracing::warn!("not tested: the second wall of this kernel is {state}");
+        return tracing::warn!("not tested: Landlock of this kernel is {state}");
     }
-    let (granted, outside) = (mistake.path("granted"), mistake.path("outside"));
-    let before = look(&outside);
-    for (tool, arguments) in deeds(&outside) {
-        assert!(!mistake.call(tool, &arguments), "{tool} {arguments}");
-        assert_eq!(look(&outside), before, "{tool} {arguments}");
+    let (granted, outside) = (mismatched.path("granted"), mismatched.path("outside"));
+    let before = read_tree(&outside);
+    for (tool, arguments) in all_changes(&outside) {
+        assert!(!mismatched.call(tool, &arguments), "{tool} {arguments}");
+        assert_eq!(read_tree(&outside), before, "{tool} {arguments}");
     }
-    for (tool, arguments) in deeds(&granted) {
-        assert!(mistake.call(tool, &arguments), "{tool} {arguments}");
+    for (tool, arguments) in all_changes(&granted) {
+        assert!(mismatched.call(tool, &arguments), "{tool} {arguments}");
     }
     assert_eq!(fs::read_to_string(granted.join("file")).unwrap(), "written");
     assert!(!granted.join("removed").exists() && granted.join("elsewhere").exists());
-    assert!(mistake.call("open", &json!({ "path": outside.join("file") })));
+    assert!(mismatched.call("open", &json!({ "path": outside.join("file") })));
     let between = json!({ "from": outside.join("file"), "to": granted.join("stolen") });
-    assert!(!mistake.call("rename", &between) && !mistake.call("hardlink", &between));
-    assert_eq!(look(&outside), before);
+    assert!(!mismatched.call("rename", &between) && !mismatched.call("hardlink", &between));
+    assert_eq!(read_tree(&outside), before);
 }

@@ -1,9 +1,9 @@
-//! A few instances of a plugin in use, made ahead of the calls that will use them. Each is used
-//! once, for a call with exactly the rights it was made with, and thrown away when none comes.
+//! Prewarmed instances of a plugin, made ahead of the calls that will use them. Each serves one call with exactly the
+//! rights it was made with, and is dropped when none comes within [`IDLE`].
 //!
 //! They are made when the plugin has been quiet for a moment: making them takes as long as it
-//! does during a call, so in the middle of many calls it would only be in their way. A thread that is lent to
-//! guests makes one right after a call, when it has nothing else to do.
+//! does during a call, so in the middle of many calls it would only be in their way. A thread that runs calls
+//! inline makes one right after a call, when it is idle.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct WarmPool {
 }
 
 impl WarmPool {
-    /// A stock of at most `limit` instances for each set of rights.
+    /// A pool of at most `limit` instances for each set of rights.
     pub(crate) fn new(limit: usize) -> Self {
         Self { waiting: Mutex::default(), limit }
     }
@@ -58,13 +58,13 @@ impl WarmPool {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(instance);
     }
 
-    /// Drops what has waited too long; whether anything waits on.
+    /// Drops expired instances; whether any is left.
     pub(crate) fn expire(&self) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let old: Vec<Instance> = waiting.extract_if(.., |instance| instance.made.elapsed() >= IDLE).collect();
         let has_any = !waiting.is_empty();
         drop(waiting);
-        // Unmapping memory takes a while; nobody should wait for the lock meanwhile.
+        // Unmapping memory is slow: it happens after the lock is released.
         drop(old);
         has_any
     }

@@ -9,16 +9,16 @@ use haft_core::limit::open_files;
 
 /// What all guests may open together, and as much as one of them for haft itself: a guest that
 /// opens all it may must not keep another, or a child process, from opening one.
-const WANTED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
+const NEEDED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
 
 /// Raises the soft limit of open files as far as it is needed and allowed.
 pub(crate) fn make_room() {
     // Children get it back.
     open_files::original();
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = maximum.map_or(WANTED, |maximum| maximum.min(WANTED));
-    if current.is_some_and(|current| current < wanted)
-        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })
+    let limit = maximum.map_or(NEEDED, |maximum| maximum.min(NEEDED));
+    if current.is_some_and(|current| current < limit)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum })
     {
         tracing::debug!(%error, "limit of open files not raised");
     }

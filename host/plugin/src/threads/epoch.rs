@@ -1,5 +1,5 @@
-//! The tick by which running guests look up: whether they are cancelled, whether their time is
-//! over. Stands still while no guest runs, so an idle haft uses no processor time.
+//! The clock that advances wasmtime's epoch, at which running guests check for cancellation and their deadline. It
+//! stands still while no guest runs, so an idle haft uses no processor time.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -7,23 +7,23 @@ use std::time::Duration;
 
 use wasmtime::EngineWeak;
 
-/// Short enough that a cancelled guest is gone before a person notices, long enough that two
-/// hundred wake-ups a second stay unmeasurable.
+/// Short enough that a person does not notice the delay of a cancel; long enough that 200 wake-ups a second cost
+/// nothing measurable.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Advances the epoch of its engines while anybody holds a [`EpochTicks`].
 pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ClockState {
     engines: Vec<EngineWeak>,
     running: usize,
-    /// Whether the clock waits for somebody to run. Telling it is a call into the kernel.
+    /// Whether the clock's thread waits for a guest to run. Waking it costs a system call, so it is done only then.
     stands: bool,
     stopped: bool,
 }
@@ -34,7 +34,7 @@ pub(crate) struct EpochTicks(Arc<Shared>);
 impl EpochClock {
     /// Starts the clock's thread.
     pub(crate) fn start(engine: EngineWeak) -> std::io::Result<Self> {
-        let state = State { engines: vec![engine], ..State::default() };
+        let state = ClockState { engines: vec![engine], ..ClockState::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let own = shared.clone();
         thread::Builder::new().name("haft-clock".into()).spawn(move || own.tick())?;
@@ -58,7 +58,7 @@ impl EpochClock {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// Waits while nobody runs; `false` when the clock was dropped.
+    /// Waits while no guest runs; `false` when the clock was dropped.
     fn wait_until_running(&self) -> bool {
         let waited = self.changed.wait_while(self.lock(), |state| {
             state.stands = state.running == 0 && !state.stopped;

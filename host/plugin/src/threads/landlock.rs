@@ -1,25 +1,24 @@
-//! The second wall around a guest, should the first one (its preopened directories) have a hole:
-//! the kernel itself keeps its thread from writing outside the granted directories, from making
-//! device nodes, and from signals and abstract sockets of other processes (Landlock). A thread
-//! never gets out of its wall again, and whatever it starts is inside too.
+//! Landlock for guests' threads: the second layer, should the preopened directories have a hole. The kernel keeps the
+//! thread from writing outside the granted directories, from making device nodes, and from the signals and abstract
+//! sockets of other processes. The restriction is permanent, and threads inherit it.
 //!
-//! It refuses to confine haft as a whole: haft has children to mount file systems for.
+//! haft itself is not restricted: it mounts file systems for its children.
 
 use std::sync::OnceLock;
 
 use crate::threads::writable::Writable;
 
-/// What the kernel holds of the second wall on this machine.
+/// How much of the Landlock restrictions the kernel of this machine enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LandlockState {
     /// All of it.
     Full,
-    /// Writing is held to the granted directories; an older kernel leaves the rest of it open.
+    /// Writing is restricted to the granted directories; an older kernel does not cover the rest.
     Partial {
         /// The kernel's version of Landlock.
         abi: u32,
     },
-    /// Nothing: guests have the directories of their grant and no second wall.
+    /// Nothing: guests are held by their preopened directories alone.
     None {
         /// Why.
         reason: String,
@@ -45,9 +44,9 @@ impl std::fmt::Display for LandlockState {
     }
 }
 
-/// What the first attempt on this machine came to: after that, a wall that cannot be put up is an
-/// error and never left out.
-pub(crate) type Verdict = OnceLock<LandlockState>;
+/// What the first attempt on this machine came to. Where it succeeded, a later failure is an error: no guest runs
+/// without the restriction then.
+pub(crate) type FirstState = OnceLock<LandlockState>;
 
 pub(crate) use platform::LandlockRules;
 
@@ -61,7 +60,7 @@ mod platform {
         RulesetError, RulesetStatus, Scope, make_bitflags, path_beneath_rules,
     };
 
-    use super::{LandlockState, Verdict};
+    use super::{FirstState, LandlockState};
     use crate::threads::writable::{Extent, Writable};
 
     /// Without the right to move files between directories (version 2), every such move is refused.
@@ -73,23 +72,26 @@ mod platform {
     /// What no tool ever makes: through a device node, root writes to the disk itself.
     const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 
-    /// A wall, to be put around any number of threads.
+    /// Landlock rules, to be applied to any number of threads.
     pub(crate) struct LandlockRules {
         ruleset: Result<RulesetCreated, String>,
-        /// Whether a thread is inside already.
-        proven: AtomicBool,
+        /// Whether a thread has been restricted with them.
+        has_restricted: AtomicBool,
     }
 
     impl LandlockRules {
-        /// A wall that lets a thread write where `writable` says.
+        /// Rules that let a thread write where `writable` says.
         pub(crate) fn new(writable: &Writable) -> Self {
             let ruleset = ruleset(writable).map_err(|error| reason(&error));
-            Self { ruleset, proven: AtomicBool::new(false) }
+            Self { ruleset, has_restricted: AtomicBool::new(false) }
         }
 
-        /// Puts the wall around the calling thread, or says why it cannot be. Where the kernel has
-        /// none to offer, `verdict` says so from then on and the thread stays as it is.
-        pub(crate) fn enclose(&self, verdict: &Verdict) -> Result<(), String> {
+        /// Restricts the calling thread for the rest of its life. Where the kernel has no Landlock, `verdict` says so
+        /// from then on, and the thread stays as it is.
+        ///
+        /// # Errors
+        /// The kernel's reason, where an earlier thread could be restricted.
+        pub(crate) fn restrict_thread(&self, verdict: &FirstState) -> Result<(), String> {
             if matches!(verdict.get(), Some(LandlockState::None { .. })) {
                 return Ok(());
             }
@@ -108,12 +110,12 @@ mod platform {
             let ruleset = ruleset.try_clone().map_err(|error| error.to_string())?;
             match ruleset.restrict_self() {
                 Ok(status) => {
-                    self.proven.store(true, Ordering::Relaxed);
+                    self.has_restricted.store(true, Ordering::Relaxed);
                     Ok(state(&status))
                 }
-                // A thread that was started inside has the wall from its parent and puts up another.
-                // There can be 16, one within the other, and all of them are this one.
-                Err(error) if is_too_many(&error) && self.proven.load(Ordering::Relaxed) => {
+                // A thread inherits the rules of its parent and adds them once more. The kernel stacks at most 16
+                // layers; all of them are these rules.
+                Err(error) if is_too_many(&error) && self.has_restricted.load(Ordering::Relaxed) => {
                     Ok(LandlockState::Full)
                 }
                 Err(error) => Err(reason(&error)),
@@ -124,9 +126,9 @@ mod platform {
     fn ruleset(writable: &Writable) -> Result<RulesetCreated, RulesetError> {
         let written = AccessFs::from_write(MOST);
         let everywhere = writable.extent() == Extent::Everywhere;
-        // Whoever is in any wall at all moves files between directories only where that is allowed.
+        // A thread with any rules at all may move files between directories only where `Refer` is allowed.
         let handled = if everywhere { DEVICES | AccessFs::Refer } else { written };
-        // For everybody the same question, or the answer would depend on who asks first.
+        // The least version is required for every thread, or the state would depend on which thread comes first.
         Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_write(LEAST))?;
@@ -173,7 +175,7 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    use super::{LandlockState, Verdict};
+    use super::{FirstState, LandlockState};
     use crate::threads::writable::Writable;
 
     /// Nothing: other systems confine processes, not threads.
@@ -185,7 +187,7 @@ mod platform {
         }
 
         #[expect(clippy::unnecessary_wraps, reason = "the same shape as on Linux")]
-        pub(crate) fn enclose(&self, verdict: &Verdict) -> Result<(), String> {
+        pub(crate) fn restrict_thread(&self, verdict: &FirstState) -> Result<(), String> {
             let reason = "this system has none for single threads".into();
             verdict.get_or_init(|| LandlockState::None { reason });
             Ok(())
@@ -193,7 +195,7 @@ mod platform {
     }
 }
 
-/// Where nothing can be written at all: for guests that are asked what they offer.
-pub(crate) fn nowhere() -> Writable {
+/// No writable directories: for guests that list their tools, and for instances made before a call.
+pub(crate) fn write_nowhere() -> Writable {
     Writable::default()
 }

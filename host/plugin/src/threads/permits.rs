@@ -1,6 +1,5 @@
-//! Who may be at work: so many guests at once and no more, shared between plugins and between clients
-//! (`shares`), so that no plugin and no client keeps the others waiting. Further calls wait in a bounded
-//! queue, for as long as the call may take.
+//! Permits to run a guest: a bounded number at once, shared between plugins and clients (`shares`) so that none keeps
+//! the others waiting. Further calls wait in a bounded queue, each for as long as the call may take.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::threads::shares::{Shares, Tenant};
 
-/// Guests at work at once. Each holds a thread, a memory of its own and a few file descriptors. One
+/// Guests that run at once. Each holds a thread, a memory of its own and a few file descriptors. One
 /// client of one plugin gets a third of them at most.
 pub(crate) const MAX_GUESTS: usize = 64;
 
 /// Calls that wait. Each holds its arguments. One client of one plugin gets a third of them at most: 256.
 const MAX_WAITING: usize = 768;
 
-/// All places. Clones are the same.
+/// The permits of an engine. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Permits(Arc<Mutex<Queue>>);
 
@@ -32,17 +31,17 @@ struct Queue {
 
 struct Waiter {
     number: u64,
-    party: Tenant,
+    tenant: Tenant,
     sender: oneshot::Sender<Permit>,
 }
 
 /// One guest's right to be at work, until it is dropped.
 pub(crate) struct Permit {
-    places: Permits,
-    party: Tenant,
+    permits: Permits,
+    tenant: Tenant,
 }
 
-/// Why a call gets no place; reads on from the tool's name.
+/// Why a call gets no permit; the text follows the tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoPermit {
     #[error("was cancelled while it waited for other calls")]
@@ -58,34 +57,34 @@ pub(crate) enum NoPermit {
 
 impl Default for Permits {
     fn default() -> Self {
-        let (running, waiting) = (Shares::of(MAX_GUESTS), Shares::of(MAX_WAITING));
+        let (running, waiting) = (Shares::new(MAX_GUESTS), Shares::new(MAX_WAITING));
         Self(Arc::new(Mutex::new(Queue { running, waiting, waiters: VecDeque::new(), next: 0 })))
     }
 }
 
 impl Permits {
-    /// Waits until one more guest of the party may be at work, for `time` at most.
-    pub(crate) async fn place(
+    /// Waits until one more guest of the tenant may run, for `time` at most.
+    pub(crate) async fn acquire(
         &self,
-        party: Tenant,
+        tenant: Tenant,
         time: Duration,
         cancel: &CancellationToken,
     ) -> Result<Permit, NoPermit> {
         let (number, receiver) = {
             let mut queue = self.lock();
-            // Whoever came first goes first.
-            if queue.waiting.has(party) == 0 && queue.running.take(party) {
-                return Ok(Permit { places: self.clone(), party });
+            // First come, first served within a tenant.
+            if queue.waiting.has(tenant) == 0 && queue.running.take(tenant) {
+                return Ok(Permit { permits: self.clone(), tenant });
             }
-            queue.enter(party)?
+            queue.enter(tenant)?
         };
-        let _waits = Waits { places: self, number };
+        let _waits = QueuedWait { permits: self, number };
         tokio::select! {
             biased;
-            // Its sender is dropped only with whoever waits.
-            place = receiver => place.map_err(|_| NoPermit::Cancelled),
+            // The sender lives in the queue as long as this wait does.
+            permit = receiver => permit.map_err(|_| NoPermit::Cancelled),
             () = cancel.cancelled() => Err(NoPermit::Cancelled),
-            () = tokio::time::sleep(time) => Err(NoPermit::Busy { running: self.lock().running.has(party), time }),
+            () = tokio::time::sleep(time) => Err(NoPermit::Busy { running: self.lock().running.has(tenant), time }),
         }
     }
 
@@ -93,71 +92,71 @@ impl Permits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives places to those that wait and may have one.
-    fn hand_out(&self) {
+    /// Hands permits to the waiting calls that may have one.
+    fn grant_waiting(&self) {
         let ready = self.lock().ready();
         for waiter in ready {
-            // Where nobody waits any more the place comes back at once.
-            drop(waiter.sender.send(Permit { places: self.clone(), party: waiter.party }));
+            // Where the receiver is gone, the permit is dropped and so returned at once.
+            drop(waiter.sender.send(Permit { permits: self.clone(), tenant: waiter.tenant }));
         }
     }
 }
 
 impl Queue {
-    /// One more waits, if there is room.
-    fn enter(&mut self, party: Tenant) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
-        if !self.waiting.take(party) {
-            return Err(NoPermit::Crowded { waiting: self.waiting.has(party) });
+    /// Queues one more call, if there is room.
+    fn enter(&mut self, tenant: Tenant) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
+        if !self.waiting.take(tenant) {
+            return Err(NoPermit::Crowded { waiting: self.waiting.has(tenant) });
         }
         let (sender, receiver) = oneshot::channel();
         let number = self.next;
         self.next += 1;
-        self.waiters.push_back(Waiter { number, party, sender });
+        self.waiters.push_back(Waiter { number, tenant, sender });
         Ok((number, receiver))
     }
 
-    /// Those that may have a place now, which they have taken.
+    /// Removes from the queue the calls that have a permit now.
     fn ready(&mut self) -> Vec<Waiter> {
-        // Whoever may have none now has none until the next is given back.
+        // A tenant that is refused one now is refused until the next one is returned: order within it is kept.
         let mut refused = HashSet::new();
         let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| {
-                !refused.contains(&waiter.party)
-                    && (self.running.take(waiter.party) || !refused.insert(waiter.party))
+                !refused.contains(&waiter.tenant)
+                    && (self.running.take(waiter.tenant) || !refused.insert(waiter.tenant))
             });
         self.waiters = waiting;
         for waiter in &ready {
-            self.waiting.give(waiter.party);
+            self.waiting.give_back(waiter.tenant);
         }
         ready.into()
     }
 
-    /// Takes one out that waits no more.
+    /// Removes a call that no longer waits.
     fn leave(&mut self, number: u64) {
         if let Some(at) = self.waiters.iter().position(|waiter| waiter.number == number)
             && let Some(waiter) = self.waiters.remove(at)
         {
-            self.waiting.give(waiter.party);
+            self.waiting.give_back(waiter.tenant);
         }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.places.lock().running.give(self.party);
-        self.places.hand_out();
+        self.permits.lock().running.give_back(self.tenant);
+        self.permits.grant_waiting();
     }
 }
 
-/// Somebody who waits; it no longer does when it is dropped.
-struct Waits<'a> {
-    places: &'a Permits,
+/// A queued call. Dropped, it leaves the queue.
+struct QueuedWait<'a> {
+    permits: &'a Permits,
     number: u64,
 }
 
-impl Drop for Waits<'_> {
+impl Drop for QueuedWait<'_> {
     fn drop(&mut self) {
-        self.places.lock().leave(self.number);
+        self.permits.lock().leave(self.number);
     }
 }
 
@@ -171,50 +170,51 @@ mod tests {
 
     const LONG: Duration = Duration::from_mins(1);
 
-    type Given = Result<Permit, NoPermit>;
+    type PermitResult = Result<Permit, NoPermit>;
 
-    fn party(plugin: u64) -> Tenant {
+    fn tenant(plugin: u64) -> Tenant {
         Tenant { plugin, client: Client::default() }
     }
 
-    async fn place(places: &Permits, plugin: u64, time: Duration) -> Given {
-        places.place(party(plugin), time, &CancellationToken::new()).await
+    async fn acquire(permits: &Permits, plugin: u64, time: Duration) -> PermitResult {
+        permits.acquire(tenant(plugin), time, &CancellationToken::new()).await
     }
 
     /// What a wait came to, if it is over.
-    fn now(waiting: Pin<&mut impl Future<Output = Given>>) -> Option<Given> {
+    fn now(waiting: Pin<&mut impl Future<Output = PermitResult>>) -> Option<PermitResult> {
         match waiting.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(given) => Some(given),
+            Poll::Ready(result) => Some(result),
             Poll::Pending => None,
         }
     }
 
-    /// As many places as a plugin gets at once.
-    fn all(places: &Permits, plugin: u64) -> Vec<Permit> {
-        std::iter::from_fn(|| now(pin!(place(places, plugin, LONG)))?.ok()).collect()
+    /// As many permits as a plugin gets at once.
+    fn all(permits: &Permits, plugin: u64) -> Vec<Permit> {
+        std::iter::from_fn(|| now(pin!(acquire(permits, plugin, LONG)))?.ok()).collect()
     }
 
     /// S08: who waits is served in turn, and does not keep another plugin's calls waiting.
     #[tokio::test]
     async fn s08_places_are_handed_on_in_turn() {
-        let places = Permits::default();
-        let mut taken = all(&places, 1);
+        let permits = Permits::default();
+        let mut taken = all(&permits, 1);
         assert_eq!(taken.len(), 22);
-        let (mut first, mut second) = (Box::pin(place(&places, 1, LONG)), Box::pin(place(&places, 1, LONG)));
+        let (mut first, mut second) =
+            (Box::pin(acquire(&permits, 1, LONG)), Box::pin(acquire(&permits, 1, LONG)));
         assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
-        let other = now(pin!(place(&places, 2, LONG)));
+        let other = now(pin!(acquire(&permits, 2, LONG)));
         assert!(matches!(other, Some(Ok(_))));
         drop(other);
         taken.pop();
         assert!(now(second.as_mut()).is_none(), "whoever came first goes first");
-        let given = now(first.as_mut());
-        assert!(matches!(given, Some(Ok(_))));
-        drop(given);
+        let result = now(first.as_mut());
+        assert!(matches!(result, Some(Ok(_))));
+        drop(result);
         assert!(matches!(now(second.as_mut()), Some(Ok(_))));
         drop((first, second, taken));
-        let queue = places.lock();
+        let queue = permits.lock();
         assert_eq!(
-            (queue.running.has(party(1)), queue.waiting.has(party(1)), queue.waiters.len()),
+            (queue.running.has(tenant(1)), queue.waiting.has(tenant(1)), queue.waiters.len()),
             (0, 0, 0)
         );
     }
@@ -222,32 +222,32 @@ mod tests {
     /// S08: the queue is bounded, and waiting has an end.
     #[tokio::test]
     async fn s08_waiting_is_bounded() {
-        let places = Permits::default();
-        let _taken = all(&places, 1);
+        let permits = Permits::default();
+        let _taken = all(&permits, 1);
         let mut waiting = tokio::task::JoinSet::new();
         for _ in 0..300 {
-            let places = places.clone();
-            waiting.spawn(async move { place(&places, 1, Duration::from_millis(50)).await.err() });
+            let permits = permits.clone();
+            waiting.spawn(async move { acquire(&permits, 1, Duration::from_millis(50)).await.err() });
         }
         let ends = waiting.join_all().await;
         let count = |is: fn(&NoPermit) -> bool| ends.iter().flatten().filter(|end| is(end)).count();
         assert_eq!(count(|end| matches!(end, NoPermit::Crowded { waiting: 256 })), 300 - 256);
         assert_eq!(count(|end| matches!(end, NoPermit::Busy { running: 22, .. })), 256);
-        assert!(places.lock().waiters.is_empty(), "nobody is left in the queue");
+        assert!(permits.lock().waiters.is_empty(), "nobody is left in the queue");
         let cancel = CancellationToken::new();
         cancel.cancel();
-        assert_eq!(places.place(party(1), LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
+        assert_eq!(permits.acquire(tenant(1), LONG, &cancel).await.err(), Some(NoPermit::Cancelled));
     }
 
-    /// A place that was handed to somebody who has just gone is not lost.
+    /// A permit that was handed to a call that has just stopped waiting is returned.
     #[tokio::test]
     async fn a_place_for_nobody_comes_back() {
-        let places = Permits::default();
-        let taken = all(&places, 1);
-        let mut gone = Box::pin(place(&places, 1, LONG));
+        let permits = Permits::default();
+        let taken = all(&permits, 1);
+        let mut gone = Box::pin(acquire(&permits, 1, LONG));
         assert!(now(gone.as_mut()).is_none());
         drop(taken);
         drop(gone);
-        assert_eq!(all(&places, 1).len(), 22);
+        assert_eq!(all(&permits, 1).len(), 22);
     }
 }

@@ -1,6 +1,6 @@
-//! The guests' threads, one pool for each wall that is needed: a thread never leaves its wall, so a
-//! call goes to a thread whose wall is made of the very directories that the call may write. Bounded:
-//! walls that nobody is inside of are given up, the one unused for longest first.
+//! Pools of guests' threads, one for each set of writable directories. Landlock restrictions are never lifted from a
+//! thread, so a call runs on a thread that may write exactly the directories of the call. The number of pools is
+//! bounded: an idle one is dropped for a new one, the least recently used first.
 
 use std::cell::Cell;
 use std::io;
@@ -11,41 +11,41 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::threads::landlock::{LandlockRules, LandlockState, Verdict, nowhere};
+use crate::threads::landlock::{FirstState, LandlockRules, LandlockState, write_nowhere};
 use crate::threads::writable::{Extent, Writable};
 
 /// Pools kept for calls to come. A program needs about two: one for the tools that read, one for
 /// those that write, and one more for each plugin with a grant of its own.
-const MAX_WALLS: usize = 16;
+const MAX_POOLS: usize = 16;
 
 /// How long an idle thread waits for the next guest.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 thread_local! {
-    /// Whether this thread is as confined as it is to be.
-    static ENCLOSED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread has been restricted.
+    static IS_RESTRICTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// All pools of threads.
 pub(crate) struct ThreadPools {
     /// The one used last stands last.
     pools: Mutex<Vec<Arc<Pool>>>,
-    verdict: Arc<Verdict>,
+    verdict: Arc<FirstState>,
     /// Threads of one pool.
     threads: usize,
 }
 
-/// Threads inside one wall.
+/// Threads with the same Landlock rules.
 pub(crate) struct Pool {
     extent: Extent,
     runtime: Option<Runtime>,
-    gate: Arc<Gate>,
+    confinement: Arc<Confinement>,
 }
 
-/// The way into a wall.
-struct Gate {
-    wall: LandlockRules,
-    verdict: Arc<Verdict>,
+/// Applies the rules of a pool to its threads.
+struct Confinement {
+    rules: LandlockRules,
+    verdict: Arc<FirstState>,
 }
 
 impl ThreadPools {
@@ -54,8 +54,8 @@ impl ThreadPools {
         Self { pools: Mutex::default(), verdict: Arc::default(), threads }
     }
 
-    /// The threads that may write where `writable` says and nowhere else. Never to be called from
-    /// one of them: what a thread starts is inside its own wall too.
+    /// The pool whose threads may write where `writable` says and nowhere else. Not to be called from a guest's thread:
+    /// a new thread inherits the rules of the one that starts it.
     pub(crate) fn pool(&self, writable: &Writable) -> io::Result<Arc<Pool>> {
         let extent = writable.extent();
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,9 +64,9 @@ impl ThreadPools {
             pools.push(pool.clone());
             return Ok(pool);
         }
-        let gate = Gate { wall: LandlockRules::new(writable), verdict: self.verdict.clone() };
-        let pool = Arc::new(Pool::new(extent, gate, self.threads)?);
-        if pools.len() >= MAX_WALLS
+        let confinement = Confinement { rules: LandlockRules::new(writable), verdict: self.verdict.clone() };
+        let pool = Arc::new(Pool::new(extent, confinement, self.threads)?);
+        if pools.len() >= MAX_POOLS
             && let Some(idle) = pools.iter().position(|pool| Arc::strong_count(pool) == 1)
         {
             pools.remove(idle);
@@ -75,14 +75,15 @@ impl ThreadPools {
         Ok(pool)
     }
 
-    /// What the kernel holds of the walls; finds out if no guest has run yet.
+    /// How much of the rules the kernel enforces; tries it on a thread of its own if no guest has run yet.
     pub(crate) fn state(&self) -> LandlockState {
         let failed = |reason: String| LandlockState::None { reason };
         if self.verdict.get().is_none() {
-            let wall = LandlockRules::new(&nowhere());
+            let rules = LandlockRules::new(&write_nowhere());
             let verdict = self.verdict.clone();
-            let tried =
-                std::thread::Builder::new().name("haft-wall".into()).spawn(move || wall.enclose(&verdict));
+            let tried = std::thread::Builder::new()
+                .name("haft-landlock".into())
+                .spawn(move || rules.restrict_thread(&verdict));
             match tried.map(std::thread::JoinHandle::join) {
                 Ok(_) => {}
                 Err(error) => return failed(format!("cannot start a thread: {error}")),
@@ -92,46 +93,48 @@ impl ThreadPools {
     }
 }
 
-impl Gate {
-    /// Sees to it that the calling thread is inside.
+impl Confinement {
+    /// Restricts the calling thread, once.
     fn enter(&self) -> Result<(), String> {
-        if !ENCLOSED.get() {
-            self.wall.enclose(&self.verdict)?;
-            ENCLOSED.set(true);
+        if !IS_RESTRICTED.get() {
+            self.rules.restrict_thread(&self.verdict)?;
+            IS_RESTRICTED.set(true);
         }
         Ok(())
     }
 }
 
 impl Pool {
-    fn new(extent: Extent, gate: Gate, threads: usize) -> io::Result<Self> {
-        let gate = Arc::new(gate);
-        let own = gate.clone();
+    fn new(extent: Extent, confinement: Confinement, threads: usize) -> io::Result<Self> {
+        let confinement = Arc::new(confinement);
+        let own = confinement.clone();
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(threads)
             .thread_keep_alive(KEEP_ALIVE)
             .thread_name("haft-guest")
-            // One that cannot get in now tries again when there is work for it.
+            // A thread that cannot be restricted now tries again when there is work for it.
             .on_thread_start(move || drop(own.enter()))
             .enable_all()
             .build()?;
-        Ok(Self { extent, runtime: Some(runtime), gate })
+        Ok(Self { extent, runtime: Some(runtime), confinement })
     }
 
-    /// Runs `work` on a thread inside the wall; outside it, `work` is only told why.
+    /// Runs `work` on a restricted thread; where the thread cannot be restricted, `work` gets the reason.
     pub(crate) fn start(self: &Arc<Self>, work: impl FnOnce(Result<&Handle, String>) + Send + 'static) {
         let Some(runtime) = &self.runtime else { return };
-        // Whoever gives up walls sees by it that somebody is in this one.
+        // The clone counts as a use, which keeps the pool from being dropped.
         let (pool, handle) = (self.clone(), runtime.handle().clone());
-        runtime.spawn_blocking(move || work(pool.gate.enter().map(|()| &handle)));
+        runtime.spawn_blocking(move || work(pool.confinement.enter().map(|()| &handle)));
     }
 
-    /// Polls `work` once on the calling thread, which is inside the wall from then on, or says why it
-    /// cannot be.
+    /// Polls `work` once on the calling thread, which is restricted from then on.
+    ///
+    /// # Errors
+    /// The reason why the thread cannot be restricted.
     pub(crate) fn begin<W: Future + ?Sized>(&self, work: Pin<&mut W>) -> Result<Poll<W::Output>, String> {
         let Some(runtime) = &self.runtime else { return Ok(Poll::Pending) };
-        self.gate.enter()?;
+        self.confinement.enter()?;
         let _inside = runtime.enter();
         Ok(work.poll(&mut Context::from_waker(Waker::noop())))
     }

@@ -1,6 +1,6 @@
-//! The directories that one call may write, opened once for it: what its guest is handed and what
-//! the wall around its thread lets through are the very same directories. It never opens one again
-//! under its name, which may lead elsewhere by then.
+//! The directories that one call may write, opened once for the call: the guest's preopens and the Landlock rules of
+//! its thread are made of the same open directories. None is opened a second time by name, since the name may lead
+//! elsewhere by then.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,33 +11,33 @@ use haft_core::grant::{Grant, Reach, Root};
 
 /// The writable directories of one call. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Writable(Arc<Opened>);
+pub(crate) struct Writable(Arc<OpenedDirectories>);
 
 #[derive(Debug, Default)]
-struct Opened {
+struct OpenedDirectories {
     everywhere: bool,
     roots: Vec<(Root, Result<Directory, String>)>,
 }
 
 /// An open directory and what it is.
-type Directory = (File, Identity);
+type Directory = (File, DirectoryId);
 
-/// What a directory is, whatever it is called: device, inode and, where the kernel tells, the mount
-/// it was reached through, since another file system may come to have the same device and inode.
+/// The identity of a directory, independent of its name: device, inode and, where the kernel has it, the mount. Another
+/// file system may come to have the same device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Identity {
+pub(crate) struct DirectoryId {
     device: u64,
     inode: u64,
     mount: u64,
 }
 
-/// Where a call may write. What two calls have in common, they may share threads for.
+/// Where a call may write. Calls with the same extent share threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Everywhere: there are no directories to keep to.
     Everywhere,
     /// Below these directories; nowhere when empty.
-    Below(BTreeSet<Identity>),
+    Below(BTreeSet<DirectoryId>),
 }
 
 impl Writable {
@@ -49,10 +49,10 @@ impl Writable {
     /// Opens the directories that `grant` lets a guest write.
     pub(crate) fn open(grant: &Grant) -> Self {
         let opened = match grant.writable() {
-            Reach::Anywhere => Opened { everywhere: true, roots: Vec::new() },
+            Reach::Anywhere => OpenedDirectories { everywhere: true, roots: Vec::new() },
             Reach::Roots(roots) => {
                 let open = |root: &Root| (root.clone(), open(root).map_err(|error| error.to_string()));
-                Opened { everywhere: false, roots: roots.iter().map(open).collect() }
+                OpenedDirectories { everywhere: false, roots: roots.iter().map(open).collect() }
             }
         };
         Self(Arc::new(opened))
@@ -76,14 +76,14 @@ impl Writable {
         Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
     }
 
-    /// Whether it is nowhere at all.
+    /// Whether the call may write nowhere.
     pub(crate) fn is_nowhere(&self) -> bool {
         !self.0.everywhere && self.0.roots.is_empty()
     }
 
-    /// What the directories of `grant`, whose writable ones these are, are at this moment; none for one
-    /// that cannot be opened.
-    pub(crate) fn identities(&self, grant: &Grant) -> Vec<Option<Identity>> {
+    /// The identities of all directories of `grant` at this moment, in order; `None` for one that cannot be opened.
+    /// These are the writable directories of the same grant.
+    pub(crate) fn identities(&self, grant: &Grant) -> Vec<Option<DirectoryId>> {
         let identity_of = |root: &Root| match self.0.roots.iter().find(|(own, _)| own == root) {
             Some((_, opened)) => opened.as_ref().ok().map(|(_, identity)| *identity),
             None => open(root).ok().map(|(_, identity)| identity),
@@ -108,18 +108,18 @@ fn open(root: &Root) -> io::Result<Directory> {
 }
 
 #[cfg(target_os = "linux")]
-fn identity(directory: &File) -> io::Result<Identity> {
+fn identity(directory: &File) -> io::Result<DirectoryId> {
     use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
-    let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
-    let stat = statx(directory, "", AtFlags::EMPTY_PATH, wanted)?;
+    let mask = StatxFlags::INO | StatxFlags::MNT_ID;
+    let stat = statx(directory, "", AtFlags::EMPTY_PATH, mask)?;
     // Zero from kernels before 5.8, which do not know it.
     let mount = stat.stx_mnt_id;
-    Ok(Identity { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount })
+    Ok(DirectoryId { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, mount })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn identity(directory: &File) -> io::Result<Identity> {
+fn identity(directory: &File) -> io::Result<DirectoryId> {
     use std::os::unix::fs::MetadataExt;
     let metadata = directory.metadata()?;
-    Ok(Identity { device: metadata.dev(), inode: metadata.ino(), mount: 0 })
+    Ok(DirectoryId { device: metadata.dev(), inode: metadata.ino(), mount: 0 })
 }

@@ -1,8 +1,6 @@
-//! What one call may add to the disk. Counted where haft writes for a guest, before it writes: the
-//! bytes of a write, or what the file grows by where that is more, so that a file with holes counts
-//! as long as it is; and something for every file, directory and link that is made, which bounds
-//! their number. What is removed again is not given back: a call that writes, removes and writes
-//! again would never end.
+//! The disk limit of one call. Counted before haft writes for a guest: the bytes of a write, or what the file grows by
+//! where that is more, so that holes count too; and a fixed cost for every file, directory and link that is made, which
+//! bounds their number. Removing files returns nothing: else a call could write and remove without end.
 
 use std::fs::File;
 use std::io;
@@ -25,39 +23,42 @@ const ENTRY: u64 = 4096;
 #[derive(Debug)]
 pub(crate) struct Disk {
     left: AtomicU64,
-    met: AtomicBool,
+    exceeded: AtomicBool,
 }
 
 impl Disk {
     /// With `limit` bytes left.
     pub(crate) fn new(limit: u64) -> Self {
-        Self { left: AtomicU64::new(limit), met: AtomicBool::new(false) }
+        Self { left: AtomicU64::new(limit), exceeded: AtomicBool::new(false) }
     }
 
     /// Makes it ready for another call.
     pub(crate) fn renew(&self, limit: u64) {
         self.left.store(limit, Ordering::Relaxed);
-        self.met.store(false, Ordering::Relaxed);
+        self.exceeded.store(false, Ordering::Relaxed);
     }
 
-    /// Whether something was refused for want of what is left.
-    pub(crate) fn is_met(&self) -> bool {
-        self.met.load(Ordering::Relaxed)
+    /// Whether a write was refused.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::Relaxed)
     }
 
     /// Takes `bytes`, or nothing where less is left.
-    fn take(&self, bytes: u64) -> Result<(), BudgetExceeded> {
+    fn charge(&self, bytes: u64) -> Result<(), BudgetExceeded> {
         let less = |left: u64| left.checked_sub(bytes);
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         taken.map(drop).map_err(|_| {
-            self.met.store(true, Ordering::Relaxed);
+            self.exceeded.store(true, Ordering::Relaxed);
             BudgetExceeded
         })
     }
 
     /// Makes one more file, directory or link. What could not be made costs nothing.
-    pub(crate) fn entry<T>(&self, make: impl FnOnce() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-        self.take(ENTRY).map_err(|BudgetExceeded| Errno::DQUOT)?;
+    pub(crate) fn charge_entry<T>(
+        &self,
+        make: impl FnOnce() -> rustix::io::Result<T>,
+    ) -> rustix::io::Result<T> {
+        self.charge(ENTRY).map_err(|BudgetExceeded| Errno::DQUOT)?;
         let outcome = make();
         if outcome.is_err() {
             self.left.fetch_add(ENTRY, Ordering::Relaxed);
@@ -67,13 +68,13 @@ impl Disk {
 
     /// Before `length` bytes are written to `file`, `at` a place or at its end.
     pub(crate) fn write(&self, file: &File, at: Option<u64>, length: u64) -> FsResult<()> {
-        Ok(self.take(cost(file, at, length).map_err(|error| ErrorCode::from(&error))?)?)
+        Ok(self.charge(cost(file, at, length).map_err(|error| ErrorCode::from(&error))?)?)
     }
 
     /// Before `file` is given another size.
     pub(crate) fn resize(&self, file: &File, size: u64) -> FsResult<()> {
         let now = file.metadata().map_err(|error| ErrorCode::from(&error))?.len();
-        Ok(self.take(size.saturating_sub(now))?)
+        Ok(self.charge(size.saturating_sub(now))?)
     }
 
     /// `stream`, which writes to `file`, counted.
@@ -114,14 +115,14 @@ struct Counted {
 }
 
 impl Counted {
-    fn take(&mut self, length: usize) -> StreamResult<()> {
+    fn charge(&mut self, length: usize) -> StreamResult<()> {
         let failed = |error: io::Error| StreamError::LastOperationFailed(error.into());
         if self.is_closed {
             return Err(StreamError::Closed);
         }
         let length = length as u64;
         let cost = cost(&self.file, self.at, length).map_err(failed)?;
-        if self.disk.take(cost).is_err() {
+        if self.disk.charge(cost).is_err() {
             self.is_closed = true;
             return Err(failed(Errno::DQUOT.into()));
         }
@@ -133,14 +134,14 @@ impl Counted {
 #[async_trait]
 impl OutputStream for Counted {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(bytes.len())?;
+        self.charge(bytes.len())?;
         self.stream.write(bytes)
     }
 
     async fn blocking_write_and_flush(&mut self, bytes: Bytes) -> StreamResult<()> {
         // What was written before is in the file then, and its size is what counts.
         self.stream.ready().await;
-        self.take(bytes.len())?;
+        self.charge(bytes.len())?;
         self.stream.blocking_write_and_flush(bytes).await
     }
 
@@ -189,12 +190,12 @@ mod tests {
         disk.resize(&file, 10).unwrap();
         assert_eq!(left(&disk), 88_000);
         assert!(disk.resize(&file, 1 << 40).is_err() && disk.write(&file, Some(u64::MAX), 9).is_err());
-        assert!(disk.is_met());
+        assert!(disk.is_exceeded());
         disk.renew(2 * ENTRY);
-        assert!(!disk.is_met());
-        assert_eq!(disk.entry::<()>(|| Err(Errno::EXIST)), Err(Errno::EXIST));
-        assert_eq!([disk.entry(|| Ok(1)), disk.entry(|| Ok(2))], [Ok(1), Ok(2)]);
-        assert_eq!(disk.entry(|| Ok(3)), Err(Errno::DQUOT));
-        assert!(disk.is_met());
+        assert!(!disk.is_exceeded());
+        assert_eq!(disk.charge_entry::<()>(|| Err(Errno::EXIST)), Err(Errno::EXIST));
+        assert_eq!([disk.charge_entry(|| Ok(1)), disk.charge_entry(|| Ok(2))], [Ok(1), Ok(2)]);
+        assert_eq!(disk.charge_entry(|| Ok(3)), Err(Errno::DQUOT));
+        assert!(disk.is_exceeded());
     }
 }

@@ -1,12 +1,12 @@
-//! `wasi:cli/environment` as guests see it: the granted variables, no arguments, and a note of
-//! who asked for variables and has none. The values are put together in `state`.
+//! `wasi:cli/environment` as guests see it: the granted variables and no arguments. Reading an empty environment is
+//! recorded for hints. `state` collects the values.
 
 use wasmtime::component::HasData;
 use wasmtime_wasi::cli::WasiCliCtxView;
 use wasmtime_wasi::p2::bindings::cli::environment;
 
 use crate::denials::denied_access::DeniedAccess;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 
 /// The type under which wasmtime finds [`Environment`] in a store.
 pub(crate) struct HasEnvironment;
@@ -15,7 +15,7 @@ pub(crate) struct HasEnvironment;
 pub(crate) struct Environment<'a> {
     inner: WasiCliCtxView<'a>,
     granted_none: bool,
-    wanted: &'a mut DeniedAccess,
+    denied: &'a mut DeniedAccess,
 }
 
 impl HasData for HasEnvironment {
@@ -23,15 +23,15 @@ impl HasData for HasEnvironment {
 }
 
 /// The view of one store.
-pub(crate) fn view(state: &mut State) -> Environment<'_> {
+pub(crate) fn view(state: &mut GuestState) -> Environment<'_> {
     let inner = WasiCliCtxView { ctx: state.wasi.cli(), table: &mut state.table };
     let granted_none = state.grant.env().is_empty() && state.grant.values().is_empty();
-    Environment { inner, granted_none, wanted: &mut state.wanted }
+    Environment { inner, granted_none, denied: &mut state.denied }
 }
 
 impl environment::Host for Environment<'_> {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        self.wanted.environment = self.granted_none;
+        self.denied.environment = self.granted_none;
         self.inner.get_environment()
     }
 

@@ -2,42 +2,34 @@
 //! guest asks for them. A path never leads out of the directory it starts from: the kernel holds it
 //! there. With open files everything is wasmtime-wasi's own; how paths become files is haft's:
 //!
-//! - **Look, judge, open.** What a path leads to is found first, without doing anything to it, and
-//!   what is then opened or changed is that very object.
-//! - **Some things stay closed** whatever is granted (`seals`): what belongs to haft itself, and the
-//!   program in use.
+//! - **Resolve, check, open.** A path is resolved to an object without opening it for use, the object is checked, and
+//!   that very object is then opened or changed.
+//! - **Protected paths stay closed** whatever is granted (`protected`): haft's own files, and the program in use.
 //! - **Reading through links.** Where reading is granted everywhere, a path is followed as the
 //!   person would follow it, absolute links included; what is opened that way can be read and
 //!   nothing else, even below a writable directory.
 //! - **Only files and directories.** Opening a FIFO or a device could wait for ever, and
 //!   `/proc` holds haft's own secrets, and its memory: all three are refused, whatever is granted.
-//! - **Where a guest is, is no secret.** The workspace is there for every guest, with nothing in it but
-//!   what is granted (`stand_in`), so that relative paths lead to that.
+//! - **Every guest has a working directory:** the workspace, with nothing in it but what is granted (`stand_in`), so
+//!   that relative paths work.
 //! - **What is written is counted** (`disk`), whatever way it is written.
 //! - **A replaced file keeps its mode and owner,** which WASI has no way to ask for.
 //!
-//! It refuses to judge a path as text: every decision is made on an open file.
+//! No decision rests on the text of a path: every check is made on an open file.
 
-use std::fs::File;
-use std::sync::Arc;
-
-use wasmtime::component::{HasData, Resource};
-use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemCtxView};
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream,
     ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp,
     OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
-use wasmtime_wasi::{FsPerms, OpenMode};
 
-use crate::denials::denied_access::{DeniedAccess, Use};
-use crate::instance::state::State;
-use crate::threads::writable::Writable;
-use crate::wasi::disk_budget::Disk;
-use haft_core::grant::{Grant, Reach};
+use crate::denials::denied_access::AccessKind;
 use open::OpenRequest;
 use resolve::{Bounds, Links};
+use view::links;
 
 mod entries;
 mod open;
@@ -48,81 +40,11 @@ mod relative;
 mod replace;
 mod resolve;
 mod stand_in;
+mod view;
 
-pub(crate) use protected::{Closed, KnownProtectedPaths, ProtectedPaths};
-pub(crate) use relative::Relative;
-
-/// The type under which wasmtime finds [`Files`] in a store.
-pub(crate) struct HasFiles;
-
-/// A guest's view of the file system.
-pub(crate) struct Files<'a> {
-    inner: WasiFilesystemCtxView<'a>,
-    grant: &'a Grant,
-    seals: &'a ProtectedPaths,
-    /// What the call may write; nothing while there is no call.
-    writable: Option<&'a Writable>,
-    wanted: &'a mut DeniedAccess,
-    relative: &'a mut Relative,
-    disk: &'a Arc<Disk>,
-}
-
-impl HasData for HasFiles {
-    type Data<'a> = Files<'a>;
-}
-
-/// The view of one store.
-pub(crate) fn view(state: &mut State) -> Files<'_> {
-    let inner = WasiFilesystemCtxView { ctx: state.wasi.filesystem(), table: &mut state.table };
-    let writable = state.writable.as_ref();
-    let (wanted, relative) = (&mut state.wanted, &mut state.relative);
-    Files { inner, grant: &state.grant, seals: &state.seals, writable, wanted, relative, disk: &state.disk }
-}
-
-impl Files<'_> {
-    /// A second handle of the directory `fd` stands for.
-    fn directory(&self, fd: &Resource<Descriptor>) -> FsResult<Dir> {
-        match self.inner.table.get(fd)? {
-            Descriptor::Dir(directory) => Ok(directory.clone()),
-            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
-        }
-    }
-
-    /// The open file that `fd` stands for.
-    fn file(&self, fd: &Resource<Descriptor>) -> FsResult<Arc<File>> {
-        match self.inner.table.get(fd)? {
-            Descriptor::File(file) => Ok(file.file.clone()),
-            Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
-        }
-    }
-
-    /// `stream`, which writes to `file`, with what it writes counted.
-    fn counted(
-        &mut self,
-        stream: Resource<DynOutputStream>,
-        file: &Arc<File>,
-        at: Option<Filesize>,
-    ) -> FsResult<Resource<DynOutputStream>> {
-        let stream = self.inner.table.delete(stream)?;
-        Ok(self.inner.table.push(self.disk.counted(stream, file, at))?)
-    }
-
-    /// How far a look at a path may lead.
-    fn bounds(&self) -> Bounds {
-        if self.grant.readable() == Reach::Anywhere { Bounds::Anywhere } else { Bounds::Beneath }
-    }
-
-    /// A descriptor of something that was only looked at: good for asking about it, and for nothing else.
-    fn glance(&mut self, seen: File) -> FsResult<Resource<Descriptor>> {
-        let descriptor = Descriptor::File(WasiFile::new(seen, FsPerms::ReadOnly, OpenMode::empty(), true));
-        Ok(self.inner.table.push(descriptor)?)
-    }
-}
-
-/// What becomes of a link at the end of a path.
-fn links(flags: PathFlags) -> Links {
-    if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
-}
+pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache, Protection};
+pub(crate) use relative::RelativePaths;
+pub(crate) use view::{Files, HasFiles, guest_files};
 
 impl types::Host for Files<'_> {
     fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
@@ -150,11 +72,11 @@ impl HostDescriptor for Files<'_> {
         open_flags: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Descriptor>> {
-        let wish = OpenRequest::new(open_flags, flags)?;
-        let what_for = if wish.changes() { Use::Write } else { Use::Read };
+        let request = OpenRequest::new(open_flags, flags)?;
+        let what_for = if request.changes() { AccessKind::Write } else { AccessKind::Read };
         let (directory, path) = self.at(&fd, path, what_for)?;
-        let opened = self.open(&directory, &path, links(path_flags), wish);
-        self.note((&directory, &path), what_for, &opened);
+        let opened = self.open(&directory, &path, links(path_flags), request);
+        self.record_refusal((&directory, &path), what_for, &opened);
         Ok(self.inner.table.push(opened?)?)
     }
 
@@ -167,10 +89,10 @@ impl HostDescriptor for Files<'_> {
         if self.is_way(&fd, &path) {
             return Ok(stand_in::stat());
         }
-        let (directory, path) = self.at(&fd, path, Use::Read)?;
-        let seen = self.seen(&directory, &path, links(flags), self.bounds());
-        self.note((&directory, &path), Use::Read, &seen);
-        let seen = self.glance(seen?.file)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds());
+        self.record_refusal((&directory, &path), AccessKind::Read, &seen);
+        let seen = self.push_metadata_handle(seen?.file)?;
         let stat = self.inner.stat(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         stat
@@ -185,17 +107,17 @@ impl HostDescriptor for Files<'_> {
         if self.is_way(&fd, &path) {
             return Ok(stand_in::HASH);
         }
-        let (directory, path) = self.at(&fd, path, Use::Read)?;
-        let seen = self.seen(&directory, &path, links(flags), self.bounds())?;
-        let seen = self.glance(seen.file)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        let seen = self.resolve_visible(&directory, &path, links(flags), self.bounds())?;
+        let seen = self.push_metadata_handle(seen.file)?;
         let hash = self.inner.metadata_hash(Resource::new_borrow(seen.rep())).await;
         self.inner.table.delete(seen)?;
         hash
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        let (directory, path) = self.at(&fd, path, Use::Read)?;
-        self.seen(&directory, &path, Links::Keep, Bounds::Beneath)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Read)?;
+        self.resolve_visible(&directory, &path, Links::Keep, Bounds::Beneath)?;
         let place = self.inner.table.push(Descriptor::Dir(directory))?;
         let target = self.inner.readlink_at(Resource::new_borrow(place.rep()), path).await;
         self.inner.table.delete(place)?;
@@ -209,38 +131,38 @@ impl HostDescriptor for Files<'_> {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FsResult<()> {
-        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
-        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
+        let (from, old_path) = self.at(&fd, old_path, AccessKind::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, AccessKind::Write)?;
         let renamed = self.rename((&from, &old_path), (&to, &new_path));
-        self.note_both((&from, &old_path), (&to, &new_path), &renamed);
+        self.record_refusals((&from, &old_path), (&to, &new_path), &renamed);
         renamed
     }
 
     async fn create_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
-        let sealed = self.wanted.sealed.clone();
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
+        let protected = self.denied.protected.clone();
         let created = self.make_directory(&directory, &path);
-        // As a kernel has it: what is there already need not be made, whoever may make it. Tools make
-        // all the directories on the way to a file without looking.
-        if created.is_err() && self.seen(&directory, &path, Links::Keep, self.bounds()).is_ok() {
-            self.wanted.sealed = sealed;
+        // As in the kernel, `Exist` comes before a refusal: tools create all parent directories of a file without
+        // checking which exist.
+        if created.is_err() && self.resolve_visible(&directory, &path, Links::Keep, self.bounds()).is_ok() {
+            self.denied.protected = protected;
             return Err(ErrorCode::Exist.into());
         }
-        self.note((&directory, &path), Use::Write, &created);
+        self.record_refusal((&directory, &path), AccessKind::Write, &created);
         created
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let unlinked = self.remove_file(&directory, &path);
-        self.note((&directory, &path), Use::Write, &unlinked);
+        self.record_refusal((&directory, &path), AccessKind::Write, &unlinked);
         unlinked
     }
 
     async fn remove_directory_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let removed = self.remove_directory(&directory, &path);
-        self.note((&directory, &path), Use::Write, &removed);
+        self.record_refusal((&directory, &path), AccessKind::Write, &removed);
         removed
     }
 
@@ -252,10 +174,10 @@ impl HostDescriptor for Files<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let times = entries::timestamps(accessed, modified)?;
         let set = self.set_times_at_path(&directory, &path, links(flags), &times);
-        self.note((&directory, &path), Use::Write, &set);
+        self.record_refusal((&directory, &path), AccessKind::Write, &set);
         set
     }
 
@@ -270,17 +192,17 @@ impl HostDescriptor for Files<'_> {
         if flags.contains(PathFlags::SYMLINK_FOLLOW) {
             return Err(ErrorCode::Invalid.into());
         }
-        let (from, old_path) = self.at(&fd, old_path, Use::Write)?;
-        let (to, new_path) = self.at(&new_fd, new_path, Use::Write)?;
+        let (from, old_path) = self.at(&fd, old_path, AccessKind::Write)?;
+        let (to, new_path) = self.at(&new_fd, new_path, AccessKind::Write)?;
         let linked = self.link((&from, &old_path), (&to, &new_path));
-        self.note_both((&from, &old_path), (&to, &new_path), &linked);
+        self.record_refusals((&from, &old_path), (&to, &new_path), &linked);
         linked
     }
 
     async fn symlink_at(&mut self, fd: Resource<Descriptor>, target: String, path: String) -> FsResult<()> {
-        let (directory, path) = self.at(&fd, path, Use::Write)?;
+        let (directory, path) = self.at(&fd, path, AccessKind::Write)?;
         let linked = self.symlink(&directory, &target, &path);
-        self.note((&directory, &path), Use::Write, &linked);
+        self.record_refusal((&directory, &path), AccessKind::Write, &linked);
         linked
     }
 

@@ -1,6 +1,6 @@
-//! `wasi:http` as guests see it: requests to granted hosts, over connections that haft makes to
-//! addresses it has checked. No redirect is followed and no proxy asked: every hop is a request of
-//! the guest's own, and checked like the first. Nothing here keeps a connection for a later request.
+//! `wasi:http` as guests see it: requests to granted hosts, over connections that haft makes to checked addresses. No
+//! redirect is followed and no proxy used: every hop is a request of the guest's own, checked like the first. No
+//! connection is reused.
 
 mod body;
 mod client;
@@ -17,8 +17,8 @@ use wasmtime_wasi_http::{
     Error, RequestOptions, Result, WasiBody, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks,
 };
 
-pub(crate) use self::client::Client;
-use self::exchange::{Exchange, Sent, Waits};
+pub(crate) use self::client::Connector;
+use self::exchange::{Exchange, Sent, Timeouts};
 pub(crate) use self::injection::Injections;
 pub use self::injection::{Injection, InjectionError};
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
@@ -48,7 +48,7 @@ pub(crate) struct Http {
 
 /// Sends a guest's requests.
 struct Outgoing {
-    client: Arc<Client>,
+    client: Arc<Connector>,
     grant: Arc<Grant>,
     injections: Injections,
     decisions: NetworkDecisions,
@@ -58,7 +58,7 @@ struct Outgoing {
 
 impl Http {
     /// For a guest that may reach what `grant` says.
-    pub(crate) fn new(client: Arc<Client>, grant: Arc<Grant>, injections: Injections) -> Self {
+    pub(crate) fn new(client: Arc<Connector>, grant: Arc<Grant>, injections: Injections) -> Self {
         let (decisions, open) = (NetworkDecisions::default(), Arc::new(Semaphore::new(MAX_OPEN)));
         let outgoing = Outgoing { client, grant, injections, decisions, open, requests: 0 };
         Self { context: WasiHttpCtx::new(), outgoing }
@@ -81,7 +81,10 @@ impl Http {
 }
 
 impl Outgoing {
-    /// The way to where a request goes, if it may go there.
+    /// The exchange for a request.
+    ///
+    /// # Errors
+    /// The destination is not granted or blocked, the method is refused, or the call has made too many requests.
     fn admit(&mut self, request: &Request<WasiBody>) -> Result<Exchange> {
         let method: String = request.method().as_str().chars().take(MAX_METHOD).collect();
         self.requests += 1;
@@ -133,7 +136,7 @@ fn is_refused(method: &Method) -> bool {
 }
 
 impl WasiHttpHooks for Outgoing {
-    /// The errand writes it, from the destination that was checked.
+    /// `Exchange` sets it, from the destination that was checked.
     fn set_host_header(&mut self) -> bool {
         false
     }
@@ -144,7 +147,7 @@ impl WasiHttpHooks for Outgoing {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<()>> + Send>,
     ) -> Box<dyn Future<Output = Result<Sent>> + Send> {
-        let errand = self.admit(&request);
-        Box::new(async move { errand?.run(request, Waits::wished(options.as_ref())).await })
+        let exchange = self.admit(&request);
+        Box::new(async move { exchange?.run(request, Timeouts::from_options(options.as_ref())).await })
     }
 }

@@ -1,5 +1,5 @@
-//! A guest's standard output and error: beginning and end are kept, the rest counted and dropped.
-//! Nothing a guest prints ever reaches haft's own standard output.
+//! Captures a guest's standard output and error: the beginning and the end are kept, the rest is counted and dropped.
+//! Nothing reaches haft's own standard output.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,10 +20,10 @@ const CHUNK: usize = 64 << 10;
 
 /// One captured stream. Clones share what was captured.
 #[derive(Clone, Default)]
-pub(crate) struct Captured(Arc<Mutex<Kept>>);
+pub(crate) struct Captured(Arc<Mutex<CapturedBytes>>);
 
 #[derive(Default)]
-struct Kept {
+struct CapturedBytes {
     first: Vec<u8>,
     last: VecDeque<u8>,
     dropped: usize,
@@ -32,36 +32,36 @@ struct Kept {
 impl Captured {
     /// What was printed, with a note where not all was kept; invalid UTF-8 is replaced.
     pub(crate) fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bytes = kept.first.clone();
-        if kept.dropped > 0 {
-            bytes.extend(format!("\n... ({} bytes were not kept)\n", kept.dropped).into_bytes());
+        let captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = captured.first.clone();
+        if captured.dropped > 0 {
+            bytes.extend(format!("\n... ({} bytes were not kept)\n", captured.dropped).into_bytes());
         }
-        bytes.extend(&kept.last);
+        bytes.extend(&captured.last);
         String::from_utf8_lossy(&bytes).trim_end().to_owned()
     }
 
     /// Forgets what was printed.
     pub(crate) fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Kept::default();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = CapturedBytes::default();
     }
 
-    fn take(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MAX_KEPT.saturating_sub(kept.first.len()).min(bytes.len());
+    fn capture(&self, bytes: &[u8]) {
+        let mut captured = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MAX_KEPT.saturating_sub(captured.first.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
-        kept.first.extend_from_slice(first);
+        captured.first.extend_from_slice(first);
         let last = rest.get(rest.len().saturating_sub(MAX_KEPT)..).unwrap_or_default();
-        let surplus = (kept.last.len() + last.len()).saturating_sub(MAX_KEPT);
-        kept.last.drain(..surplus);
-        kept.last.extend(last);
-        kept.dropped += surplus + rest.len() - last.len();
+        let surplus = (captured.last.len() + last.len()).saturating_sub(MAX_KEPT);
+        captured.last.drain(..surplus);
+        captured.last.extend(last);
+        captured.dropped += surplus + rest.len() - last.len();
     }
 }
 
 impl OutputStream for Captured {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.take(&bytes);
+        self.capture(&bytes);
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Pollable for Captured {
 
 impl AsyncWrite for Captured {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.take(bytes);
+        self.capture(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -16,7 +16,7 @@ use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::manifest::{Component, GrantTable, Manifest, Plugin as Declared};
 use haft_core::report::{Problem, Report};
-use haft_plugin_host::inspect::{Look, look};
+use haft_plugin_host::inspect::{Sections, read_sections};
 use haft_plugin_host::{Engine, LoadError, Plugin, Source};
 
 /// A component that was looked at.
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Checked {
     path: String,
     name: String,
     bytes: u64,
-    look: Look,
+    look: Sections,
     asked: Option<GrantTable>,
     loaded: Result<Plugin, LoadError>,
     pub(in crate::cli) findings: Findings,
@@ -66,7 +66,7 @@ pub(in crate::cli) async fn check(
     engine: &Engine,
 ) -> anyhow::Result<Checked> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let look = look(&bytes).map_err(|error| {
+    let look = read_sections(&bytes).map_err(|error| {
         Report::from(Problem::new(format!("`{}` cannot be used: {error}", path.display())))
     })?;
     let (name, asked) = match declared {
@@ -90,7 +90,7 @@ pub(in crate::cli) async fn check(
 
 /// What the component says of itself, else what the program.toml beside it says: the plugin's name and
 /// what it asks for.
-fn said(path: &Path, look: &Look) -> anyhow::Result<(String, Option<GrantTable>)> {
+fn said(path: &Path, look: &Sections) -> anyhow::Result<(String, Option<GrantTable>)> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let beside = path.parent().unwrap_or(Path::new("")).join(FILE_NAME);
     let manifest = match &look.program {
@@ -112,7 +112,7 @@ fn said(path: &Path, look: &Look) -> anyhow::Result<(String, Option<GrantTable>)
 
 impl Checked {
     /// What is in the file.
-    pub(in crate::cli) fn look(&self) -> &Look {
+    pub(in crate::cli) fn look(&self) -> &Sections {
         &self.look
     }
 

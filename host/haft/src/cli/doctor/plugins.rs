@@ -21,7 +21,7 @@ impl Plugins {
     /// Finds out with an engine that runs nothing.
     pub(super) fn gather() -> Self {
         let state = match Engine::new(&EngineOptions::default()) {
-            Ok(engine) => engine.second_wall(),
+            Ok(engine) => engine.landlock_state(),
             Err(error) => LandlockState::None { reason: error.to_string() },
         };
         let second_wall = match state {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::page::{Line, Mark};
 use crate::program::Program;
-use haft_mcp::client::{MAX_AGE, Reach, Server as Declared};
+use haft_mcp::client::{Endpoint, MAX_AGE, Server as Declared};
 
 /// A server as it was found.
 #[derive(Serialize)]
@@ -33,9 +33,9 @@ pub(super) fn list_servers(program: Option<&Program>) -> Vec<Server> {
 impl Server {
     fn from_declared(server: &Declared) -> Self {
         let config = server.config();
-        let at = match &config.reach {
-            Reach::Stdio { .. } => config.program().ok().map(|path| path.display().to_string()),
-            Reach::Http { url, .. } => Some(url.clone()),
+        let at = match &config.endpoint {
+            Endpoint::Stdio { .. } => config.program().ok().map(|path| path.display().to_string()),
+            Endpoint::Http { url, .. } => Some(url.clone()),
         };
         let remembered = server.remembered();
         Self {

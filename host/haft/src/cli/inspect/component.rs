@@ -12,7 +12,7 @@ use haft_core::limit::Limits;
 use haft_core::manifest;
 use haft_core::tool::exposed_name;
 use haft_package::{Digest, MAX_SIZE};
-use haft_plugin_host::inspect::{Look, look};
+use haft_plugin_host::inspect::{Sections, read_sections};
 use haft_plugin_host::{Engine, Plugin, Source, Uncallable};
 
 /// Memory that a component may use while it is asked for its tools, whatever it asks for itself.
@@ -42,7 +42,7 @@ pub(super) struct Component {
     pub(super) size: u64,
     pub(super) digest: Digest,
     /// Its insides, or why they cannot be seen.
-    pub(super) look: Result<Look, String>,
+    pub(super) look: Result<Sections, String>,
     /// Which contract it keeps, or why none.
     pub(super) contract: Result<String, String>,
     /// Its tools, or why there is no list; `None` where nobody was asked.
@@ -62,7 +62,7 @@ impl Component {
     pub(super) async fn inspect(subject: Subject, engine: &Engine, only_look: bool) -> anyhow::Result<Self> {
         let bytes = subject.read()?;
         let (digest, size) = (Digest::hash(&bytes), bytes.len() as u64);
-        let look = look(&bytes).map_err(|error| error.to_string());
+        let look = read_sections(&bytes).map_err(|error| error.to_string());
         drop(bytes);
         let contract = match &look {
             Ok(look) => look.contract().map(|one| one.to_string()).map_err(|error| error.to_string()),

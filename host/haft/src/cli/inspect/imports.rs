@@ -1,7 +1,7 @@
 //! What imports could mean. A component names what it can be linked with; toolchains import much that
 //! is never used, so that this decides nothing about rights.
 
-use haft_plugin_host::inspect::{Extern, Kind};
+use haft_plugin_host::inspect::{Extern, ExternKind};
 
 /// Imports of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn grouped(imports: &[Extern]) -> Vec<Group> {
         GROUPS.iter().position(fits)
     };
     let group = |(at, (_, about, means)): (usize, &(&[&str], &'static str, &'static str))| {
-        let callable = imports.iter().filter(|import| import.kind != Kind::Type);
+        let callable = imports.iter().filter(|import| import.kind != ExternKind::Type);
         let own = callable.map(|import| &import.name).filter(|name| place(name) == Some(at));
         Group { about, means, names: own.cloned().collect() }
     };
@@ -80,7 +80,7 @@ mod tests {
     /// S06: mere types are not listed as something that haft would have to offer.
     #[test]
     fn s06_types_are_no_imports_to_speak_of() {
-        let kinds = [("point", Kind::Type), ("log", Kind::Function)];
+        let kinds = [("point", ExternKind::Type), ("log", ExternKind::Function)];
         let imports = kinds.map(|(name, kind)| Extern { name: name.to_owned(), kind });
         assert_eq!(grouped(&imports)[0].names, ["log"]);
         assert!(grouped(&imports[..1]).is_empty());
@@ -96,7 +96,7 @@ mod tests {
             "x:y/z",
             "plain",
         ];
-        let imports = names.map(|name| Extern { name: name.to_owned(), kind: Kind::Interface });
+        let imports = names.map(|name| Extern { name: name.to_owned(), kind: ExternKind::Interface });
         let groups = grouped(&imports);
         let about: Vec<_> = groups.iter().map(|group| group.about).collect();
         assert_eq!(about, ["files", "environment", "process", "streams", "other"]);

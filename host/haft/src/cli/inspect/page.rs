@@ -8,7 +8,7 @@ use super::{Found, compact};
 use crate::cli::disclosed::{Sheet, clean};
 use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use haft_core::report::plain;
-use haft_plugin_host::inspect::{Look, Producer};
+use haft_plugin_host::inspect::{Producer, Sections};
 
 /// Tools, sections or names that are listed; `--json` has all of them.
 const MAX_LISTED: usize = 40;
@@ -128,7 +128,7 @@ impl Page {
         self.lines("no tools", DIM, &reasons);
     }
 
-    fn insides(&mut self, look: &Look) {
+    fn insides(&mut self, look: &Sections) {
         for (index, group) in grouped(&look.imports).iter().enumerate() {
             let head = if index == 0 { "imports" } else { "" };
             self.line(head, Style::new(), &format!("{}: {}", group.about, group.means));

@@ -29,7 +29,7 @@ pub(super) enum Line {
 pub(super) struct LineReader {
     pipe: Receiver,
     buffer: Box<[u8]>,
-    /// What was read and not looked at, in `buffer`.
+    /// The bytes of `buffer` that were read and not split yet.
     unread: std::ops::Range<usize>,
     line: Vec<u8>,
     /// Where the line is too long: what was found out about it, and how many bytes of it were dropped.
@@ -42,10 +42,10 @@ impl LineReader {
         Self { pipe, buffer, unread: 0..0, line: Vec::new(), long: None }
     }
 
-    /// The next line; `None` once nobody can write any more. May be dropped and called again.
+    /// The next line; `None` at the end of input. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Line> {
         loop {
-            if let Some(line) = self.take() {
+            if let Some(line) = self.take_line() {
                 return Some(line);
             }
             let read = match self.pipe.readable().await {
@@ -65,7 +65,7 @@ impl LineReader {
     }
 
     /// A line, if what was read ends one.
-    fn take(&mut self) -> Option<Line> {
+    fn take_line(&mut self) -> Option<Line> {
         let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
         if unread.is_empty() {
             return None;
@@ -83,7 +83,7 @@ impl LineReader {
         })
     }
 
-    /// Drops what was read of a line that is too long, once it is looked through.
+    /// Drops what was read of a line that is too long, after scanning it.
     fn shorten(&mut self, is_end: bool) {
         let is_much = self.line.len() > CHUNK || is_end;
         if self.line.len() > MAX_LINE || (self.long.is_some() && is_much) {

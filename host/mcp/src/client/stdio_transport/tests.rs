@@ -55,7 +55,7 @@ async fn mc04_noise_is_passed_over() {
 /// C18: a server that never stops writing leaves a turn to whoever works on what it wrote.
 #[tokio::test]
 async fn c18_a_flood_leaves_others_a_turn() {
-    const MESSAGES: usize = 8 * TURN;
+    const MESSAGES: usize = 8 * YIELD_AFTER;
     let (mut lines, _input, mut output) = lines();
     let message = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
     // Less than a pipe holds, so that nothing of it has to be waited for.
@@ -74,7 +74,7 @@ async fn c18_a_flood_leaves_others_a_turn() {
         had.push(turns.load(Ordering::Relaxed));
     }
     other.abort();
-    let waited = had.windows(TURN + 2).filter(|some| some.first() == some.last()).count();
+    let waited = had.windows(YIELD_AFTER + 2).filter(|some| some.first() == some.last()).count();
     assert_eq!(waited, 0, "{had:?}");
 }
 

@@ -30,8 +30,8 @@ impl Wire {
     /// What the child wrote instead of an answer, to be added to why there is none.
     pub(in super::super) fn noise(&self) -> String {
         let noise = self.noise.lock();
-        let told = |line: &String| format!("; it wrote a line that is not JSON-RPC: `{line}`");
-        noise.as_ref().map(told).unwrap_or_default()
+        let describe = |line: &String| format!("; it wrote a line that is not JSON-RPC: `{line}`");
+        noise.as_ref().map(describe).unwrap_or_default()
     }
 
     /// Counts bytes that are to be written, unless there are too many. A message alone is always taken.
@@ -44,20 +44,20 @@ impl Wire {
         has_room
     }
 
-    /// So many were written, or will never be.
+    /// Uncounts bytes that were written, or never will be.
     pub(super) fn written(&self, bytes: usize) {
         self.unwritten.fetch_sub(bytes, Ordering::SeqCst);
     }
 
     /// A line was no message.
-    pub(super) fn heard_noise(&self, line: &[u8]) {
+    pub(super) fn record_noise(&self, line: &[u8]) {
         let line = String::from_utf8_lossy(line.get(..MAX_SHOWN * 4).unwrap_or(line));
         let shown = shortened(line.chars().take(MAX_SHOWN).collect());
         *self.noise.lock() = Some(shown);
     }
 
     /// An answer came.
-    pub(super) fn heard_answer(&self) {
+    pub(super) fn clear_noise(&self) {
         *self.noise.lock() = None;
     }
 }

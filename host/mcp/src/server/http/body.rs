@@ -58,7 +58,7 @@ impl Bodies {
                 return Err(too_large());
             }
             if bytes.len() + data.len() > SMALL {
-                self.take(data.len(), &mut room)?;
+                self.reserve(data.len(), &mut room)?;
             }
             bytes.extend_from_slice(&data);
         }
@@ -66,7 +66,7 @@ impl Bodies {
     }
 
     /// Takes room for so many bytes more.
-    fn take(&self, bytes: usize, room: &mut Option<OwnedSemaphorePermit>) -> Result<(), Refusal> {
+    fn reserve(&self, bytes: usize, room: &mut Option<OwnedSemaphorePermit>) -> Result<(), Refusal> {
         let count = u32::try_from(bytes).unwrap_or(u32::MAX);
         let more = self.room.clone().try_acquire_many_owned(count).map_err(|_| {
             let why = "too many large bodies at once; try again later";
@@ -102,13 +102,13 @@ mod tests {
         let mut held = Vec::new();
         for _ in 0..16 {
             let mut room = None;
-            bodies.take(MAX_BODY / 2, &mut room).unwrap();
-            bodies.take(MAX_BODY / 2, &mut room).unwrap();
+            bodies.reserve(MAX_BODY / 2, &mut room).unwrap();
+            bodies.reserve(MAX_BODY / 2, &mut room).unwrap();
             held.push(room);
         }
-        assert!(bodies.take(1, &mut None).is_err());
+        assert!(bodies.reserve(1, &mut None).is_err());
         held.pop();
         let mut room = None;
-        assert!(bodies.take(MAX_BODY, &mut room).is_ok() && bodies.take(1, &mut room).is_err());
+        assert!(bodies.reserve(MAX_BODY, &mut room).is_ok() && bodies.reserve(1, &mut room).is_err());
     }
 }

@@ -18,21 +18,21 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{Bodies, MAX_BODY};
-use super::places::{Busy, Place};
-use super::refusal::{Answer, Refusal};
-use super::sessions::{InUse, Sessions};
+use super::places::{Place, RequestGuard};
+use super::refusal::{HttpResponse, Refusal};
+use super::sessions::{SessionGuard, Sessions};
 use super::token::Token;
 use super::{body, message, origin};
 use crate::scan::Scan;
 use crate::server::bounds;
-use crate::server::handler::{Handler, Shared};
+use crate::server::handler::{Handler, ServerShared};
 
 /// The path that is served.
 pub const PATH: &str = "/mcp";
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// What every request passes.
+/// The checks of every request, and the rmcp service behind them.
 pub(super) struct Gate {
     token: Option<Token>,
     hosts: Vec<String>,
@@ -43,7 +43,7 @@ pub(super) struct Gate {
 }
 
 /// The connection that a request came on.
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     pub(super) place: Place,
     /// Where it arrived.
     pub(super) local: Option<SocketAddr>,
@@ -52,14 +52,14 @@ pub(super) struct Connection {
 impl Gate {
     /// A gate with room for `most` sessions, that waits for bodies for so long.
     pub(super) fn new(
-        shared: &Shared,
+        shared: &ServerShared,
         token: Option<Token>,
         hosts: Vec<String>,
         most: usize,
         patience: Duration,
     ) -> Self {
         let (sessions, closing) = (Arc::new(Sessions::new(most)), CancellationToken::new());
-        // Both are judged here, with what is known of the connection; how streams begin is the sessions' own.
+        // Host and origin are checked by `origin`, which knows the connection; `sessions` begins streams.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -77,16 +77,24 @@ impl Gate {
     }
 
     /// Answers a request.
-    pub(super) async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Answer {
-        match self.pass(request, connection).await {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &HttpConnection,
+    ) -> HttpResponse {
+        match self.check_and_handle(request, connection).await {
             Ok(answer) => answer,
-            Err(refusal) => refusal.into_answer(),
+            Err(refusal) => refusal.into_response(),
         }
     }
 
-    async fn pass(&self, request: Request<Incoming>, connection: &Connection) -> Result<Answer, Refusal> {
-        self.judge(&request, connection.local)?;
-        // Without a token whoever sends a whole request is a client.
+    async fn check_and_handle(
+        &self,
+        request: Request<Incoming>,
+        connection: &HttpConnection,
+    ) -> Result<HttpResponse, Refusal> {
+        self.check_head(&request, connection.local)?;
+        // Without a token, a complete request makes a connection a client's.
         let shown = self.token.as_ref().map(|_| begin(connection)).transpose()?;
         let (head, body) = request.into_parts();
         let body = self.bodies.read(body).await?;
@@ -104,24 +112,24 @@ impl Gate {
         let request = Request::from_parts(head, Full::new(body.bytes.clone()));
         // Large, and held by every connection that waits for a request otherwise.
         let answer = Box::pin(self.service.handle(request));
-        let (answer, is_full) = Sessions::answering(answer).await;
+        let (answer, is_full) = Sessions::observe_refusal(answer).await;
         if is_full {
             let why = "all sessions are in use; try again later";
             return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
         }
         let answer = match answer.status() {
             // rmcp says so of every body that it cannot take.
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::refused(&body.bytes),
-            StatusCode::ACCEPTED if ends => done(answer),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => message::error_response(&body.bytes),
+            StatusCode::ACCEPTED if ends => with_no_content(answer),
             _ => answer,
         };
         let opened = session_of(answer.headers());
         let in_use = opened.and_then(|id| self.sessions.enter(&id, false)).or(in_use);
-        Ok(answer.map(|body| Held { body, _in_use: in_use, _busy: busy }.boxed()))
+        Ok(answer.map(|body| HeldBody { body, _in_use: in_use, _busy: busy }.boxed()))
     }
 
-    /// What can be said without reading the body.
-    fn judge(&self, request: &Request<Incoming>, local: Option<SocketAddr>) -> Result<(), Refusal> {
+    /// Checks the head of a request.
+    fn check_head(&self, request: &Request<Incoming>, local: Option<SocketAddr>) -> Result<(), Refusal> {
         let headers = request.headers();
         if let Some((status, why)) = origin::refusal(headers, local, &self.hosts) {
             return Err(Refusal::new(status, why));
@@ -140,7 +148,7 @@ impl Gate {
 }
 
 /// A client's request begins.
-fn begin(connection: &Connection) -> Result<Busy, Refusal> {
+fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
     let why = "all connections are in use; try again later";
     let full = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close();
     connection.place.begin().ok_or_else(full)
@@ -152,8 +160,8 @@ fn session_of(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The answer to a message that is beyond the bounds of one.
-fn beyond_bounds(body: &Bytes) -> Option<Answer> {
-    let scan = Scan::of(body);
+fn beyond_bounds(body: &Bytes) -> Option<HttpResponse> {
+    let scan = Scan::from_message(body);
     let error = bounds::excess(&scan)?;
     let message = bounds::refusal(scan.id(), error, false).to_string();
     let mut answer = Response::new(Full::new(Bytes::from(message)).boxed());
@@ -163,19 +171,19 @@ fn beyond_bounds(body: &Bytes) -> Option<Answer> {
 }
 
 /// The answer to the end of a session that is over: some clients take "accepted" for a failure.
-fn done<B>(mut answer: Response<B>) -> Response<B> {
+fn with_no_content<B>(mut answer: Response<B>) -> Response<B> {
     *answer.status_mut() = StatusCode::NO_CONTENT;
     answer
 }
 
-/// A body that keeps its session and its connection in use until it was sent.
-struct Held {
+/// A body that keeps its session and its connection in use until it is sent.
+struct HeldBody {
     body: BoxBody<Bytes, Infallible>,
-    _in_use: Option<InUse>,
-    _busy: Busy,
+    _in_use: Option<SessionGuard>,
+    _busy: RequestGuard,
 }
 
-impl Body for Held {
+impl Body for HeldBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,5 +1,4 @@
-//! Bodies that are no message, and the answers to them. It says what is wrong in JSON-RPC's own words, as
-//! clients read it; what is a message is rmcp's to say.
+//! Answers bodies that rmcp does not accept as a message with the JSON-RPC error that fits.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -10,19 +9,19 @@ use rmcp::model::{JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::refusal::Answer;
+use super::refusal::HttpResponse;
 
 const JSON: &str = "application/json";
 
 /// Whether a body is said to be JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    let said = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
 }
 
 /// The answer to a body of JSON that rmcp does not take for a message.
-pub(super) fn refused(body: &[u8]) -> Answer {
-    let (id, error) = wrong(body);
+pub(super) fn error_response(body: &[u8]) -> HttpResponse {
+    let (id, error) = parse_error(body);
     tracing::info!(code = error.code.0, why = %error.message, "message refused");
     let text = serde_json::to_vec(&JsonRpcError::new(id, error)).unwrap_or_default();
     let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
@@ -32,7 +31,7 @@ pub(super) fn refused(body: &[u8]) -> Answer {
 }
 
 /// What is wrong with it, and the request that it would have been.
-fn wrong(body: &[u8]) -> (Option<RequestId>, ErrorData) {
+fn parse_error(body: &[u8]) -> (Option<RequestId>, ErrorData) {
     let value = match serde_json::from_slice::<Value>(body) {
         Ok(value) => value,
         Err(error) => return (None, ErrorData::parse_error(format!("not JSON: {error}"), None)),
@@ -64,9 +63,9 @@ mod tests {
             (r#"{"id": 7}"#, Some(RequestId::Number(7)), -32600),
             (r#"{"jsonrpc": "2.0", "id": 7, "method": "tools/call"}"#, Some(RequestId::Number(7)), -32602),
         ] {
-            let (found, error) = wrong(body.as_bytes());
+            let (found, error) = parse_error(body.as_bytes());
             assert_eq!((found, error.code.0), (id, code), "{body}");
         }
-        assert_eq!(wrong(b"{\"a\": \"\xff\"}").1.code.0, -32700);
+        assert_eq!(parse_error(b"{\"a\": \"\xff\"}").1.code.0, -32700);
     }
 }

@@ -1,5 +1,5 @@
-//! Who holds a connection. Clients that have shown the token keep theirs; all others share a few places, for a short
-//! time, and are evicted by newer ones. So connections that send nothing cannot keep a client out.
+//! Admission of connections. Authenticated clients keep theirs; unauthenticated connections share a few places for a
+//! short time and are evicted by newer ones, so that silent connections cannot lock out a client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,15 +14,15 @@ use tokio_util::sync::CancellationToken;
 /// One in so many places is for connections of which nothing is known yet.
 const SHARE: usize = 8;
 
-/// As many are, where that would be fewer: clients that begin at the same time are strangers too.
-const LEAST: usize = 16;
+/// The least number of such places: clients that connect at the same time are unauthenticated at first too.
+const MIN_SHARE: usize = 16;
 
 /// How long a new connection is left alone before it gives way to another: what a client sends at once has
 /// been read by then. The kernel holds those that come meanwhile.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// How long a client's connection has to be without a request before it is closed for another client's:
-/// whoever asks several things in a row is not cut off between two of them.
+/// a client that makes several requests in a row is not cut off between two of them.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Bytes of an IPv6 address that say whose it is: a customer of a provider has all that begin with them.
@@ -30,51 +30,51 @@ const NETWORK: usize = 8;
 
 /// The places of a server. Clones share them.
 #[derive(Clone)]
-pub(super) struct Places(Arc<Inner>);
+pub(super) struct Places(Arc<PlacesShared>);
 
-struct Inner {
-    /// For strangers.
-    share: usize,
-    /// For clients.
+struct PlacesShared {
+    /// Places of unauthenticated connections.
+    unauthenticated_room: usize,
+    /// Places of authenticated connections.
     room: usize,
     state: Lock<State>,
-    /// Told when a stranger leaves, or is one no longer.
+    /// Notified when an unauthenticated connection closes or authenticates.
     changed: Notify,
-    taken: watch::Sender<usize>,
+    open: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Those that have not shown what they have to, in the order in which they came.
-    strangers: BTreeMap<u64, Stranger>,
-    clients: HashMap<u64, Client>,
+    /// Connections that have not shown the token, in order of arrival.
+    unauthenticated: BTreeMap<u64, Unauthenticated>,
+    authenticated: HashMap<u64, Authenticated>,
 }
 
-struct Stranger {
+struct Unauthenticated {
     source: IpAddr,
     since: Instant,
-    gone: CancellationToken,
+    closed: CancellationToken,
 }
 
-struct Client {
+struct Authenticated {
     /// Requests under way.
     busy: usize,
     last: Instant,
-    gone: CancellationToken,
+    closed: CancellationToken,
 }
 
 /// The place of one connection. Dropped, it is free.
 pub(super) struct Place {
     places: Places,
     number: u64,
-    gone: CancellationToken,
+    closed: CancellationToken,
     /// Whether it is a client's.
-    is_known: AtomicBool,
+    is_authenticated: AtomicBool,
 }
 
 /// A request under way on a connection. Dropped, it is over.
-pub(super) struct Busy {
+pub(super) struct RequestGuard {
     places: Places,
     number: u64,
 }
@@ -82,9 +82,15 @@ pub(super) struct Busy {
 impl Places {
     /// At most `most` connections at once.
     pub(super) fn new(most: usize) -> Self {
-        let share = (most / SHARE).max(LEAST).min(most / 2).max(1);
-        let (state, changed, taken) = (Lock::default(), Notify::new(), watch::Sender::new(0));
-        Self(Arc::new(Inner { share, room: most.saturating_sub(share).max(1), state, changed, taken }))
+        let unauthenticated_room = (most / SHARE).max(MIN_SHARE).min(most / 2).max(1);
+        let (state, changed, open) = (Lock::default(), Notify::new(), watch::Sender::new(0));
+        Self(Arc::new(PlacesShared {
+            unauthenticated_room,
+            room: most.saturating_sub(unauthenticated_room).max(1),
+            state,
+            changed,
+            open,
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -93,10 +99,10 @@ impl Places {
 
     /// The place of a connection that comes from `source`: where all are taken, that of the stranger who
     /// has been there for longest, of those who come from where most come from.
-    pub(super) async fn arrive(&self, source: IpAddr) -> Place {
+    pub(super) async fn admit(&self, source: IpAddr) -> Place {
         loop {
             let changed = self.0.changed.notified();
-            let wait = match self.try_arrive(source) {
+            let wait = match self.try_admit(source) {
                 Ok(place) => return place,
                 Err(wait) => wait,
             };
@@ -105,42 +111,46 @@ impl Places {
     }
 
     /// A place; how long to wait where every stranger came just now.
-    fn try_arrive(&self, source: IpAddr) -> Result<Place, Duration> {
+    fn try_admit(&self, source: IpAddr) -> Result<Place, Duration> {
         let mut state = self.state();
-        if state.strangers.len() >= self.0.share
-            && let Some(number) = state.in_the_way()
+        if state.unauthenticated.len() >= self.0.unauthenticated_room
+            && let Some(number) = state.next_to_evict()
         {
-            let age = state.strangers.get(&number).map_or(GRACE, |stranger| stranger.since.elapsed());
+            let age = state
+                .unauthenticated
+                .get(&number)
+                .map_or(GRACE, |unauthenticated| unauthenticated.since.elapsed());
             if age < GRACE {
                 return Err(GRACE.saturating_sub(age));
             }
-            if let Some(stranger) = state.strangers.remove(&number) {
-                stranger.gone.cancel();
+            if let Some(unauthenticated) = state.unauthenticated.remove(&number) {
+                unauthenticated.closed.cancel();
             }
         }
-        let (number, gone) = (state.next, CancellationToken::new());
+        let (number, closed) = (state.next, CancellationToken::new());
         state.next += 1;
-        let stranger = Stranger { source: network(source), since: Instant::now(), gone: gone.clone() };
-        state.strangers.insert(number, stranger);
+        let unauthenticated =
+            Unauthenticated { source: network(source), since: Instant::now(), closed: closed.clone() };
+        state.unauthenticated.insert(number, unauthenticated);
         drop(state);
-        self.0.taken.send_modify(|taken| *taken += 1);
-        Ok(Place { places: self.clone(), number, gone, is_known: AtomicBool::new(false) })
+        self.0.open.send_modify(|open| *open += 1);
+        Ok(Place { places: self.clone(), number, closed, is_authenticated: AtomicBool::new(false) })
     }
 
     /// Ends when no connection is left.
     pub(super) async fn are_empty(&self) {
-        let mut taken = self.0.taken.subscribe();
+        let mut open = self.0.open.subscribe();
         // The sender lives as long as `self`.
-        let _ = taken.wait_for(|taken| *taken == 0).await;
+        let _ = open.wait_for(|open| *open == 0).await;
     }
 }
 
 impl State {
-    /// The stranger who gives way next.
-    fn in_the_way(&self) -> Option<u64> {
+    /// The unauthenticated connection to evict next.
+    fn next_to_evict(&self) -> Option<u64> {
         let mut counts: HashMap<IpAddr, (usize, u64)> = HashMap::new();
-        for (number, stranger) in &self.strangers {
-            counts.entry(stranger.source).or_insert((0, *number)).0 += 1;
+        for (number, unauthenticated) in &self.unauthenticated {
+            counts.entry(unauthenticated.source).or_insert((0, *number)).0 += 1;
         }
         // The oldest of the most; of two sources with as many, the one that came first.
         let most = counts.into_values().max_by_key(|(count, first)| (*count, std::cmp::Reverse(*first)));
@@ -149,14 +159,15 @@ impl State {
 
     /// Makes room for a client where none is left; whether there is any.
     fn make_room(&mut self, room: usize) -> bool {
-        if self.clients.len() < room {
+        if self.authenticated.len() < room {
             return true;
         }
-        let idle = |client: &&Client| client.busy == 0 && client.last.elapsed() >= IDLE;
-        let oldest = self.clients.iter().filter(|(_, client)| idle(client)).min_by_key(|(_, own)| own.last);
+        let idle = |client: &&Authenticated| client.busy == 0 && client.last.elapsed() >= IDLE;
+        let oldest =
+            self.authenticated.iter().filter(|(_, client)| idle(client)).min_by_key(|(_, own)| own.last);
         let Some(number) = oldest.map(|(number, _)| *number) else { return false };
-        if let Some(client) = self.clients.remove(&number) {
-            client.gone.cancel();
+        if let Some(client) = self.authenticated.remove(&number) {
+            client.closed.cancel();
         }
         true
     }
@@ -165,63 +176,63 @@ impl State {
 impl Place {
     /// A request of a client begins, who has shown what there is to show. Nothing where all places of
     /// clients are taken, or the connection was given away meanwhile.
-    pub(super) fn begin(&self) -> Option<Busy> {
+    pub(super) fn begin(&self) -> Option<RequestGuard> {
         let mut state = self.places.state();
-        if let Some(stranger) = state.strangers.get(&self.number) {
-            let (gone, last) = (stranger.gone.clone(), Instant::now());
+        if let Some(unauthenticated) = state.unauthenticated.get(&self.number) {
+            let (closed, last) = (unauthenticated.closed.clone(), Instant::now());
             if !state.make_room(self.places.0.room) {
                 return None;
             }
-            state.strangers.remove(&self.number);
-            state.clients.insert(self.number, Client { busy: 0, last, gone });
-            self.is_known.store(true, Ordering::Relaxed);
+            state.unauthenticated.remove(&self.number);
+            state.authenticated.insert(self.number, Authenticated { busy: 0, last, closed });
+            self.is_authenticated.store(true, Ordering::Relaxed);
             self.places.0.changed.notify_waiters();
         }
-        state.clients.get_mut(&self.number)?.busy += 1;
-        Some(Busy { places: self.places.clone(), number: self.number })
+        state.authenticated.get_mut(&self.number)?.busy += 1;
+        Some(RequestGuard { places: self.places.clone(), number: self.number })
     }
 
     /// Whether it is a client's.
-    pub(super) fn is_known(&self) -> bool {
-        self.is_known.load(Ordering::Relaxed)
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.is_authenticated.load(Ordering::Relaxed)
     }
 
     /// Ends when the connection is to be closed: it gives way to another, or nothing is known of it after
     /// `patience`.
-    pub(super) async fn given_up(&self, patience: Duration) {
+    pub(super) async fn wait_until_evicted(&self, patience: Duration) {
         let too_late = async {
             tokio::time::sleep(patience).await;
-            if self.is_known() {
+            if self.is_authenticated() {
                 std::future::pending::<()>().await;
             }
         };
-        tokio::select! { () = too_late => {} () = self.gone.cancelled() => {} }
+        tokio::select! { () = too_late => {} () = self.closed.cancelled() => {} }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.places.state();
-        let is_stranger = state.strangers.remove(&self.number).is_some();
-        state.clients.remove(&self.number);
+        let was_unauthenticated = state.unauthenticated.remove(&self.number).is_some();
+        state.authenticated.remove(&self.number);
         drop(state);
-        if is_stranger {
+        if was_unauthenticated {
             self.places.0.changed.notify_waiters();
         }
-        self.places.0.taken.send_modify(|taken| *taken = taken.saturating_sub(1));
+        self.places.0.open.send_modify(|open| *open = open.saturating_sub(1));
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        if let Some(client) = self.places.state().clients.get_mut(&self.number) {
+        if let Some(client) = self.places.state().authenticated.get_mut(&self.number) {
             client.busy = client.busy.saturating_sub(1);
             client.last = Instant::now();
         }
     }
 }
 
-/// What tells one source from another.
+/// The network of an address, which counts as one source.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -247,32 +258,35 @@ mod tests {
     #[tokio::test]
     async fn s11_whoever_comes_takes_the_place_of_a_stranger() {
         let places = Places::new(8);
-        let first = places.arrive(from(1)).await;
-        let second = places.arrive(from(2)).await;
-        let third = places.arrive(from(2)).await;
-        let known = places.arrive(from(2)).await;
+        let first = places.admit(from(1)).await;
+        let second = places.admit(from(2)).await;
+        let third = places.admit(from(2)).await;
+        let known = places.admit(from(2)).await;
         assert!(known.begin().is_some());
-        let _fourth = places.arrive(from(1)).await;
+        let _fourth = places.admit(from(1)).await;
         let started = Instant::now();
-        let _fifth = places.arrive(from(3)).await;
+        let _fifth = places.admit(from(3)).await;
         assert!(started.elapsed() >= GRACE, "whoever came just now is left alone for a moment");
-        assert!(first.gone.is_cancelled() && !second.gone.is_cancelled(), "the oldest of two with as many");
-        let _sixth = places.arrive(from(3)).await;
-        assert!(second.gone.is_cancelled() && !third.gone.is_cancelled() && !known.gone.is_cancelled());
+        assert!(
+            first.closed.is_cancelled() && !second.closed.is_cancelled(),
+            "the oldest of two with as many"
+        );
+        let _sixth = places.admit(from(3)).await;
+        assert!(second.closed.is_cancelled() && !third.closed.is_cancelled() && !known.closed.is_cancelled());
     }
 
     /// S11: clients do not wait for strangers, nor strangers for ever.
     #[tokio::test]
     async fn s11_what_a_client_leaves_is_free_at_once() {
         let places = Places::new(8);
-        let first = places.arrive(HERE).await;
+        let first = places.admit(HERE).await;
         first.begin().unwrap();
         let waits = Instant::now();
-        let second = places.arrive(HERE).await;
+        let second = places.admit(HERE).await;
         assert!(waits.elapsed() < GRACE, "a client is no stranger");
         let third = {
             let places = places.clone();
-            tokio::spawn(async move { places.arrive(HERE).await })
+            tokio::spawn(async move { places.admit(HERE).await })
         };
         tokio::task::yield_now().await;
         drop(second);
@@ -285,14 +299,14 @@ mod tests {
     #[tokio::test]
     async fn c05_clients_in_the_middle_of_a_request_are_not_cut_off() {
         let places = Places::new(2);
-        let first = places.arrive(HERE).await;
+        let first = places.admit(HERE).await;
         let busy = first.begin().unwrap();
-        let second = places.arrive(HERE).await;
-        assert!(second.begin().is_none() && !first.gone.is_cancelled() && !second.is_known());
+        let second = places.admit(HERE).await;
+        assert!(second.begin().is_none() && !first.closed.is_cancelled() && !second.is_authenticated());
         drop(busy);
         assert!(second.begin().is_none(), "it was answered just now");
-        places.state().clients.values_mut().for_each(|client| client.last -= IDLE);
-        assert!(second.begin().is_some() && first.gone.is_cancelled() && second.is_known());
+        places.state().authenticated.values_mut().for_each(|client| client.last -= IDLE);
+        assert!(second.begin().is_some() && first.closed.is_cancelled() && second.is_authenticated());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use hyper::header::{CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 /// The response to any request.
-pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub(super) type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
 /// Why a request is not answered.
 #[derive(Debug)]
@@ -25,12 +25,12 @@ impl Refusal {
         Self { status, why: why.into(), is_end: false }
     }
 
-    /// The same, and the connection is closed after it.
+    /// This refusal, after which the connection is closed.
     pub(super) fn and_close(self) -> Self {
         Self { is_end: true, ..self }
     }
 
-    pub(super) fn into_answer(self) -> Answer {
+    pub(super) fn into_response(self) -> HttpResponse {
         tracing::info!(status = self.status.as_u16(), why = self.why, "request refused");
         let mut answer = Response::new(Full::new(Bytes::from(self.why + "\n")).boxed());
         *answer.status_mut() = self.status;

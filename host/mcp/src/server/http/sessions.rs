@@ -1,7 +1,5 @@
-//! The sessions that clients opened (revisions up to 2025-11-25). They live in the memory of this
-//! process: another one, or the same after a restart, does not know them, and their clients are told so
-//! (404) and open others. There is room for a number of them. Nobody who is being served makes room for
-//! somebody else: only a session that was left alone for long is closed for a new one.
+//! Sessions of clients (revisions up to 2025-11-25), kept in memory: after a restart clients get 404 and open new ones.
+//! Their number is bounded. A new session may replace only one that has been idle for long.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -24,9 +22,9 @@ use tokio_stream::{Stream, StreamExt};
 const IDLE: Duration = Duration::from_hours(1);
 
 /// How long a session has to have been left alone to be closed for a new one, where all places are taken.
-const LEFT: Duration = Duration::from_mins(10);
+const ABANDONED: Duration = Duration::from_mins(10);
 
-/// The same of a session whose client never came back after it was opened: clients do at once.
+/// The same bound for a session whose client sent nothing after opening it; clients send something at once.
 const UNUSED: Duration = Duration::from_mins(1);
 
 /// How long a new session waits for its first message.
@@ -54,11 +52,11 @@ tokio::task_local! {
 pub(super) struct Sessions {
     manager: LocalSessionManager,
     most: usize,
-    uses: Lock<HashMap<SessionId, Use>>,
+    uses: Lock<HashMap<SessionId, SessionUse>>,
 }
 
 #[derive(Clone, Copy)]
-struct Use {
+struct SessionUse {
     /// Requests and streams under way.
     open: usize,
     last: Instant,
@@ -69,7 +67,7 @@ struct Use {
 }
 
 /// A session in use. Dropped, it is not.
-pub(super) struct InUse {
+pub(super) struct SessionGuard {
     sessions: Arc<Sessions>,
     id: SessionId,
 }
@@ -83,14 +81,14 @@ pub(super) enum SessionError {
     Local(#[from] LocalSessionManagerError),
 }
 
-impl Use {
+impl SessionUse {
     fn new() -> Self {
         Self { open: 0, last: Instant::now(), came_back: false, primes: false }
     }
 
     /// Whether it may be closed for a new one.
     fn gives_way(&self) -> bool {
-        let enough = if self.came_back { LEFT } else { UNUSED };
+        let enough = if self.came_back { ABANDONED } else { UNUSED };
         self.open == 0 && self.last.elapsed() >= enough
     }
 }
@@ -107,7 +105,7 @@ impl Sessions {
         Self { manager, most, uses: Lock::default() }
     }
 
-    fn uses(&self) -> MutexGuard<'_, HashMap<SessionId, Use>> {
+    fn uses(&self) -> MutexGuard<'_, HashMap<SessionId, SessionUse>> {
         self.uses.lock()
     }
 
@@ -118,16 +116,16 @@ impl Sessions {
 
     /// Notes that a session is used; nothing for one that is not there. `comes_back`: by a client that
     /// knows it, not by the one it is just being opened for.
-    pub(super) fn enter(self: &Arc<Self>, id: &str, comes_back: bool) -> Option<InUse> {
+    pub(super) fn enter(self: &Arc<Self>, id: &str, comes_back: bool) -> Option<SessionGuard> {
         let mut uses = self.uses();
         let own = uses.get_mut(id)?;
         own.open += 1;
         own.came_back |= comes_back;
-        Some(InUse { sessions: self.clone(), id: SessionId::from(id) })
+        Some(SessionGuard { sessions: self.clone(), id: SessionId::from(id) })
     }
 
     /// Answers a request by `answer`. Whether a session was refused for it for want of room, too.
-    pub(super) async fn answering<T>(answer: impl Future<Output = T>) -> (T, bool) {
+    pub(super) async fn observe_refusal<T>(answer: impl Future<Output = T>) -> (T, bool) {
         let answered = async {
             let answer = answer.await;
             (answer, REFUSED.with(Cell::get))
@@ -136,7 +134,7 @@ impl Sessions {
     }
 
     /// Takes a place for the session `id`, where there is one. The session that has to be closed for it.
-    fn take_place(&self, id: &SessionId) -> Result<Option<SessionId>, SessionError> {
+    fn reserve(&self, id: &SessionId) -> Result<Option<SessionId>, SessionError> {
         let mut uses = self.uses();
         let mut closed = None;
         if uses.len() >= self.most {
@@ -146,7 +144,7 @@ impl Sessions {
             uses.remove(&oldest);
             closed = Some(oldest);
         }
-        uses.insert(id.clone(), Use::new());
+        uses.insert(id.clone(), SessionUse::new());
         Ok(closed)
     }
 
@@ -157,7 +155,7 @@ impl Sessions {
 
     /// What the client of `id` gets of `events`: before 2025-11-25 every event was a message, and
     /// clients report one that is none as an error.
-    fn told<S>(&self, id: &SessionId, events: S) -> impl Stream<Item = ServerSseMessage> + use<S>
+    fn visible_events<S>(&self, id: &SessionId, events: S) -> impl Stream<Item = ServerSseMessage> + use<S>
     where
         S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
     {
@@ -172,11 +170,11 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
         let (id, transport) = self.manager.create_session().await?;
-        match self.take_place(&id) {
+        match self.reserve(&id) {
             Ok(None) => {}
-            Ok(Some(left)) => {
+            Ok(Some(evicted)) => {
                 tracing::debug!("the session that was left alone for longest is closed for a new one");
-                self.manager.close_session(&left).await?;
+                self.manager.close_session(&evicted).await?;
             }
             Err(error) => {
                 let _ = REFUSED.try_with(|refused| refused.set(true));
@@ -217,7 +215,7 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let events = self.manager.create_stream(id, message).await?;
-        Ok(self.told(id, events))
+        Ok(self.visible_events(id, events))
     }
 
     async fn accept_message(
@@ -234,7 +232,7 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let events = self.manager.create_standalone_stream(id).await?;
         let first = ServerSseMessage::priming(FIRST_EVENT, RETRY);
-        Ok(self.told(id, tokio_stream::once(first).chain(events)))
+        Ok(self.visible_events(id, tokio_stream::once(first).chain(events)))
     }
 
     async fn resume(
@@ -243,11 +241,11 @@ impl SessionManager for Sessions {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let events = self.manager.resume(id, last_event_id).await?;
-        Ok(self.told(id, events))
+        Ok(self.visible_events(id, events))
     }
 }
 
-impl Drop for InUse {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         if let Some(used) = self.sessions.uses().get_mut(&self.id) {
             used.open = used.open.saturating_sub(1);
@@ -267,13 +265,13 @@ mod tests {
     /// C05: whoever is served keeps the session.
     #[test]
     fn c05_only_a_session_that_was_left_gives_way() {
-        let long = ago(LEFT + UNUSED);
+        let long = ago(ABANDONED + UNUSED);
         for (gives_way, used) in [
-            (true, Use { last: long, came_back: true, ..Use::new() }),
-            (true, Use { last: ago(UNUSED), ..Use::new() }),
-            (false, Use { last: ago(UNUSED), came_back: true, ..Use::new() }),
-            (false, Use { last: long, open: 1, ..Use::new() }),
-            (false, Use::new()),
+            (true, SessionUse { last: long, came_back: true, ..SessionUse::new() }),
+            (true, SessionUse { last: ago(UNUSED), ..SessionUse::new() }),
+            (false, SessionUse { last: ago(UNUSED), came_back: true, ..SessionUse::new() }),
+            (false, SessionUse { last: long, open: 1, ..SessionUse::new() }),
+            (false, SessionUse::new()),
         ] {
             assert_eq!(used.gives_way(), gives_way);
         }
@@ -285,12 +283,12 @@ mod tests {
         let sessions = Arc::new(Sessions::new(2));
         let (first, _first) = sessions.create_session().await.unwrap();
         let (second, _second) = sessions.create_session().await.unwrap();
-        let (third, is_refused) = Sessions::answering(sessions.create_session()).await;
+        let (third, is_refused) = Sessions::observe_refusal(sessions.create_session()).await;
         assert!(matches!(third.err().unwrap(), SessionError::Full) && is_refused);
         assert!(sessions.has(&first) && sessions.has(&second));
         assert_eq!(sessions.manager.sessions.read().await.len(), 2, "the refused one is closed");
-        sessions.uses().get_mut(&second).unwrap().last = ago(LEFT);
-        let (third, is_refused) = Sessions::answering(sessions.create_session()).await;
+        sessions.uses().get_mut(&second).unwrap().last = ago(ABANDONED);
+        let (third, is_refused) = Sessions::observe_refusal(sessions.create_session()).await;
         assert!(third.is_ok() && !is_refused);
         assert!(sessions.has(&first) && !sessions.has(&second), "the one that was left has gone");
     }

@@ -10,16 +10,16 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// A connection whose writes fail when the other side takes nothing for a while.
-pub(super) struct Patient {
+pub(super) struct WriteTimeoutStream {
     stream: TcpStream,
     patience: Duration,
-    late: Pin<Box<Sleep>>,
+    timer: Pin<Box<Sleep>>,
     is_waiting: bool,
 }
 
-impl Patient {
+impl WriteTimeoutStream {
     pub(super) fn new(stream: TcpStream, patience: Duration) -> Self {
-        Self { stream, patience, late: Box::pin(tokio::time::sleep(patience)), is_waiting: false }
+        Self { stream, patience, timer: Box::pin(tokio::time::sleep(patience)), is_waiting: false }
     }
 
     /// What was `written`, or that it took too long.
@@ -30,15 +30,15 @@ impl Patient {
         }
         if !self.is_waiting {
             self.is_waiting = true;
-            self.late.as_mut().reset(Instant::now() + self.patience);
+            self.timer.as_mut().reset(Instant::now() + self.patience);
         }
-        self.late.as_mut().poll(cx).map(|()| {
+        self.timer.as_mut().poll(cx).map(|()| {
             Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what it is sent"))
         })
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeoutStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -48,7 +48,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.within(cx, written)

@@ -1,5 +1,4 @@
-//! The token that a client has to show. It is compared in a time that does not depend on where it
-//! differs, and shown to nobody.
+//! The bearer token of the HTTP server, compared in constant time.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -43,13 +42,13 @@ impl Token {
         Ok(Self(SecretString::from(random::name()?)))
     }
 
-    /// For the person who has to tell it to the client.
+    /// The token itself, to be shown to the person who configures the client.
     pub fn secret(&self) -> &SecretString {
         &self.0
     }
 
-    /// Who shows it, as other processes with the same token say it. The token cannot be told from it.
-    pub(super) fn holder(&self) -> String {
+    /// The caller id of clients with this token: a digest, the same in every process with the same token.
+    pub(super) fn caller_id(&self) -> String {
         let digest =
             Sha256::new().chain_update("haft token\0").chain_update(self.0.expose_secret()).finalize();
         BASE64_URL_SAFE_NO_PAD.encode(digest)
@@ -60,12 +59,14 @@ impl Token {
         let mut shown = headers.get_all(AUTHORIZATION).iter();
         let (Some(only), None) = (shown.next(), shown.next()) else { return false };
         let token = only.to_str().ok().and_then(|value| value.split_once(' '));
-        token.is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && self.is(token.trim()))
+        token.is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && self.matches(token.trim())
+        })
     }
 
     /// Digests are compared: they have one length, and what they have in common with a guess says
     /// nothing of the token.
-    fn is(&self, token: &str) -> bool {
+    fn matches(&self, token: &str) -> bool {
         let digests = [self.0.expose_secret(), token].map(Sha256::digest);
         let [own, other] = digests;
         own.iter().zip(other).fold(0, |difference, (own, other)| difference | (own ^ other)) == 0

@@ -1,5 +1,4 @@
-//! That an answer is used once. Whoever uses one claims its state before anything runs; nobody else
-//! can then. Says nothing of what was asked.
+//! Records which states have been used, so that each is used once: a state is claimed before its call runs.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
@@ -7,12 +6,11 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
 use super::key::TAG;
-use super::seconds;
 use haft_core::sync::Lock;
 
 /// Claims that are kept, each for as long as its state is good: more answers than people give in that
@@ -22,27 +20,30 @@ const MAX_CLAIMS: usize = 16_384;
 /// Seconds for which a claim is kept after its state has ended: clocks that share a folder differ.
 const MARGIN: u64 = 60;
 
-/// Where it is kept which states were used. All processes that take the same states share one.
+/// The record of used states. All processes that accept the same states share one.
 #[async_trait]
 pub(super) trait Claims: Debug + Send + Sync {
     /// Claims the state with the signature `tag`, which is good until `until`, in seconds since 1970.
-    /// Whether nobody did before. What cannot be kept is an error, and the state is not to be used.
+    /// Whether it was unclaimed.
+    ///
+    /// # Errors
+    /// The claim cannot be recorded; the state must not be used then.
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool>;
 }
 
 /// Kept while this process lives.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Lock<BTreeMap<[u8; TAG], u64>>);
+pub(super) struct MemoryClaims(Lock<BTreeMap<[u8; TAG], u64>>);
 
 /// Kept in a folder, an empty file each. It outlives every process.
 #[derive(Clone, Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct FolderClaims(PathBuf);
 
 #[async_trait]
-impl Claims for Memory {
+impl Claims for MemoryClaims {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
         let mut claimed = self.0.lock();
-        let now = seconds(SystemTime::now());
+        let now = unix_seconds(SystemTime::now());
         claimed.retain(|_, until| !is_over(*until, now));
         if claimed.len() >= MAX_CLAIMS {
             return Err(full());
@@ -51,7 +52,7 @@ impl Claims for Memory {
     }
 }
 
-impl Folder {
+impl FolderClaims {
     /// Below `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self(folder.join("used"))
@@ -59,7 +60,7 @@ impl Folder {
 
     fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        if self.sweep(seconds(SystemTime::now()))? >= MAX_CLAIMS {
+        if self.sweep(unix_seconds(SystemTime::now()))? >= MAX_CLAIMS {
             return Err(full());
         }
         // The system makes it for one of all that try at the same time.
@@ -95,7 +96,7 @@ impl Folder {
 }
 
 #[async_trait]
-impl Claims for Folder {
+impl Claims for FolderClaims {
     async fn claim(&self, tag: &[u8; TAG], until: u64) -> io::Result<bool> {
         // It waits for the disk, and lists the folder.
         let (folder, tag) = (self.clone(), *tag);
@@ -105,6 +106,11 @@ impl Claims for Folder {
             io::Error::new(error.kind(), format!("the answer cannot be noted in `{folder}`: {error}"))
         })
     }
+}
+
+/// Seconds since 1970; every process of every machine counts them alike.
+pub(super) fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn is_over(until: u64, now: u64) -> bool {
@@ -141,9 +147,9 @@ mod tests {
     #[test]
     fn c07_a_state_is_claimed_once() {
         let folder = tempfile::tempdir().unwrap();
-        let until = seconds(SystemTime::now()) + 60;
+        let until = unix_seconds(SystemTime::now()) + 60;
         let won = std::thread::scope(|scope| {
-            let claim = || Folder::new(folder.path()).claim(&[7; TAG], until).unwrap();
+            let claim = || FolderClaims::new(folder.path()).claim(&[7; TAG], until).unwrap();
             let tasks: Vec<_> = (0..8).map(|_| scope.spawn(claim)).collect();
             tasks.into_iter().map(|task| task.join().unwrap()).filter(|won| *won).count()
         });
@@ -154,7 +160,7 @@ mod tests {
     #[test]
     fn c07_claims_end_with_their_states() {
         let folder = tempfile::tempdir().unwrap();
-        let (claims, now) = (Folder::new(folder.path()), seconds(SystemTime::now()));
+        let (claims, now) = (FolderClaims::new(folder.path()), unix_seconds(SystemTime::now()));
         claims.claim(&[1; TAG], now - MARGIN - 1).unwrap();
         claims.claim(&[2; TAG], now).unwrap();
         assert_eq!(used(folder.path()), 1, "the first was swept away");

@@ -1,5 +1,4 @@
-//! The key that states are signed with. It is made once, readable by this user alone, and never leaves
-//! this module.
+//! The key that signs states. It is created once, readable by this user alone, and never leaves this module.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,7 +18,7 @@ pub(super) const TAG: usize = 32;
 /// The name of its file.
 const NAME: &str = "key";
 
-/// What nobody but its owner may do with the file.
+/// Permission bits that must not be set: those of the group and others.
 const OTHERS: u32 = 0o077;
 
 /// A key.
@@ -27,9 +26,9 @@ const OTHERS: u32 = 0o077;
 pub(super) struct Key(hmac::Key);
 
 impl Key {
-    /// A key that nobody else has.
-    pub(super) fn own() -> io::Result<Self> {
-        Ok(Self::of(&random::bytes()?))
+    /// A new random key.
+    pub(super) fn generate() -> io::Result<Self> {
+        Ok(Self::from_bytes(&random::bytes()?))
     }
 
     /// The key of all processes that share `folder`; made by the first of them.
@@ -40,13 +39,13 @@ impl Key {
         };
         match read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make(folder, &path).and_then(|()| read(&path)).map_err(named)
+                create(folder, &path).and_then(|()| read(&path)).map_err(named)
             }
             read => read.map_err(named),
         }
     }
 
-    fn of(bytes: &[u8; BYTES]) -> Self {
+    fn from_bytes(bytes: &[u8; BYTES]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
@@ -63,7 +62,7 @@ impl Key {
 }
 
 /// Puts a new key there whole, unless another process was faster.
-fn make(folder: &Path, path: &Path) -> io::Result<()> {
+fn create(folder: &Path, path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let bytes: [u8; BYTES] = random::bytes()?;
     // For its owner alone, as all temporary files.
@@ -80,15 +79,15 @@ fn make(folder: &Path, path: &Path) -> io::Result<()> {
 fn read(path: &Path) -> io::Result<Key> {
     let not_a_link = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let mut file = OpenOptions::new().read(true).custom_flags(not_a_link).open(path)?;
-    let about = file.metadata()?;
-    let is_own = about.uid() == rustix::process::geteuid().as_raw() && about.mode() & OTHERS == 0;
+    let metadata = file.metadata()?;
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & OTHERS == 0;
     let mut bytes = [0; BYTES];
-    if !about.is_file() || !is_own || about.len() != BYTES as u64 {
+    if !metadata.is_file() || !is_own || metadata.len() != BYTES as u64 {
         let why = "not a key that only you can read; remove it, and another one is made";
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
     file.read_exact(&mut bytes)?;
-    Ok(Key::of(&bytes))
+    Ok(Key::from_bytes(&bytes))
 }
 
 #[cfg(test)]

@@ -13,31 +13,31 @@ use rmcp::model::{
 };
 use tokio::runtime::Handle;
 
-use super::super::calls::Calls;
+use super::super::calls::RunningCalls;
 use super::super::handler::Handler;
-use super::reader::Incoming;
-use super::under_way::{self, UnderWay};
+use super::incoming::Incoming;
+use super::pending::{self, PendingRequests};
 use super::writer::{WeakWriter, Writer};
-use haft_core::tool::inline::{self, Whose};
+use haft_core::tool::inline::{self, ThreadLoad};
 
 /// What the reader's thread needs to begin a call and to have it answered.
 pub(super) struct FastPath {
     handler: Weak<Handler>,
     writer: WeakWriter,
-    under_way: Arc<UnderWay>,
+    pending: Arc<PendingRequests>,
     /// Calls that were given to the runtime, which closing waits for.
-    going_on: Calls,
+    running_calls: RunningCalls,
     runtime: Handle,
 }
 
 /// Bytes of a request that the reader's thread may begin: checking arguments takes longer for larger ones.
 const MAX_FAST_PATH_BYTES: usize = 64 << 10;
 
-/// What comes after a call.
+/// What is known of the input after a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Next {
-    /// Whose the moment after it is.
-    pub(super) whose: Whose,
+pub(super) struct ReadAhead {
+    /// Whether another call is waiting.
+    pub(super) load: ThreadLoad,
     /// Messages that are read already.
     pub(super) ahead: usize,
 }
@@ -49,23 +49,23 @@ impl FastPath {
     pub(super) fn new(
         handler: Weak<Handler>,
         writer: WeakWriter,
-        under_way: Arc<UnderWay>,
-        going_on: Calls,
+        pending: Arc<PendingRequests>,
+        running_calls: RunningCalls,
     ) -> Self {
-        Self { handler, writer, under_way, going_on, runtime: Handle::current() }
+        Self { handler, writer, pending, running_calls, runtime: Handle::current() }
     }
 
     /// Begins the call that `incoming` is, if it may run on this thread; else returns `incoming`, for rmcp.
-    /// `next` says what the thread does after it.
-    pub(super) fn try_begin(&self, incoming: Incoming, next: Next) -> Option<Incoming> {
+    /// `read_ahead` says what the thread does after it.
+    pub(super) fn try_begin(&self, incoming: Incoming, read_ahead: ReadAhead) -> Option<Incoming> {
         let incoming = match incoming {
             Incoming::Message(message, bytes) => match *message {
                 JsonRpcMessage::Request(request)
                     if bytes <= MAX_FAST_PATH_BYTES && self.may_run_inline(&request) =>
                 {
-                    let left = self.begin(request, bytes, next.ahead);
-                    inline::clear(next.whose);
-                    Incoming::Message(Box::new(JsonRpcMessage::Request(left?)), bytes)
+                    let returned = self.begin(request, bytes, read_ahead.ahead);
+                    inline::run_cleanups(read_ahead.load);
+                    Incoming::Message(Box::new(JsonRpcMessage::Request(returned?)), bytes)
                 }
                 other => Incoming::Message(Box::new(other), bytes),
             },
@@ -94,21 +94,24 @@ impl FastPath {
         self.handler.upgrade().is_some_and(|handler| handler.may_run_inline(&call.params))
     }
 
-    /// Begins the call and polls it once. Returns the request where nobody is there any more, or where too much is
-    /// under way: rmcp's way then answers it.
+    /// Begins the call and polls it once. Returns the request where the server is ending or too many requests are
+    /// pending: rmcp then answers it.
     fn begin(&self, mut request: Request, bytes: usize, ahead: usize) -> Option<Request> {
         let Some((handler, writer)) = self.handler.upgrade().zip(self.writer.upgrade()) else {
             return Some(request);
         };
         let Some(mut context) = handler.context(&request.id) else { return Some(request) };
-        let begun =
-            under_way::Request { bytes, stop: Some(context.ct.clone()), ..under_way::Request::default() };
-        if self.under_way.begin(&request.id, begun).is_err() {
+        let begun = pending::PendingRequest {
+            bytes,
+            stop: Some(context.ct.clone()),
+            ..pending::PendingRequest::default()
+        };
+        if self.pending.begin(&request.id, begun).is_err() {
             return Some(request);
         }
         std::mem::swap(&mut context.meta, request.request.get_meta_mut());
         std::mem::swap(&mut context.extensions, request.request.extensions_mut());
-        let under_way = self.under_way.clone();
+        let pending = self.pending.clone();
         let JsonRpcRequest { id, request, .. } = request;
         let call = async move {
             let answer = match handler.handle_request(request, context).await {
@@ -116,7 +119,7 @@ impl FastPath {
                 Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
             };
             // Where the client is gone, or has cancelled the call, there is nobody to answer.
-            under_way.end(&id).map(|_| answer)
+            pending.end(&id).map(|_| answer)
         };
         self.poll_once(call, &writer, ahead);
         None
@@ -129,14 +132,14 @@ impl FastPath {
         writer: &Writer,
         ahead: usize,
     ) {
-        let counted = self.going_on.begin();
+        let counted = self.running_calls.begin();
         let mut call = Box::pin(call);
         let _inside = self.runtime.enter();
         // No wake-up is lost: `spawn` polls the future again, with a waker of its own.
         match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => {
                 if let Some(answer) = answer {
-                    let _ = writer.hold(&answer, ahead);
+                    let _ = writer.hold_back(&answer, ahead);
                 }
                 drop(counted);
             }

@@ -15,12 +15,13 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
-use super::fast_path::{FastPath, Next};
+use super::fast_path::{FastPath, ReadAhead};
 use super::hangup::Hangup;
+use super::incoming::Incoming;
 use crate::scan::Scan;
-use haft_core::tool::inline::{self, Whose};
+use haft_core::tool::inline::{self, ThreadLoad};
 
-/// Messages that were read and not looked at yet. A client that sends more waits.
+/// Messages that were read and not handled yet. A client that sends more waits.
 const QUEUE: usize = 64;
 
 /// Bytes read at once.
@@ -30,11 +31,11 @@ const BUFFER: usize = 64 << 10;
 const AHEAD: usize = 8;
 
 /// Bytes that the buffer of a line keeps for the next one.
-const KEPT: usize = 1 << 20;
+const KEPT_CAPACITY: usize = 1 << 20;
 
 /// Where messages come from.
 pub trait Input: Read + Send + 'static {
-    /// Whether nobody can write to it any more, as far as can be told without reading what is left.
+    /// Whether the other end is closed, if that can be found out without reading what is left.
     fn has_hung_up(&self) -> bool {
         false
     }
@@ -50,14 +51,6 @@ impl Input for File {
     }
 }
 
-/// What was read.
-pub(super) enum Incoming {
-    /// A message, and how long its line was.
-    Message(Box<ClientJsonRpcMessage>, usize),
-    /// No message; the answer to it.
-    Invalid(Option<RequestId>, ErrorData),
-}
-
 /// Starts reading.
 pub(super) fn start(
     input: impl Input,
@@ -67,7 +60,7 @@ pub(super) fn start(
     let (sender, receiver) = mpsc::channel(QUEUE);
     let read = move || {
         // This thread reads, makes calls and answers them, and does nothing else.
-        inline::lend();
+        inline::enable();
         let input = BufReader::with_capacity(BUFFER, input);
         if let Err(error) = (Reader { input, fast_path, sender, hangup: &hangup }).read() {
             tracing::warn!(%error, "standard input cannot be read any more");
@@ -90,47 +83,47 @@ impl<I: Input> Reader<'_, I> {
         let mut line = Vec::new();
         loop {
             if !self.input.buffer().contains(&b'\n') {
-                // Nothing is held back, or left, by somebody who waits.
+                // Before this thread blocks, held answers are written and deferred cleanups run.
                 self.fast_path.flush_held();
-                inline::clear(Whose::Nobodys);
+                inline::run_cleanups(ThreadLoad::Idle);
             }
             let taken = (&mut self.input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
             if taken == 0 {
                 return Ok(());
             }
-            let is_wanted = if line.len() > MAX_LINE {
+            let goes_on = if line.len() > MAX_LINE {
                 let id = self.id_of_long(std::mem::take(&mut line))?;
-                self.pass(Incoming::Invalid(id, bounds::too_long()))
+                self.forward(Incoming::Invalid(id, bounds::too_long()))
             } else {
-                // What ends without a newline is half a message, or the last one of somebody careless.
-                messages(line.trim_ascii()).into_iter().all(|incoming| self.pass(incoming))
+                // A last line without a newline is half a message, or a whole one of a careless client.
+                messages(line.trim_ascii()).into_iter().all(|incoming| self.forward(incoming))
             };
-            if !is_wanted {
+            if !goes_on {
                 return Ok(());
             }
             line.clear();
-            line.shrink_to(KEPT);
+            line.shrink_to(KEPT_CAPACITY);
         }
     }
 
     /// Passes on what was read, once there is room for what it may be answered. Whether anybody wants more.
-    fn pass(&self, incoming: Incoming) -> bool {
+    fn forward(&self, incoming: Incoming) -> bool {
         if let Incoming::Message(message, _) = &incoming
             && matches!(**message, JsonRpcMessage::Request(_))
         {
-            self.hangup.asked();
+            self.hangup.request_was_read();
         }
         // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
         self.fast_path.wait_for_room(|| self.input.get_ref().has_hung_up());
-        let next = next(self.input.buffer());
+        let read_ahead = read_ahead(self.input.buffer());
         self.fast_path
-            .try_begin(incoming, next)
+            .try_begin(incoming, read_ahead)
             .is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok())
     }
 
     /// Reads to the end of a line that begins with `beginning` without keeping it; its id.
     fn id_of_long(&mut self, beginning: Vec<u8>) -> io::Result<Option<RequestId>> {
-        let mut scan = Scan::of(&beginning);
+        let mut scan = Scan::from_message(&beginning);
         let mut is_end = beginning.ends_with(b"\n");
         drop(beginning);
         while !is_end {
@@ -146,9 +139,9 @@ impl<I: Input> Reader<'_, I> {
 }
 
 /// What comes after a message where `buffer` is read already.
-fn next(buffer: &[u8]) -> Next {
-    let whose = if buffer.is_empty() { Whose::Nobodys } else { Whose::Callers };
-    Next { whose, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
+fn read_ahead(buffer: &[u8]) -> ReadAhead {
+    let load = if buffer.is_empty() { ThreadLoad::Idle } else { ThreadLoad::Busy };
+    ReadAhead { load, ahead: buffer.split(|byte| *byte == b'\n').skip(1).take(AHEAD).count() }
 }
 
 /// The messages of a line: one, or those of a batch (2025-03-26).
@@ -158,7 +151,7 @@ fn messages(line: &[u8]) -> Vec<Incoming> {
     if line.is_empty() {
         return Vec::new();
     }
-    let scan = Scan::of(line);
+    let scan = Scan::from_message(line);
     if scan.is_batch() && bounds::excess(&scan).is_none() {
         return batch(line);
     }
@@ -182,7 +175,7 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
         }
         Ok(batch) => {
             let messages = batch.iter().map(|one| one.get().as_bytes());
-            return messages.filter_map(|one| within_bounds(one, &Scan::of(one))).collect();
+            return messages.filter_map(|one| within_bounds(one, &Scan::from_message(one))).collect();
         }
         Err(error) => not_json(&error),
     };
@@ -192,7 +185,7 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
 /// The message, or the answer to what is none.
 fn message(line: &[u8], scan: &Scan) -> Option<Incoming> {
     let is_call = scan.method() == Some(CALL);
-    if is_call && let Some(call) = call(line) {
+    if is_call && let Some(call) = parse_call(line) {
         return Some(Incoming::Message(Box::new(call), line.len()));
     }
     if is_call && let Some(error) = bounds::excess_of_other(scan) {
@@ -225,7 +218,7 @@ struct Call {
     params: CallToolRequestParams,
 }
 
-fn call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
+fn parse_call(line: &[u8]) -> Option<ClientJsonRpcMessage> {
     let Call { id, mut params, .. } = serde_json::from_slice(line).ok()?;
     let meta = params.meta.take();
     let mut request = ClientRequest::CallToolRequest(CallToolRequest::new(params));

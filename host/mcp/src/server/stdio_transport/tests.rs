@@ -3,7 +3,7 @@ use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
-use super::under_way::MAX_UNDER_WAY;
+use super::pending::MAX_PENDING;
 use super::*;
 
 /// Where a test sees what was written.
@@ -48,25 +48,25 @@ const LONG: Duration = Duration::from_secs(30);
 impl Input for Cursor<Vec<u8>> {}
 
 /// Everything that is received of `input`, and what is answered meanwhile.
-async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
+async fn run_transport(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     let (sender, receiver) = mpsc::channel();
     let hangup = Hangup::default();
     let stop = CancellationToken::new();
     let mut lines =
         StdioTransport::new(Cursor::new(input.into()), Written(sender), Weak::new(), (&hangup, stop))
             .unwrap();
-    let mut heard: Vec<Value> = Vec::new();
+    let mut messages: Vec<Value> = Vec::new();
     loop {
         tokio::select! {
             biased;
             message = lines.receive() => match message {
-                Some(message) => heard.push(serde_json::to_value(message).unwrap()),
+                Some(message) => messages.push(serde_json::to_value(message).unwrap()),
                 None => break,
             },
             // Everything was read; what waits is answered now.
-            () = hangup.ended() => for message in &heard {
+            () = hangup.ended() => for message in &messages {
                 if let Ok(id) = serde_json::from_value(message["id"].clone()) {
-                    lines.under_way.end(&id);
+                    lines.pending.end(&id);
                 }
             }
         }
@@ -76,7 +76,7 @@ async fn heard(input: impl Into<Vec<u8>>) -> (Vec<Value>, Vec<Value>) {
     drop(lines);
     let written: Vec<u8> = receiver.iter().flatten().collect();
     let answers = written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    (heard, answers.map(|line| serde_json::from_slice(line).unwrap()).collect())
+    (messages, answers.map(|line| serde_json::from_slice(line).unwrap()).collect())
 }
 
 fn request(id: impl Into<Value>, method: &str, params: impl Into<Value>) -> String {
@@ -116,7 +116,8 @@ async fn nonsense_does_not_end_the_conversation() {
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}",
         "{\"jsonrpc\":\"1.0\",\"id\":8,\"method\":\"ping\"}",
     ];
-    let (received, answers) = heard(nonsense.join("\n") + "\n\r\n" + &request(9, "ping", json!({}))).await;
+    let (received, answers) =
+        run_transport(nonsense.join("\n") + "\n\r\n" + &request(9, "ping", json!({}))).await;
     assert_eq!(received.last().unwrap()["id"], 9);
     // What its method does not take is for whoever knows the method to refuse.
     assert!(received.iter().any(|message| message["id"] == 7), "{received:?}");
@@ -132,7 +133,7 @@ async fn a_long_line_is_refused() {
     let long = vec![b'x'; 17 << 20];
     for end in ["\n", ""] {
         let input = [long.as_slice(), end.as_bytes(), request(1, "ping", json!({})).as_bytes()].concat();
-        let (received, answers) = heard(input).await;
+        let (received, answers) = run_transport(input).await;
         assert!(answers[0].get("id").is_some_and(Value::is_null), "{answers:?}");
         assert_eq!(received.len(), usize::from(end == "\n"));
         assert_eq!(answers[0]["error"]["message"], "a message longer than 16 MiB");
@@ -144,7 +145,7 @@ async fn a_long_line_is_refused() {
 async fn batches_and_careless_ends_are_read() {
     let (one, two) = (initialize(1), request(2, "ping", json!({})));
     let input = format!("[{},{}]\n{}", one.trim(), two.trim(), request(3, "ping", json!({})).trim());
-    assert_eq!(methods(&heard(input).await.0), ["initialize", "ping", "ping"]);
+    assert_eq!(methods(&run_transport(input).await.0), ["initialize", "ping", "ping"]);
 }
 
 /// Clients that look what there is first, and take that back, before they begin in earnest.
@@ -162,7 +163,7 @@ async fn what_means_nothing_yet_is_passed_over() {
         initialize(1),
         notification("notifications/cancelled", json!({"requestId": "probe"})),
     ];
-    let received = heard(early.concat()).await.0;
+    let received = run_transport(early.concat()).await.0;
     assert_eq!(methods(&received), ["server/discover", "initialize", "notifications/cancelled"]);
 }
 
@@ -170,12 +171,12 @@ async fn what_means_nothing_yet_is_passed_over() {
 #[tokio::test]
 async fn requests_under_way_are_bounded() {
     let many: String =
-        (0..MAX_UNDER_WAY).map(|id| request(i64::try_from(id).unwrap(), "ping", json!({}))).collect();
+        (0..MAX_PENDING).map(|id| request(i64::try_from(id).unwrap(), "ping", json!({}))).collect();
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}});
     let input = [initialize(-1), many, format!("{cancel}\n"), request(1000, "ping", json!({}))].concat();
-    let (received, answers) = heard(input).await;
+    let (received, answers) = run_transport(input).await;
     assert_eq!(answers.len(), 1, "{answers:?}");
-    assert_eq!(answers[0]["id"], i64::try_from(MAX_UNDER_WAY).unwrap() - 1);
+    assert_eq!(answers[0]["id"], i64::try_from(MAX_PENDING).unwrap() - 1);
     assert_eq!(answers[0]["error"]["code"], -32_000);
     assert_eq!(received.last().unwrap()["id"], 1000);
 }
@@ -197,7 +198,7 @@ fn numbers(written: &[u8]) -> Vec<i64> {
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();
     let mut writer = Writer::start(Ready(Written(sender)), Hangup::default()).unwrap();
-    let hold = |id, ahead, bytes| writer.hold(&answer(id, bytes), ahead).unwrap();
+    let hold = |id, ahead, bytes| writer.hold_back(&answer(id, bytes), ahead).unwrap();
     let next = || written.recv_timeout(Duration::from_secs(10)).map(|written| numbers(&written)).unwrap();
     for (id, ahead) in [(1, 3), (2, 2), (3, 1)] {
         hold(id, ahead, 1);
@@ -223,9 +224,9 @@ async fn answers_are_written_together_and_in_order() {
 }
 
 /// A client that is gone.
-struct Gone;
+struct BrokenOutput;
 
-impl Write for Gone {
+impl Write for BrokenOutput {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         Err(io::ErrorKind::BrokenPipe.into())
     }
@@ -235,7 +236,7 @@ impl Write for Gone {
     }
 }
 
-impl Output for Gone {
+impl Output for BrokenOutput {
     fn is_ready(&self) -> bool {
         true
     }
@@ -245,10 +246,10 @@ impl Output for Gone {
 #[tokio::test]
 async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
     let hangup = Hangup::default();
-    let writer = Writer::start(Gone, hangup.clone()).unwrap();
-    writer.hold(&answer(1, 1), 2).unwrap();
+    let writer = Writer::start(BrokenOutput, hangup.clone()).unwrap();
+    writer.hold_back(&answer(1, 1), 2).unwrap();
     writer.flush_held();
-    tokio::time::timeout(Duration::from_secs(10), hangup.gone()).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(10), hangup.client_gone()).await.unwrap();
 }
 
 /// What is held back for a client that does not read is written by the thread that waits for it.
@@ -256,13 +257,13 @@ async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
 async fn what_is_held_back_is_not_waited_for() {
     let (sender, written) = mpsc::channel();
     let mut writer = Writer::start(Written(sender), Hangup::default()).unwrap();
-    writer.hold(&answer(1, 1), 2).unwrap();
-    writer.hold(&answer(2, 1), 2).unwrap();
+    writer.hold_back(&answer(1, 1), 2).unwrap();
+    writer.hold_back(&answer(2, 1), 2).unwrap();
     writer.flush_held();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [1, 2]);
-    writer.hold(&answer(3, 1), 0).unwrap();
+    writer.hold_back(&answer(3, 1), 0).unwrap();
     assert_eq!(numbers(&written.recv_timeout(Duration::from_secs(10)).unwrap()), [3]);
-    writer.hold(&answer(4, 1), 1).unwrap();
+    writer.hold_back(&answer(4, 1), 1).unwrap();
     writer.close().await;
     drop(writer);
     assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [4], "whatever is held at the end");
@@ -280,9 +281,9 @@ fn s14_a_hang_up_is_seen_behind_what_was_not_read() {
 }
 
 /// A client that takes nothing until it is told to.
-struct Shut(mpsc::Receiver<()>);
+struct BlockedOutput(mpsc::Receiver<()>);
 
-impl Write for Shut {
+impl Write for BlockedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _ = self.0.recv();
         Ok(bytes.len())
@@ -293,20 +294,20 @@ impl Write for Shut {
     }
 }
 
-impl Output for Shut {}
+impl Output for BlockedOutput {}
 
 /// S14: answers are never held up; what is told besides waits while too much is unwritten, and goes on.
 #[tokio::test]
 async fn s14_what_is_told_waits_for_a_client_that_does_not_read() {
     let (open, shut) = mpsc::channel();
-    let writer = Writer::start(Shut(shut), Hangup::default()).unwrap();
+    let writer = Writer::start(BlockedOutput(shut), Hangup::default()).unwrap();
     for id in 0..40 {
         writer.post(&answer(id, 1 << 20)).unwrap();
     }
-    let told = answer(99, 1);
-    let mut telling = std::pin::pin!(writer.tell(&told));
-    assert!(tokio::time::timeout(Duration::from_millis(300), &mut telling).await.is_err());
+    let notification = answer(99, 1);
+    let mut notifying = std::pin::pin!(writer.notify(&notification));
+    assert!(tokio::time::timeout(Duration::from_millis(300), &mut notifying).await.is_err());
     drop(open);
-    tokio::time::timeout(LONG, telling).await.unwrap().unwrap();
+    tokio::time::timeout(LONG, notifying).await.unwrap().unwrap();
     writer.wait_for_room(|| false);
 }

@@ -23,8 +23,8 @@ const MAX_UNWRITTEN: usize = 32 << 20;
 /// What a waiting message takes besides its bytes, so that many small ones count too.
 const OVERHEAD: usize = 128;
 
-/// How often whoever waits for room looks whether the client has hung up meanwhile.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often a wait for room checks whether the client has hung up.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long closing waits for what was posted. Whoever still reads takes it at once.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -52,35 +52,39 @@ impl Output for File {
 /// Where messages are posted. Clones post to the same client.
 #[derive(Clone)]
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     sender: Option<mpsc::UnboundedSender<Vec<u8>>>,
     done: watch::Receiver<bool>,
 }
 
 /// A [`Writer`] that does not keep the writing side from ending.
-pub(super) struct WeakWriter(Arc<Shared>, Option<mpsc::WeakUnboundedSender<Vec<u8>>>, watch::Receiver<bool>);
+pub(super) struct WeakWriter(
+    Arc<WriterShared>,
+    Option<mpsc::WeakUnboundedSender<Vec<u8>>>,
+    watch::Receiver<bool>,
+);
 
-struct Shared {
-    pen: Mutex<Pen>,
+struct WriterShared {
+    output: Mutex<OutputState>,
     unwritten: Unwritten,
 }
 
-/// What waits for the thread.
+/// The lines that wait for the writer's thread.
 #[derive(Default)]
 struct Unwritten {
     /// Bytes, with the overhead of each message.
     bytes: AtomicUsize,
     /// Told when they become fewer, or nothing is written any more.
     fewer: Notify,
-    /// The same for a thread, which has it while it waits.
+    /// Wakes a thread that blocks until they become fewer.
     thread: (Mutex<()>, Condvar),
     /// Whether nothing is written any more.
     is_closed: AtomicBool,
 }
 
-/// Who has it writes.
-struct Pen {
-    output: Box<dyn Output>,
+/// The output and the lines held back; only the holder of its lock writes.
+struct OutputState {
+    pipe: Box<dyn Output>,
     /// Lines to be written before any other, and how many they are.
     held: (Vec<u8>, usize),
 }
@@ -90,8 +94,8 @@ impl Writer {
     pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
-        let pen = Pen { output: Box::new(output), held: (Vec::new(), 0) };
-        let shared = Arc::new(Shared { pen: Mutex::new(pen), unwritten: Unwritten::default() });
+        let output = OutputState { pipe: Box::new(output), held: (Vec::new(), 0) };
+        let shared = Arc::new(WriterShared { output: Mutex::new(output), unwritten: Unwritten::default() });
         let own = shared.clone();
         let write = move || {
             if let Err(error) = own.write(receiver) {
@@ -110,43 +114,48 @@ impl Writer {
         self.send(line(message)?)
     }
 
-    /// The same of what the client is told without having asked, which waits while too much is unwritten.
-    pub(super) async fn tell(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
+    /// Posts a notification or request, which waits while too much is unwritten.
+    pub(super) async fn notify(&self, message: &ServerJsonRpcMessage) -> io::Result<()> {
         let line = line(message)?;
         self.shared.unwritten.has_room().await;
         self.send(line)
     }
 
-    /// The same of an answer that may be held back while its thread makes the next of `ahead` calls: a
-    /// client that has asked for so much is woken once for a few answers.
-    pub(super) fn hold(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
+    /// Posts an answer that may be held back while its thread runs the next of `ahead` calls, so that the client is
+    /// woken once for several answers.
+    pub(super) fn hold_back(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
         let line = line(message)?;
-        if self.shared.hold(&line, ahead) { Ok(()) } else { self.send(line) }
+        if self.shared.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
     }
 
     /// Writes what is held back.
     pub(super) fn flush_held(&self) {
-        // Whoever else has the pen writes it.
-        let is_left = |mut pen: MutexGuard<'_, Pen>| pen.held.1 > 0 && !pen.write_at_once(&[]);
-        if self.shared.pen().is_some_and(is_left) {
-            // The thread will. Where there is none any more nobody reads.
-            let _ = self.leave(Vec::new());
+        // Another holder of the lock writes it.
+        let is_pending =
+            |mut output: MutexGuard<'_, OutputState>| output.held.1 > 0 && !output.write_at_once(&[]);
+        if self.shared.try_lock().is_some_and(is_pending) {
+            // The thread writes it. Where the thread has ended, the client is gone.
+            let _ = self.send_to_thread(Vec::new());
         }
     }
 
     /// Blocks while too much is unwritten, unless `is_over`.
     pub(super) fn wait_for_room(&self, is_over: impl Fn() -> bool) {
         while self.shared.unwritten.is_full() && !is_over() {
-            self.shared.unwritten.wait(LOOK);
+            self.shared.unwritten.wait(POLL_INTERVAL);
         }
     }
 
     fn send(&self, line: Vec<u8>) -> io::Result<()> {
-        if self.sender.is_some() && self.shared.write_at_once(&line) { Ok(()) } else { self.leave(line) }
+        if self.sender.is_some() && self.shared.write_at_once(&line) {
+            Ok(())
+        } else {
+            self.send_to_thread(line)
+        }
     }
 
     /// Leaves a line to the thread.
-    fn leave(&self, line: Vec<u8>) -> io::Result<()> {
+    fn send_to_thread(&self, line: Vec<u8>) -> io::Result<()> {
         let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the client does not read any more");
         let size = self.shared.unwritten.add(&line);
         let sent =
@@ -154,7 +163,7 @@ impl Writer {
         sent.inspect_err(|_| self.shared.unwritten.remove(size))
     }
 
-    /// The same, for somebody who may outlive it.
+    /// A handle that does not keep the writing side alive.
     pub(super) fn downgrade(&self) -> WeakWriter {
         let sender = self.sender.as_ref().map(mpsc::UnboundedSender::downgrade);
         WeakWriter(self.shared.clone(), sender, self.done.clone())
@@ -177,15 +186,15 @@ impl Unwritten {
 
     fn remove(&self, size: usize) {
         self.bytes.fetch_sub(size, Ordering::SeqCst);
-        self.tell();
+        self.notify_waiters();
     }
 
     fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.tell();
+        self.notify_waiters();
     }
 
-    fn tell(&self) {
+    fn notify_waiters(&self) {
         self.fewer.notify_waiters();
         self.thread.1.notify_all();
     }
@@ -200,7 +209,7 @@ impl Unwritten {
 
     async fn has_room(&self) {
         loop {
-            // Hears of what is told from here on.
+            // Registered before the check, so that no notification is missed.
             let fewer = self.fewer.notified();
             if !self.is_full() {
                 return;
@@ -232,27 +241,28 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-impl Shared {
-    /// Writes a line if nobody has to wait for it: nothing waits before it, and the client takes it. An
-    /// error is left to the thread, which meets it too.
+impl WriterShared {
+    /// Writes a line if that does not block: nothing is queued before it, and the pipe takes it. An error is left to
+    /// the thread, which gets it too.
     fn write_at_once(&self, line: &[u8]) -> bool {
-        self.first().is_some_and(|mut pen| pen.write_at_once(line))
+        self.output_if_idle().is_some_and(|mut output| output.write_at_once(line))
     }
 
     /// Holds a line back if fewer are than calls are `ahead`, else writes it with them.
-    fn hold(&self, line: &[u8], ahead: usize) -> bool {
-        self.first().is_some_and(|mut pen| pen.hold(line, ahead) || pen.write_at_once(line))
+    fn hold_back(&self, line: &[u8], ahead: usize) -> bool {
+        self.output_if_idle()
+            .is_some_and(|mut output| output.hold_back(line, ahead) || output.write_at_once(line))
     }
 
-    /// The pen for somebody before whom nothing waits.
-    fn first(&self) -> Option<MutexGuard<'_, Pen>> {
-        self.pen().filter(|_| self.unwritten.is_none())
+    /// The output, if nothing is queued for the thread.
+    fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
+        self.try_lock().filter(|_| self.unwritten.is_none())
     }
 
-    /// The pen, unless somebody has it.
-    fn pen(&self) -> Option<MutexGuard<'_, Pen>> {
-        match self.pen.try_lock() {
-            Ok(pen) => Some(pen),
+    /// The output, unless it is locked.
+    fn try_lock(&self) -> Option<MutexGuard<'_, OutputState>> {
+        match self.output.try_lock() {
+            Ok(output) => Some(output),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -260,19 +270,19 @@ impl Shared {
 
     fn write(&self, mut receiver: mpsc::UnboundedReceiver<Vec<u8>>) -> io::Result<()> {
         while let Some(line) = receiver.blocking_recv() {
-            let mut pen = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
-            let written = pen.write(&line).and_then(|()| pen.output.flush());
-            drop(pen);
+            let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = output.write(&line).and_then(|()| output.pipe.flush());
+            drop(output);
             self.unwritten.remove(line.len() + OVERHEAD);
             written?;
         }
-        // Nobody is left who would let go of it.
-        self.pen.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
+        // All writers are gone: what is held back is written here.
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).write(&[])
     }
 }
 
-impl Pen {
-    fn hold(&mut self, line: &[u8], ahead: usize) -> bool {
+impl OutputState {
+    fn hold_back(&mut self, line: &[u8], ahead: usize) -> bool {
         let (held, count) = &mut self.held;
         let is_held = *count < ahead && held.len() + line.len() <= AT_ONCE;
         if is_held {
@@ -285,11 +295,11 @@ impl Pen {
     /// Writes a line and what is held before it, if the client takes them at once.
     fn write_at_once(&mut self, line: &[u8]) -> bool {
         let fits = self.held.0.len() + line.len() <= AT_ONCE;
-        (fits || self.put(&[])) && self.put(line)
+        (fits || self.write_if_ready(&[])) && self.write_if_ready(line)
     }
 
-    fn put(&mut self, line: &[u8]) -> bool {
-        self.held.0.len() + line.len() <= AT_ONCE && self.output.is_ready() && self.write(line).is_ok()
+    fn write_if_ready(&mut self, line: &[u8]) -> bool {
+        self.held.0.len() + line.len() <= AT_ONCE && self.pipe.is_ready() && self.write(line).is_ok()
     }
 
     /// Writes a line and what is held before it. That stays where it cannot be written, so that the thread
@@ -297,18 +307,18 @@ impl Pen {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let (held, count) = &mut self.held;
         if held.is_empty() {
-            return self.output.write_all(line);
+            return self.pipe.write_all(line);
         }
         let (size, is_short) = (held.len(), line.len() <= AT_ONCE);
         if is_short {
             held.extend_from_slice(line);
         }
-        if let Err(error) = self.output.write_all(held) {
+        if let Err(error) = self.pipe.write_all(held) {
             held.truncate(size);
             return Err(error);
         }
         held.clear();
         *count = 0;
-        if is_short { Ok(()) } else { self.output.write_all(line) }
+        if is_short { Ok(()) } else { self.pipe.write_all(line) }
     }
 }

@@ -39,7 +39,7 @@ fn the_outermost_sections_count_and_of_equals_the_last() {
         1,
         &[MODULE.to_vec(), custom(WIT_SECTION, b"inner"), custom(PROGRAM_SECTION, b"inner")].concat(),
     );
-    let look = read(&component(&[
+    let sections = read(&component(&[
         module,
         custom(WIT_SECTION, b"first"),
         custom(PROGRAM_SECTION, b"first"),
@@ -48,27 +48,30 @@ fn the_outermost_sections_count_and_of_equals_the_last() {
         custom("version", b"1.2.3"),
     ]))
     .unwrap();
-    assert_eq!(look.wit, [b"last".to_vec(), b"first".to_vec(), b"inner".to_vec()]);
-    assert_eq!(look.program.as_deref(), Some("last"));
-    assert_eq!(look.labels, [("version".to_owned(), "1.2.3".to_owned())]);
-    assert_eq!((look.modules, look.components), (1, 0));
-    assert_eq!(look.custom.iter().filter(|custom| custom.depth == 1).count(), 2);
+    assert_eq!(sections.wit, [b"last".to_vec(), b"first".to_vec(), b"inner".to_vec()]);
+    assert_eq!(sections.program.as_deref(), Some("last"));
+    assert_eq!(sections.labels, [("version".to_owned(), "1.2.3".to_owned())]);
+    assert_eq!((sections.modules, sections.components), (1, 0));
+    assert_eq!(sections.custom.iter().filter(|custom| custom.depth == 1).count(), 2);
 }
 
 #[test]
 fn a_real_component_is_seen_through() {
     let bytes = include_bytes!("../../../../../tests/guests/built/hostile.wasm");
-    let look = read(bytes).unwrap();
+    let sections = read(bytes).unwrap();
     let named = |list: &[Extern], name: &str| list.iter().any(|other| other.name.starts_with(name));
-    assert!(named(&look.exports, "haft:plugin/tools@") && named(&look.imports, "wasi:filesystem/types@0.2"));
-    assert!(look.exports.iter().chain(&look.imports).all(|one| one.kind == Kind::Interface));
-    assert!(look.producers.iter().any(|producer| producer.name == "wit-component"));
-    assert!(look.code > 100_000 && look.data > 1000 && look.modules > 1, "{look:?}");
+    assert!(
+        named(&sections.exports, "haft:plugin/tools@")
+            && named(&sections.imports, "wasi:filesystem/types@0.2")
+    );
+    assert!(sections.exports.iter().chain(&sections.imports).all(|one| one.kind == ExternKind::Interface));
+    assert!(sections.producers.iter().any(|producer| producer.name == "wit-component"));
+    assert!(sections.code > 100_000 && sections.data > 1000 && sections.modules > 1, "{sections:?}");
 }
 
 #[test]
 fn pr08_what_is_too_large_or_malformed_is_left_out_and_told() {
-    let look = read(&component(&[
+    let sections = read(&component(&[
         custom(WIT_SECTION, &vec![0; MAX_WIT + 1]),
         custom(PROGRAM_SECTION, &vec![b'x'; MAX_PROGRAM + 1]),
         custom(PROGRAM_SECTION, b"\xff"),
@@ -77,9 +80,12 @@ fn pr08_what_is_too_large_or_malformed_is_left_out_and_told() {
         custom("description", b"\xff"),
     ]))
     .unwrap();
-    assert_eq!((look.wit.len(), look.program, look.act, look.labels.len()), (0, None, None, 0));
     assert_eq!(
-        look.problems,
+        (sections.wit.len(), sections.program, sections.act, sections.labels.len()),
+        (0, None, None, 0)
+    );
+    assert_eq!(
+        sections.problems,
         [
             "its section `haft:wit` cannot be used: larger than 2048 KiB",
             "its section `haft:program` cannot be used: larger than 256 KiB",

@@ -1,5 +1,5 @@
-//! The parts of an answer, by their media types: text, data, and files. A failure is the last part,
-//! and what came before it is told with it.
+//! The parts of an answer by media type: text, data and files. A failure ends the answer; the text before it is part of
+//! the error message.
 
 use super::shapes::{Event, Failure, Part};
 use super::{cbor, text};
@@ -7,7 +7,7 @@ use crate::contract::answer::{Output, Piece, Structured};
 use haft_core::call::Attachment;
 use haft_core::tool::ToolError;
 
-/// What a component says that wants a session.
+/// Added to the error of a component that needs a session.
 const NO_SESSION: &str = "it works inside a session, and a plugin keeps none: nothing in it outlives a call";
 
 /// The answer in a sequence of events.
@@ -28,16 +28,16 @@ pub(super) fn failed(failure: &Failure, output: &Output) -> ToolError {
     if failure.kind == "std:invalid-args" {
         return ToolError::InvalidArguments(message);
     }
-    let said = output.pieces.iter().filter_map(|piece| match piece {
+    let texts = output.pieces.iter().filter_map(|piece| match piece {
         Piece::Text(text) => Some(text.clone()),
         Piece::Binary(_) => None,
     });
-    ToolError::ExecutionFailed(said.chain([message]).collect::<Vec<_>>().join("\n"))
+    ToolError::ExecutionFailed(texts.chain([message]).collect::<Vec<_>>().join("\n"))
 }
 
 /// What a failure says; its kind where it says nothing.
 pub(super) fn message(failure: &Failure) -> String {
-    let text = text::of(&failure.message).trim();
+    let text = text::localized_text(&failure.message).trim();
     let text = if text.is_empty() { &failure.kind } else { text };
     match failure.kind.as_str() {
         "std:session-not-found" => format!("{text}: {NO_SESSION}"),

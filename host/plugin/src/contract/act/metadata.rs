@@ -1,9 +1,9 @@
-//! What an `act:tools` component says of itself (ACT-SPEC, section 3.2) and what it asks for
-//! (section 7). Grants nothing: what is asked for is shown to whoever installs it.
+//! The metadata of an `act:tools` component (ACT-SPEC, section 3.2) and the capabilities that it requests (section 7).
+//! Requested capabilities are shown to the person who installs the component; they grant nothing.
 
 use ciborium::Value;
 
-/// What a component says of itself. Everything in it is somebody else's text.
+/// A component's metadata. All texts in it are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActMetadata {
     /// Its name.
@@ -83,7 +83,7 @@ fn in_language(value: &Value, language: Option<&str>) -> Option<String> {
     }
     let texts: Vec<(&str, &str)> =
         value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?))).collect();
-    super::text::choose(&texts, language).map(shortened)
+    super::text::choose_language(&texts, language).map(shortened)
 }
 
 fn asked(capabilities: &Value) -> Vec<Asked> {
@@ -130,19 +130,19 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_goes_by_two_words() {
-        let said = |word: &str| {
+        let capabilities_under = |word: &str| {
             let capabilities = serde_json::json!({ "wasi:http": { word: [{ "host": "a.test" }] } });
             let std = serde_json::json!({ "name": "a", "version": "1", "capabilities": capabilities });
             ActMetadata::decode(&cbor(&serde_json::json!({ "std": std }))).unwrap().capabilities
         };
-        assert_eq!(said("allow"), [Asked::Host { host: "a.test".into(), ports: Vec::new() }]);
-        assert_eq!(said("constraints"), said("allow"));
-        assert_eq!(said("other"), [Asked::Other("wasi:http".into())]);
+        assert_eq!(capabilities_under("allow"), [Asked::Host { host: "a.test".into(), ports: Vec::new() }]);
+        assert_eq!(capabilities_under("constraints"), capabilities_under("allow"));
+        assert_eq!(capabilities_under("other"), [Asked::Other("wasi:http".into())]);
     }
 
     #[test]
     fn a_description_says_what_is_asked_for() {
-        let about = ActMetadata::decode(&cbor(&serde_json::json!({ "std": {
+        let metadata = ActMetadata::decode(&cbor(&serde_json::json!({ "std": {
             "name": "weather", "version": "1.2.0", "default-language": "de",
             "description": { "en": "Weather", "de": "Wetter" },
             "capabilities": {
@@ -151,12 +151,12 @@ mod tests {
                 "wasi:sockets": {},
             },
         }, "acme": 1 })));
-        let about = about.unwrap();
-        assert_eq!((about.name.as_str(), about.version.as_str()), ("weather", "1.2.0"));
-        assert_eq!(about.description.as_deref(), Some("Weather"));
+        let metadata = metadata.unwrap();
+        assert_eq!((metadata.name.as_str(), metadata.version.as_str()), ("weather", "1.2.0"));
+        assert_eq!(metadata.description.as_deref(), Some("Weather"));
         let files = |path: &str, write| Asked::Files { path: path.into(), write };
         assert_eq!(
-            about.capabilities,
+            metadata.capabilities,
             [
                 files("/data/**", false),
                 files("**", true),

@@ -1,5 +1,5 @@
-//! The values that go over the border of an `act:tools` component (`act:tools@0.1`, `act:core@0.4`).
-//! Shapes alone: wasmtime compares them with what the component has.
+//! Rust types of the values that `act:tools` components take and return (`act:tools@0.1`, `act:core@0.4`). wasmtime
+//! checks them against the component's own types.
 
 use wasmtime::component::{ComponentType, Lift, StreamReader, TypedFunc};
 
@@ -37,7 +37,7 @@ pub(super) struct Definition {
 
 #[derive(ComponentType, Lift)]
 #[component(record)]
-pub(super) struct Listed {
+pub(super) struct ListToolsResponse {
     #[expect(dead_code, reason = "part of the shape")]
     pub(super) metadata: Metadata,
     pub(super) tools: Vec<Definition>,
@@ -63,7 +63,7 @@ pub(super) enum Event {
 
 #[derive(ComponentType, Lift)]
 #[component(variant)]
-pub(super) enum Answer {
+pub(super) enum CallResponse {
     #[component(name = "immediate")]
     Immediate(Vec<Event>),
     #[component(name = "streaming")]
@@ -71,7 +71,7 @@ pub(super) enum Answer {
 }
 
 /// `list-tools`: metadata in, tools or a failure out.
-pub(super) type ListTools = TypedFunc<(Metadata,), (Result<Listed, Failure>,)>;
+pub(super) type ListTools = TypedFunc<(Metadata,), (Result<ListToolsResponse, Failure>,)>;
 
 /// `call-tool`: the tool's name, its arguments in CBOR and metadata in.
-pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (Answer,)>;
+pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (CallResponse,)>;

@@ -1,5 +1,4 @@
-//! An answer that comes piece by piece: collected until it ends, fails or is too long. Progress is
-//! passed on as it comes.
+//! Collects a streamed answer until it ends, fails or is too long. Progress is passed on as it arrives.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +12,7 @@ use wasmtime::{AsContextMut, Store, StoreContextMut};
 use super::shapes::{Event, Part};
 use crate::contract::act::tool_list::annotation;
 use crate::contract::bindings::haft::plugin::host::Host;
-use crate::instance::state::State;
+use crate::instance::state::GuestState;
 
 /// Events taken at once.
 const AT_ONCE: usize = 64;
@@ -21,10 +20,10 @@ const AT_ONCE: usize = 64;
 /// Bytes that one event costs beside what is in it.
 const EVENT: usize = 64;
 
-/// Reads a stream to its end, a failure, or a little more than may be handed over at once, which
-/// whoever looks at the answer will find too much.
+/// Reads a stream to its end, a failure, or slightly more than the transfer limit, so that the check of the answer's
+/// length fails.
 pub(super) async fn collect(
-    store: &mut Store<State>,
+    store: &mut Store<GuestState>,
     stream: StreamReader<Event>,
 ) -> wasmtime::Result<Vec<Event>> {
     let (sender, ended) = oneshot::channel();
@@ -46,13 +45,13 @@ struct Collector {
     _alive: oneshot::Sender<()>,
 }
 
-impl StreamConsumer<State> for Collector {
+impl StreamConsumer<GuestState> for Collector {
     type Item = Event;
 
     fn poll_consume(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
-        mut store: StoreContextMut<'_, State>,
+        mut store: StoreContextMut<'_, GuestState>,
         mut source: Source<'_, Event>,
         finish: bool,
     ) -> Poll<wasmtime::Result<StreamResult>> {
@@ -83,11 +82,11 @@ fn size(event: &Event) -> usize {
         }
 }
 
-/// Tells of the progress that a part says has been made, if it says so.
-fn progress(state: &mut State, event: &Event) {
+/// Emits the progress that a part reports in its metadata, if any.
+fn progress(state: &mut GuestState, event: &Event) {
     let Event::Content(Part { metadata, .. }) = event else { return };
     let number = |name: &str| match annotation(metadata, name)? {
-        #[expect(clippy::cast_precision_loss, reason = "a count to look at")]
+        #[expect(clippy::cast_precision_loss, reason = "a count for display")]
         Cbor::Integer(number) => Some(i128::from(number) as f64),
         Cbor::Float(number) => Some(number),
         _ => None,

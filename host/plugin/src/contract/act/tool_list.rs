@@ -1,4 +1,4 @@
-//! The tools that an `act:tools` component tells of, in haft's words.
+//! Converts the tool definitions of an `act:tools` component to haft's.
 
 use std::fmt::Write;
 
@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 
 use super::shapes::{Definition, Metadata};
 use super::{cbor, text};
-use crate::component::listing::Untold;
+use crate::component::listing::ListedTool;
 use haft_core::call::Hints;
 
 /// Examples in a description.
 const MAX_EXAMPLES: usize = 3;
 
 /// A tool as listed.
-pub(super) fn tool(definition: Definition) -> Untold {
+pub(super) fn tool(definition: Definition) -> ListedTool {
     let hints = Hints {
         read_only: flag(&definition.metadata, "std:read-only"),
         destructive: flag(&definition.metadata, "std:destructive"),
         idempotent: flag(&definition.metadata, "std:idempotent"),
         open_world: false,
     };
-    Untold {
+    ListedTool {
         description: description(&definition),
         parameters: parameters(&definition.parameters),
         name: definition.name,
@@ -39,9 +39,9 @@ fn flag(metadata: &Metadata, name: &str) -> bool {
     annotation(metadata, name) == Some(Cbor::Bool(true))
 }
 
-/// The description, and what else the author has to say to a model.
+/// The description with the author's usage hints and examples.
 fn description(definition: &Definition) -> String {
-    let mut all = text::of(&definition.description).trim().to_owned();
+    let mut all = text::localized_text(&definition.description).trim().to_owned();
     let more = [("std:usage-hints", "When to use it"), ("std:anti-usage-hints", "When not to use it")];
     for (name, heading) in more {
         if let Some(hint) = annotation(&definition.metadata, name).and_then(|value| localized(&value)) {
@@ -63,7 +63,7 @@ fn localized(value: &Cbor) -> Option<String> {
         return Some(text.to_owned());
     }
     let texts = value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?)));
-    text::choose(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
+    text::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
 }
 
 /// A schema that says nothing of its type is an object's all the same: arguments are nothing else.

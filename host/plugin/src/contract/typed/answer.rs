@@ -1,5 +1,5 @@
-//! What a typed function returned as a tool's answer: text as it is, everything else as JSON, and
-//! the error of a `result` as the tool's.
+//! Turns what a typed function returned into a tool's answer: strings as they are, everything else as JSON, and the
+//! error of a `result` as the tool's error.
 
 use wasmtime::component::Val;
 
@@ -9,14 +9,14 @@ use crate::contract::answer::{Output, Piece, Structured};
 use haft_core::call::Attachment;
 use haft_core::tool::ToolError;
 
-/// What a tool answers that has nothing to say.
+/// The answer of a function that returns nothing.
 const DONE: &str = "done";
 
-/// What an error says that carries nothing.
+/// The error message of a `result` whose error has no value.
 const FAILED: &str = "the function failed and does not say why";
 
 /// How files of some kinds begin, for bytes that a model can be shown.
-const KINDS: [(&[u8], &str); 5] = [
+const MAGIC_NUMBERS: [(&[u8], &str); 5] = [
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
@@ -25,34 +25,37 @@ const KINDS: [(&[u8], &str); 5] = [
 ];
 
 /// The answer in what was returned.
-pub(super) fn of(returned: &Returned, value: Option<Val>) -> Result<Result<Output, ToolError>, Mismatch> {
+pub(super) fn from_returned(
+    returned: &Returned,
+    value: Option<Val>,
+) -> Result<Result<Output, ToolError>, Mismatch> {
     match (returned, value) {
-        (Returned::Nothing, None) => Ok(Ok(said(DONE.into()))),
-        (Returned::Value(ty), Some(value)) => answer(ty, &value).map(Ok),
+        (Returned::Nothing, None) => Ok(Ok(text_output(DONE.into()))),
+        (Returned::Value(ty), Some(value)) => from_value(ty, &value).map(Ok),
         (Returned::Result(ok, _), Some(Val::Result(Ok(value)))) => match (ok, value) {
-            (None, None) => Ok(Ok(said(DONE.into()))),
-            (Some(ty), Some(value)) => answer(ty, &value).map(Ok),
+            (None, None) => Ok(Ok(text_output(DONE.into()))),
+            (Some(ty), Some(value)) => from_value(ty, &value).map(Ok),
             _ => Err(Mismatch),
         },
         (Returned::Result(_, error), Some(Val::Result(Err(value)))) => match (error, value) {
             (None, None) => Ok(Err(ToolError::ExecutionFailed(FAILED.into()))),
-            (Some(ty), Some(value)) => Ok(Err(ToolError::ExecutionFailed(text(ty, &value)?))),
+            (Some(ty), Some(value)) => Ok(Err(ToolError::ExecutionFailed(error_text(ty, &value)?))),
             _ => Err(Mismatch),
         },
         _ => Err(Mismatch),
     }
 }
 
-fn said(text: String) -> Output {
+fn text_output(text: String) -> Output {
     Output { pieces: vec![Piece::Text(text)], structured: None }
 }
 
-fn answer(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
+fn from_value(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
     if let (Type::Bytes, Val::List(items)) = (ty, value) {
         return Ok(binary(encode::bytes(items)?));
     }
     if let Some(text) = plain(ty, value) {
-        return Ok(said(text));
+        return Ok(text_output(text));
     }
     let json = encode::value(ty, value)?;
     let pieces = vec![Piece::Text(json.to_string())];
@@ -63,21 +66,21 @@ fn answer(ty: &Type, value: &Val) -> Result<Output, Mismatch> {
 /// Bytes alone: text where they are text, else a file.
 fn binary(bytes: Vec<u8>) -> Output {
     if let Some(text) = encode::as_text(&bytes) {
-        return said(text.to_owned());
+        return text_output(text.to_owned());
     }
-    let attachment = Attachment { media_type: kind(&bytes).to_owned(), data: bytes };
+    let attachment = Attachment { media_type: media_type_of(&bytes).to_owned(), data: bytes };
     Output { pieces: vec![Piece::Binary(attachment)], structured: None }
 }
 
-fn kind(bytes: &[u8]) -> &'static str {
+fn media_type_of(bytes: &[u8]) -> &'static str {
     if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
         return "image/webp";
     }
-    let known = KINDS.iter().find(|(beginning, _)| bytes.starts_with(beginning));
-    known.map_or("application/octet-stream", |(_, kind)| kind)
+    let known = MAGIC_NUMBERS.iter().find(|(beginning, _)| bytes.starts_with(beginning));
+    known.map_or("application/octet-stream", |(_, media_type)| media_type)
 }
 
-/// What is text already, without the quotes of JSON: large numbers are quoted for programs alone.
+/// A value that is written without JSON quotes: strings, names, and 64-bit numbers, which JSON quotes for programs.
 fn plain(ty: &Type, value: &Val) -> Option<String> {
     match (ty, value) {
         (_, Val::S64(number)) => Some(number.to_string()),
@@ -90,14 +93,14 @@ fn plain(ty: &Type, value: &Val) -> Option<String> {
 }
 
 /// An error for a model to read: `not-found: no file of that name`.
-fn text(ty: &Type, value: &Val) -> Result<String, Mismatch> {
+fn error_text(ty: &Type, value: &Val) -> Result<String, Mismatch> {
     if let Some(text) = plain(ty, value) {
         return Ok(text);
     }
     if let (Type::Variant(cases), Val::Variant(tag, inner)) = (ty, value) {
         let case = cases.iter().find(|case| case.name == *tag).and_then(|case| case.ty.as_ref());
         return match (case, inner) {
-            (Some(ty), Some(value)) => Ok(format!("{tag}: {}", text(ty, value)?)),
+            (Some(ty), Some(value)) => Ok(format!("{tag}: {}", error_text(ty, value)?)),
             _ => Ok(tag.clone()),
         };
     }

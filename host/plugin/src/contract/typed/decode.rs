@@ -322,8 +322,8 @@ fn whole(number: &serde_json::Number) -> Option<i128> {
 }
 
 fn float(value: &Value) -> Result<f64, Wrong> {
-    let wanted = "a number, or \"NaN\", \"Infinity\" or \"-Infinity\"";
-    floats::number(value).ok_or_else(|| expected(wanted, value))
+    let expectation = "a number, or \"NaN\", \"Infinity\" or \"-Infinity\"";
+    floats::number(value).ok_or_else(|| expected(expectation, value))
 }
 
 /// What a number of half the size is, for people.

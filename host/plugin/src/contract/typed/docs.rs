@@ -1,5 +1,5 @@
-//! The words about a component's functions and types, as its author wrote them in WIT: from the
-//! section `haft:wit` or from `NAME.wit` beside the component. Never where a type comes from.
+//! The documentation of a component's functions and types, from its WIT: the section `haft:wit`, or the file `NAME.wit`
+//! beside the component. Types are never taken from there.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -14,57 +14,57 @@ use super::nesting::is_too_deep;
 use super::paragraphs::Paragraphs;
 use haft_core::net::one_line;
 
-/// Names that stand for another type, one after the other, before its words are given up.
+/// Type aliases that are followed before the search for documentation ends.
 const MAX_ALIASES: usize = 8;
 
-/// Characters of the words about one type, field, case or parameter.
+/// Characters of the documentation of one type, field, case or parameter.
 const MAX_TEXT: usize = 2000;
 
-/// Functions that words are remembered of.
+/// Functions whose documentation is kept.
 const MAX_FUNCTIONS: usize = 10_000;
 
 /// What is written about the functions of a component.
 #[derive(Default)]
 pub(crate) struct Docs {
-    sources: Vec<Source>,
+    sources: Vec<WitPackage>,
     /// Where each function is written about: by the interface's name with its version (none for a
     /// function of the world itself), and by the function's.
     functions: BTreeMap<(Option<String>, String), (usize, Function)>,
 }
 
 /// One WIT package that was read.
-enum Source {
+enum WitPackage {
     /// From a section: whole, with all it refers to.
     Decoded(Box<Resolve>),
     /// From a text: what other packages define is not there.
     Parsed(Box<UnresolvedPackage>),
 }
 
-/// The words about one function, and about its types.
+/// The documentation of one function and its types.
 pub(super) struct FunctionDocs<'a> {
-    source: &'a Source,
+    source: &'a WitPackage,
     function: &'a Function,
     paragraphs: Paragraphs,
 }
 
-/// What is written about a type where it is used: nothing, often.
+/// The documentation of a type at one place of use; often empty.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Words<'a> {
+pub(super) struct TypeDocs<'a> {
     /// Where to look types up.
-    source: Option<&'a Source>,
+    source: Option<&'a WitPackage>,
     ty: Option<Type>,
-    /// What is said of the use itself: a field's own words.
+    /// The documentation of the use itself, as of a field.
     own: Option<&'a str>,
 }
 
 impl Docs {
-    /// Reads WIT packages in binary form; the first that speaks of a function is heard. The second
-    /// value says what could not be read.
+    /// Decodes WIT packages in binary form; of several that document a function the first counts. The second value
+    /// lists what could not be decoded.
     pub(crate) fn decode(packages: &[Vec<u8>]) -> (Self, Vec<String>) {
         let (mut docs, mut problems) = (Self::default(), Vec::new());
         for package in packages {
             match decode(package) {
-                Ok(resolve) => docs.add(Source::Decoded(Box::new(resolve))),
+                Ok(resolve) => docs.add(WitPackage::Decoded(Box::new(resolve))),
                 Err(problem) => problems.push(problem),
             }
         }
@@ -76,12 +76,12 @@ impl Docs {
         if is_too_deep(text) {
             return Err("it nests too deep".into());
         }
-        let parsed = quietly(|| UnresolvedPackageGroup::parse("the WIT", text));
+        let parsed = catch_panic(|| UnresolvedPackageGroup::parse("the WIT", text));
         let group =
             parsed.ok_or("its parser failed")?.map_err(|(map, error)| one_line(&error.render(&map)))?;
         let mut docs = Self::default();
         for package in std::iter::once(group.main).chain(group.nested) {
-            docs.add(Source::Parsed(Box::new(package)));
+            docs.add(WitPackage::Parsed(Box::new(package)));
         }
         Ok(docs)
     }
@@ -92,17 +92,17 @@ impl Docs {
     }
 
     /// What is written about a function of `interface`, or of the world itself.
-    pub(super) fn of(&self, interface: Option<&str>, function: &str) -> Option<FunctionDocs<'_>> {
+    pub(super) fn function(&self, interface: Option<&str>, function: &str) -> Option<FunctionDocs<'_>> {
         let key = |interface: Option<&str>| (interface.map(str::to_owned), function.to_owned());
         let unversioned = interface.map(|name| name.split('@').next().unwrap_or(name));
         let found = self.functions.get(&key(interface)).or_else(|| self.functions.get(&key(unversioned)));
         let (source, function) = found?;
         let names: Vec<&str> = function.params.iter().map(|param| param.name.as_str()).collect();
-        let paragraphs = Paragraphs::of(function.docs.contents.as_deref().unwrap_or_default(), &names);
+        let paragraphs = Paragraphs::parse(function.docs.contents.as_deref().unwrap_or_default(), &names);
         Some(FunctionDocs { source: self.sources.get(*source)?, function, paragraphs })
     }
 
-    fn add(&mut self, source: Source) {
+    fn add(&mut self, source: WitPackage) {
         let index = self.sources.len();
         for (interface, function) in source.functions() {
             if self.functions.len() >= MAX_FUNCTIONS {
@@ -121,19 +121,19 @@ impl Docs {
 }
 
 fn decode(package: &[u8]) -> Result<Resolve, String> {
-    let decoded = quietly(|| wit_parser::decoding::decode(package)).ok_or("its decoder failed")?;
+    let decoded = catch_panic(|| wit_parser::decoding::decode(package)).ok_or("its decoder failed")?;
     match decoded.map_err(|error| one_line(&format!("{error:#}")))? {
         DecodedWasm::WitPackage(resolve, _) => Ok(resolve),
         DecodedWasm::Component(..) => Err("it is a component, not a WIT package".into()),
     }
 }
 
-/// What `read` makes of somebody else's text. A reader that panics over it takes nobody along.
-fn quietly<T>(read: impl FnOnce() -> T) -> Option<T> {
+/// Runs a parser on untrusted input; `None` if it panics.
+fn catch_panic<T>(read: impl FnOnce() -> T) -> Option<T> {
     std::panic::catch_unwind(AssertUnwindSafe(read)).ok()
 }
 
-impl Source {
+impl WitPackage {
     /// Every function, with the name of its interface.
     fn functions(&self) -> Vec<(Option<String>, Function)> {
         match self {
@@ -203,7 +203,7 @@ impl Source {
     }
 
     /// What is written about a type where it, or a name for it, is defined.
-    fn about(&self, ty: Type) -> Option<&str> {
+    fn type_text(&self, ty: Type) -> Option<&str> {
         let mut ty = ty;
         for _ in 0..MAX_ALIASES {
             let Type::Id(id) = ty else { return None };
@@ -225,32 +225,32 @@ impl FunctionDocs<'_> {
     }
 
     /// What is written about a parameter: WIT has no place for it but the function's own text.
-    pub(super) fn parameter(&self, name: &str) -> Words<'_> {
+    pub(super) fn parameter(&self, name: &str) -> TypeDocs<'_> {
         let ty = self.function.params.iter().find(|param| param.name == name).map(|param| param.ty);
-        Words { source: Some(self.source), ty, own: self.paragraphs.params.get(name).map(String::as_str) }
+        TypeDocs { source: Some(self.source), ty, own: self.paragraphs.params.get(name).map(String::as_str) }
     }
 
     /// What is written about the type that is returned.
-    pub(super) fn returned(&self) -> Words<'_> {
-        Words { source: Some(self.source), ty: self.function.result, own: None }
+    pub(super) fn returned(&self) -> TypeDocs<'_> {
+        TypeDocs { source: Some(self.source), ty: self.function.result, own: None }
     }
 }
 
-impl<'a> Words<'a> {
-    /// Nothing.
+impl<'a> TypeDocs<'a> {
+    /// No documentation.
     pub(super) fn none() -> Self {
         Self::default()
     }
 
-    /// What is said of the use, or else of the type.
+    /// The documentation of the use, or else of the type.
     pub(super) fn text(self) -> Option<String> {
-        let of_type = || self.source?.about(self.ty?);
-        self.own.or_else(of_type).and_then(tidied)
+        let of_type = || self.source?.type_text(self.ty?);
+        self.own.or_else(of_type).and_then(bounded_text)
     }
 
-    /// What is said of the use alone.
+    /// The documentation of the use alone.
     pub(super) fn own_text(self) -> Option<String> {
-        self.own.and_then(tidied)
+        self.own.and_then(bounded_text)
     }
 
     fn kind(self) -> Option<&'a TypeDefKind> {
@@ -261,7 +261,7 @@ impl<'a> Words<'a> {
         Self { source: self.source, ty, own }
     }
 
-    /// The words about a field, case or flag.
+    /// The documentation of a field, case or flag.
     pub(super) fn part(self, name: &str) -> Self {
         let found = match self.kind() {
             Some(TypeDefKind::Record(record)) => {
@@ -282,7 +282,7 @@ impl<'a> Words<'a> {
         found.map_or(Self::none(), |(ty, docs)| self.with(ty, docs.contents.as_deref()))
     }
 
-    /// Those about the elements of a list, the values of a map, or what an option may hold.
+    /// The documentation of a list's elements, a map's values, or an option's value.
     pub(super) fn element(self) -> Self {
         match self.kind() {
             Some(
@@ -295,7 +295,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Those about an element of a tuple.
+    /// The documentation of a tuple's element.
     pub(super) fn nth(self, index: usize) -> Self {
         match self.kind() {
             Some(TypeDefKind::Tuple(tuple)) => self.with(tuple.types.get(index).copied(), None),
@@ -303,7 +303,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Those about what a `result` holds when all went well.
+    /// The documentation of the `ok` value of a `result`.
     pub(super) fn ok(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.ok, None),
@@ -311,7 +311,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Those about its error.
+    /// The documentation of the error of a `result`.
     pub(super) fn error(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.err, None),
@@ -321,7 +321,7 @@ impl<'a> Words<'a> {
 }
 
 /// A text as a schema has it: no longer than it needs to be, and never empty.
-fn tidied(text: &str) -> Option<String> {
+fn bounded_text(text: &str) -> Option<String> {
     let text: String = text.trim().chars().take(MAX_TEXT).collect();
     (!text.is_empty()).then_some(text)
 }

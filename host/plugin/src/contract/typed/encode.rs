@@ -57,7 +57,7 @@ pub(super) fn bytes(items: &[Val]) -> Result<Vec<u8>, Mismatch> {
     items.iter().map(byte).collect()
 }
 
-/// Bytes that are text a person could read; others look like nothing in JSON.
+/// Bytes that are UTF-8 without control characters; others are written as base64.
 pub(super) fn as_text(bytes: &[u8]) -> Option<&str> {
     let is_plain = |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r');
     str::from_utf8(bytes).ok().filter(|text| text.chars().all(is_plain))
@@ -97,7 +97,7 @@ fn integer(val: &Val) -> Encoded {
     })
 }
 
-/// As few digits as tell it from its neighbours: `0.1`, not `0.10000000149011612`.
+/// The shortest digits that round-trip: `0.1`, not `0.10000000149011612`.
 fn single(number: f32) -> Value {
     floats::json(number.to_string().parse().unwrap_or(f64::from(number)))
 }

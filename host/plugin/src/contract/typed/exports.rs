@@ -1,5 +1,5 @@
-//! The functions that a component exports, without those that are no tools: what a toolchain exports
-//! for itself, and the standard interfaces that hosts of other kinds call.
+//! The exported functions of a component that can be tools: without those of toolchains and without standard interfaces
+//! that other hosts call.
 
 use wasmtime::component::types::{ComponentFunc, ComponentItem};
 use wasmtime::component::{Component, ComponentExportIndex};
@@ -46,26 +46,26 @@ fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
 
 impl Exports {
     /// Looks through the exports of a component.
-    pub(crate) fn of(engine: &wasmtime::Engine, component: &Component) -> Self {
+    pub(crate) fn from_component(engine: &wasmtime::Engine, component: &Component) -> Self {
         let mut found = Self { functions: Vec::new(), resources: Vec::new(), beyond: 0 };
         let exports = component.component_type();
         for (name, item) in exports.exports(engine).filter(|(name, _)| !is_hidden(name)) {
             match item.ty {
                 ComponentItem::ComponentFunc(ty) if !starts_interpreter(name, &ty) => {
-                    found.function(None, name, ty);
+                    found.add_function(None, name, ty);
                 }
                 ComponentItem::ComponentInstance(instance) if name != PYTHON => {
                     let items = instance.exports(engine).map(|(own, item)| (own.to_owned(), item.ty));
-                    found.interface(name, &items.collect::<Vec<_>>());
+                    found.add_interface(name, &items.collect::<Vec<_>>());
                 }
                 _ => {}
             }
         }
-        found.name();
+        found.assign_names();
         found
     }
 
-    fn interface(&mut self, interface: &str, items: &[(String, ComponentItem)]) {
+    fn add_interface(&mut self, interface: &str, items: &[(String, ComponentItem)]) {
         let methods = |resource: &str| {
             let of = |name: &str| {
                 let rest = name.strip_prefix('[')?.split_once(']')?.1;
@@ -76,7 +76,7 @@ impl Exports {
         for (name, item) in items {
             match item {
                 ComponentItem::ComponentFunc(ty) if !is_hidden(name) => {
-                    self.function(Some(interface), name, ty.clone());
+                    self.add_function(Some(interface), name, ty.clone());
                 }
                 ComponentItem::Resource(_) if methods(name) > 0 => self.resources.push(Uncallable {
                     name: name.clone(),
@@ -90,7 +90,7 @@ impl Exports {
         }
     }
 
-    fn function(&mut self, interface: Option<&str>, function: &str, ty: ComponentFunc) {
+    fn add_function(&mut self, interface: Option<&str>, function: &str, ty: ComponentFunc) {
         if self.functions.len() >= MAX_FUNCTIONS {
             self.beyond += 1;
             return;
@@ -99,13 +99,13 @@ impl Exports {
         self.functions.push(Exported { name: String::new(), interface, function: function.to_owned(), ty });
     }
 
-    fn name(&mut self) {
+    fn assign_names(&mut self) {
         let functions: Vec<(Option<&str>, &str)> = self
             .functions
             .iter()
             .map(|exported| (exported.interface.as_deref(), exported.function.as_str()))
             .collect();
-        let names = names::of(&functions);
+        let names = names::unique_names(&functions);
         self.functions.iter_mut().zip(names).for_each(|(exported, name)| exported.name = name);
     }
 }

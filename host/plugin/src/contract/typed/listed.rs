@@ -1,4 +1,4 @@
-//! Tools of typed functions: their names, descriptions and schemas, or why they are none.
+//! The tools of typed functions: names, descriptions and schemas, or the reason why a function cannot be a tool.
 
 use serde_json::Value;
 
@@ -23,8 +23,8 @@ const MAX_UNCALLABLE: usize = 100;
 pub(crate) fn listing(exports: &Exports, docs: &Docs) -> Result<Listing, LoadError> {
     let (mut tools, mut uncallable) = (Vec::new(), exports.resources.clone());
     for exported in &exports.functions {
-        let about = docs.of(exported.interface.as_deref(), &exported.function);
-        match tool(exported, about.as_ref()) {
+        let function_docs = docs.function(exported.interface.as_deref(), &exported.function);
+        match tool(exported, function_docs.as_ref()) {
             Ok(tool) => tools.push(tool),
             Err(reason) => uncallable.push(Uncallable { name: exported.name.clone(), reason }),
         }
@@ -47,12 +47,12 @@ pub(crate) fn listing(exports: &Exports, docs: &Docs) -> Result<Listing, LoadErr
 
 /// The tool that a function is, or why nothing can call it.
 fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef, String> {
-    let signature = Signature::of(&exported.ty, docs)?;
+    let signature = Signature::from_function(&exported.ty, docs)?;
     let parameters = match parameters(&signature.params) {
         Ok(parameters) => parameters,
-        // Words are worth less than the tool.
+        // A tool without documentation is better than none.
         Err(problem) if docs.is_some() => {
-            let bare = Signature::of(&exported.ty, None)?;
+            let bare = Signature::from_function(&exported.ty, None)?;
             parameters(&bare.params).map_err(|_| problem)?
         }
         Err(problem) => return Err(problem),
@@ -60,7 +60,7 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
     let text = docs.map(FunctionDocs::text).filter(|text| !text.is_empty());
     let description = match text {
         Some(text) => text.chars().take(MAX_DESCRIPTION).collect(),
-        None => nameless(exported),
+        None => default_description(exported),
     };
     Ok(ToolDef {
         name: exported.name.clone(),
@@ -71,8 +71,8 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
     })
 }
 
-/// What is known of a function that nothing is written about.
-fn nameless(exported: &Exported) -> String {
+/// The description of a function without documentation.
+fn default_description(exported: &Exported) -> String {
     match &exported.interface {
         Some(interface) => format!("The function `{}` of `{interface}`.", exported.function),
         None => format!("The function `{}`.", exported.function),
@@ -80,7 +80,7 @@ fn nameless(exported: &Exported) -> String {
 }
 
 fn parameters(params: &[Field]) -> Result<Value, String> {
-    let schema = schema::object(params);
+    let schema = schema::object_schema(params);
     let size = schema.to_string().len();
     if size > MAX_SCHEMA {
         return Err(format!(
@@ -99,7 +99,7 @@ fn output(returned: &Returned) -> Option<Value> {
     if !matches!(ty, Type::Record(_)) {
         return None;
     }
-    let schema = Value::Object(schema::of(ty));
+    let schema = Value::Object(schema::type_schema(ty));
     let is_usable = schema.to_string().len() <= MAX_SCHEMA && Schema::compile(&schema).is_ok();
     is_usable.then_some(schema)
 }

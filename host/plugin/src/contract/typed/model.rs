@@ -1,12 +1,12 @@
-//! The types of a function: what schemas, decoding and encoding all go by. Taken from the component
-//! itself, so that they are the ones that are called; only the words about them come from elsewhere.
+//! The types of a function, from which schemas, decoding and encoding follow. They are taken from the component itself;
+//! only their documentation comes from WIT text.
 
 use wasmtime::component::types;
 
-use super::docs::{FunctionDocs, Words};
+use super::docs::{FunctionDocs, TypeDocs};
 
 /// Types within types. JSON has up to four levels for one of these, and haft checks no deeper than
-/// 64 levels; nobody has ever seen six.
+/// 64 levels; real components nest fewer than six.
 const MAX_DEPTH: usize = 14;
 
 /// Types of one function, with every type counted as often as it is used: what is written once in WIT
@@ -120,23 +120,23 @@ impl Type {
 
 impl Signature {
     /// The types of a function, or why nothing can call it: "takes a resource".
-    pub(super) fn of(
+    pub(super) fn from_function(
         function: &types::ComponentFunc,
         docs: Option<&FunctionDocs<'_>>,
     ) -> Result<Self, String> {
         let mut builder = Builder { left: MAX_TYPES };
         let mut params = Vec::new();
         for (name, ty) in function.params() {
-            let about = docs.map_or(Words::none(), |docs| docs.parameter(name));
+            let type_docs = docs.map_or(TypeDocs::none(), |docs| docs.parameter(name));
             short(name).map_err(|what| format!("takes {what}"))?;
-            let ty = builder.build(&ty, about, 0).map_err(|what| format!("takes {what}"))?;
-            params.push(Field { name: name.to_owned(), docs: about.text(), ty });
+            let ty = builder.build(&ty, type_docs, 0).map_err(|what| format!("takes {what}"))?;
+            params.push(Field { name: name.to_owned(), docs: type_docs.text(), ty });
         }
         let returned = match function.results().next() {
             None => Returned::Nothing,
             Some(ty) => {
-                let about = docs.map_or(Words::none(), FunctionDocs::returned);
-                builder.returned(&ty, about).map_err(|what| format!("returns {what}"))?
+                let type_docs = docs.map_or(TypeDocs::none(), FunctionDocs::returned);
+                builder.returned(&ty, type_docs).map_err(|what| format!("returns {what}"))?
             }
         };
         Ok(Self { params, returned })
@@ -153,14 +153,14 @@ struct Builder {
 type Built<T> = Result<T, String>;
 
 impl Builder {
-    fn returned(&mut self, ty: &types::Type, words: Words<'_>) -> Built<Returned> {
-        let types::Type::Result(result) = ty else { return self.build(ty, words, 0).map(Returned::Value) };
-        let ok = result.ok().map(|ty| self.build(&ty, words.ok(), 0)).transpose()?;
-        let error = result.err().map(|ty| self.build(&ty, words.error(), 0)).transpose()?;
+    fn returned(&mut self, ty: &types::Type, docs: TypeDocs<'_>) -> Built<Returned> {
+        let types::Type::Result(result) = ty else { return self.build(ty, docs, 0).map(Returned::Value) };
+        let ok = result.ok().map(|ty| self.build(&ty, docs.ok(), 0)).transpose()?;
+        let error = result.err().map(|ty| self.build(&ty, docs.error(), 0)).transpose()?;
         Ok(Returned::Result(ok, error))
     }
 
-    fn build(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn build(&mut self, ty: &types::Type, docs: TypeDocs<'_>, depth: usize) -> Built<Type> {
         self.left = self.left.checked_sub(1).ok_or_else(|| format!("more than {MAX_TYPES} types"))?;
         if depth > MAX_DEPTH {
             return Err(format!("types nested deeper than {MAX_DEPTH} levels"));
@@ -168,58 +168,58 @@ impl Builder {
         if let Some(simple) = simple(ty) {
             return Ok(simple);
         }
-        self.compound(ty, words, depth + 1)
+        self.compound(ty, docs, depth + 1)
     }
 
-    fn compound(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn compound(&mut self, ty: &types::Type, docs: TypeDocs<'_>, depth: usize) -> Built<Type> {
         match ty {
             types::Type::List(list) => match list.ty() {
                 types::Type::U8 => Ok(Type::Bytes),
-                element => self.boxed(&element, words.element(), depth).map(Type::List),
+                element => self.boxed(&element, docs.element(), depth).map(Type::List),
             },
             types::Type::Map(map) => {
-                let key = self.build(&map.key(), Words::none(), depth)?;
-                let value = self.build(&map.value(), words.element(), depth)?;
+                let key = self.build(&map.key(), TypeDocs::none(), depth)?;
+                let value = self.build(&map.value(), docs.element(), depth)?;
                 Ok(Type::Map(Box::new((key, value))))
             }
-            types::Type::Record(record) => self.record(record, words, depth),
+            types::Type::Record(record) => self.record(record, docs, depth),
             types::Type::Tuple(tuple) => {
                 let elements = tuple.types().enumerate();
-                let build = elements.map(|(index, ty)| self.build(&ty, words.nth(index), depth));
+                let build = elements.map(|(index, ty)| self.build(&ty, docs.nth(index), depth));
                 build.collect::<Built<_>>().map(Type::Tuple)
             }
-            types::Type::Variant(variant) => self.variant(variant, words, depth),
-            types::Type::Enum(choice) => Ok(Type::Enum(names(choice.names(), words))),
-            types::Type::Flags(flags) => Ok(Type::Flags(names(flags.names(), words))),
-            types::Type::Option(option) => self.boxed(&option.ty(), words.element(), depth).map(Type::Option),
+            types::Type::Variant(variant) => self.variant(variant, docs, depth),
+            types::Type::Enum(choice) => Ok(Type::Enum(names(choice.names(), docs))),
+            types::Type::Flags(flags) => Ok(Type::Flags(names(flags.names(), docs))),
+            types::Type::Option(option) => self.boxed(&option.ty(), docs.element(), depth).map(Type::Option),
             types::Type::Result(result) => {
-                let ok = result.ok().map(|ty| self.boxed(&ty, words.ok(), depth)).transpose()?;
-                let error = result.err().map(|ty| self.boxed(&ty, words.error(), depth)).transpose()?;
+                let ok = result.ok().map(|ty| self.boxed(&ty, docs.ok(), depth)).transpose()?;
+                let error = result.err().map(|ty| self.boxed(&ty, docs.error(), depth)).transpose()?;
                 Ok(Type::Result(ok, error))
             }
             other => Err(unsupported(other).to_owned()),
         }
     }
 
-    fn boxed(&mut self, ty: &types::Type, words: Words<'_>, depth: usize) -> Built<Box<Type>> {
-        self.build(ty, words, depth).map(Box::new)
+    fn boxed(&mut self, ty: &types::Type, docs: TypeDocs<'_>, depth: usize) -> Built<Box<Type>> {
+        self.build(ty, docs, depth).map(Box::new)
     }
 
-    fn record(&mut self, record: &types::Record, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn record(&mut self, record: &types::Record, docs: TypeDocs<'_>, depth: usize) -> Built<Type> {
         let field = |field: types::Field<'_>| {
-            let about = words.part(field.name);
+            let type_docs = docs.part(field.name);
             short(field.name)?;
-            let ty = self.build(&field.ty, about, depth)?;
-            Ok(Field { name: field.name.to_owned(), docs: about.text(), ty })
+            let ty = self.build(&field.ty, type_docs, depth)?;
+            Ok(Field { name: field.name.to_owned(), docs: type_docs.text(), ty })
         };
         record.fields().map(field).collect::<Built<_>>().map(Type::Record)
     }
 
-    fn variant(&mut self, variant: &types::Variant, words: Words<'_>, depth: usize) -> Built<Type> {
+    fn variant(&mut self, variant: &types::Variant, docs: TypeDocs<'_>, depth: usize) -> Built<Type> {
         let case = |case: types::Case<'_>| {
-            let about = words.part(case.name);
-            let ty = case.ty.map(|ty| self.build(&ty, about, depth)).transpose()?;
-            Ok(Case { name: case.name.to_owned(), docs: about.own_text(), ty })
+            let type_docs = docs.part(case.name);
+            let ty = case.ty.map(|ty| self.build(&ty, type_docs, depth)).transpose()?;
+            Ok(Case { name: case.name.to_owned(), docs: type_docs.own_text(), ty })
         };
         variant.cases().map(case).collect::<Built<_>>().map(Type::Variant)
     }
@@ -232,8 +232,8 @@ fn short(name: &str) -> Built<()> {
     }
 }
 
-fn names<'a>(names: impl Iterator<Item = &'a str>, words: Words<'_>) -> Vec<Name> {
-    names.map(|name| Name { name: name.to_owned(), docs: words.part(name).own_text() }).collect()
+fn names<'a>(names: impl Iterator<Item = &'a str>, docs: TypeDocs<'_>) -> Vec<Name> {
+    names.map(|name| Name { name: name.to_owned(), docs: docs.part(name).own_text() }).collect()
 }
 
 fn simple(ty: &types::Type) -> Option<Type> {

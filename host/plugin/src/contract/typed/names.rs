@@ -1,5 +1,5 @@
-//! Names for the functions of a component: as WIT has them, with the interface in front only where
-//! two would collide. Stable: the same component always gets the same names.
+//! Tool names for the functions of a component: the WIT name, prefixed by the interface only where two would collide.
+//! The same component always gets the same names.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ const LEVELS: usize = 5;
 
 /// The names of functions, given as interface (with package and version; none for the world's own)
 /// and function.
-pub(super) fn of(functions: &[(Option<&str>, &str)]) -> Vec<String> {
+pub(super) fn unique_names(functions: &[(Option<&str>, &str)]) -> Vec<String> {
     let mut levels = vec![0; functions.len()];
     for _ in 1..LEVELS {
         let names = named(functions, &levels);
@@ -18,14 +18,14 @@ pub(super) fn of(functions: &[(Option<&str>, &str)]) -> Vec<String> {
         for name in &names {
             *count.entry(name).or_default() += 1;
         }
-        let mut settled = true;
+        let mut is_unique = true;
         for ((name, level), (interface, _)) in names.iter().zip(&mut levels).zip(functions) {
             // A function of the world itself has nowhere else to come from.
             if interface.is_some() && count.get(name.as_str()).is_some_and(|count| *count > 1) {
-                (*level, settled) = (*level + 1, false);
+                (*level, is_unique) = (*level + 1, false);
             }
         }
-        if settled {
+        if is_unique {
             break;
         }
     }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_interface_comes_between_only_where_two_would_collide() {
-        let names = of(&[
+        let names = unique_names(&[
             (Some("acme:shapes/circle@1.0.0"), "area"),
             (Some("acme:shapes/square@1.0.0"), "area"),
             (Some("acme:shapes/square@1.0.0"), "corner-count"),
@@ -80,11 +80,12 @@ mod tests {
 
     #[test]
     fn what_collides_all_the_same_says_more() {
-        let names = of(&[(Some("acme:shapes/circle"), "area"), (Some("acme:maps/circle"), "area")]);
+        let names = unique_names(&[(Some("acme:shapes/circle"), "area"), (Some("acme:maps/circle"), "area")]);
         assert_eq!(names, ["shapes-circle__area", "maps-circle__area"]);
-        let names = of(&[(Some("acme:shapes/circle"), "area"), (Some("other:shapes/circle"), "area")]);
+        let names =
+            unique_names(&[(Some("acme:shapes/circle"), "area"), (Some("other:shapes/circle"), "area")]);
         assert_eq!(names, ["acme-shapes-circle__area", "other-shapes-circle__area"]);
-        let names = of(&[(Some("a:b/c@1.0.0"), "f"), (Some("a:b/c@2.0.0"), "f")]);
+        let names = unique_names(&[(Some("a:b/c@1.0.0"), "f"), (Some("a:b/c@2.0.0"), "f")]);
         assert_ne!(names[0], names[1]);
         assert!(names.iter().all(|name| exposed_name(&[name]) == *name), "{names:?}");
     }
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn long_names_are_shortened_and_stay_apart() {
         let (one, two) = ("x".repeat(100) + "a", "x".repeat(100) + "b");
-        let names = of(&[(None, &one), (None, &two)]);
+        let names = unique_names(&[(None, &one), (None, &two)]);
         assert!(names[0] != names[1] && names.iter().all(|name| name.len() <= 64));
     }
 }

@@ -1,5 +1,5 @@
-//! How deep a WIT text nests, found out without recursion: its parser goes as deep as the text does,
-//! on a stack that ends.
+//! Bounds how deep a WIT text nests, without recursion: its parser recurses once per level and would overflow the
+//! stack.
 
 /// Brackets within brackets; types need a few, packages and interfaces three.
 const MAX_NESTING: usize = 100;

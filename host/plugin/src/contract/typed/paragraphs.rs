@@ -1,5 +1,5 @@
-//! What a function's text says of its parameters. WIT has no place for words about a parameter, so
-//! authors write them into the function's own, one a line, in one of the forms of their language:
+//! Extracts the documentation of parameters from a function's. WIT has none for parameters, so authors write it into
+//! the function's, one line each, in one of the forms of their language:
 //!
 //! ```text
 //! - name: words        - `name`: words        * name - words
@@ -24,37 +24,38 @@ const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "input
 
 impl Paragraphs {
     /// Takes the text of a function with these parameters apart.
-    pub(super) fn of(text: &str, params: &[&str]) -> Self {
+    pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
-        let mut kept: Vec<&str> = Vec::new();
+        let mut remaining: Vec<&str> = Vec::new();
         // The parameter that an indented line goes on about.
         let mut current: Option<(String, usize)> = None;
         for line in text.lines() {
             let indent = line.len() - line.trim_start().len();
-            if let Some((name, words)) = about_parameter(line, params, &found.params) {
-                found.params.insert(name.clone(), words);
+            if let Some((name, docs)) = parse_parameter_line(line, params, &found.params) {
+                found.params.insert(name.clone(), docs);
                 current = Some((name, indent));
                 continue;
             }
             match &current {
                 Some((name, depth)) if indent > *depth && !line.trim().is_empty() => {
-                    let words = found.params.entry(name.clone()).or_default();
-                    words.push(' ');
-                    words.push_str(line.trim());
+                    let docs = found.params.entry(name.clone()).or_default();
+                    docs.push(' ');
+                    docs.push_str(line.trim());
                 }
                 _ => {
                     current = None;
-                    kept.push(line);
+                    remaining.push(line);
                 }
             }
         }
-        found.text = if found.params.is_empty() { text.trim().to_owned() } else { without_headings(&kept) };
+        found.text =
+            if found.params.is_empty() { text.trim().to_owned() } else { without_headings(&remaining) };
         found
     }
 }
 
-/// The parameter that a line is about, and what it says; the first line about one is heard.
-fn about_parameter(
+/// The parameter that a line documents, and its text; of several lines about one the first counts.
+fn parse_parameter_line(
     line: &str,
     params: &[&str],
     known: &BTreeMap<String, String>,
@@ -69,8 +70,8 @@ fn about_parameter(
     };
     let (name, rest) = word(rest)?;
     let name = *params.iter().find(|param| is_name(name, param))?;
-    let words = separated(rest, tagged, bullet.is_some())?;
-    (!words.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), words.to_owned()))
+    let docs = separated(rest, tagged, bullet.is_some())?;
+    (!docs.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), docs.to_owned()))
 }
 
 /// The first word, with or without marks around it, and what comes after it.
@@ -107,7 +108,7 @@ fn separated(rest: &str, tagged: bool, bullet: bool) -> Option<&str> {
         if tagged || bullet { &[":", "--", "—", "–", "-", "="] } else { &[": ", "--", "—"] };
     let found = separators.iter().find_map(|separator| rest.strip_prefix(separator));
     match found {
-        Some(words) => Some(words.trim()),
+        Some(docs) => Some(docs.trim()),
         None if tagged => Some(rest.trim()),
         None => None,
     }
@@ -119,13 +120,13 @@ fn without_headings(lines: &[&str]) -> String {
         let word = line.trim().trim_matches(['#', '*', ':', '_', ' ']).to_lowercase();
         HEADINGS.contains(&word.as_str())
     };
-    let mut kept: Vec<&str> = Vec::new();
+    let mut remaining: Vec<&str> = Vec::new();
     for line in lines.iter().filter(|line| !is_heading(line)) {
-        if !line.trim().is_empty() || kept.last().is_some_and(|last| !last.trim().is_empty()) {
-            kept.push(line.trim_end());
+        if !line.trim().is_empty() || remaining.last().is_some_and(|last| !last.trim().is_empty()) {
+            remaining.push(line.trim_end());
         }
     }
-    kept.join("\n").trim().to_owned()
+    remaining.join("\n").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -133,12 +134,12 @@ mod tests {
     use super::*;
 
     fn parts(text: &str, params: &[&str]) -> (String, Vec<(String, String)>) {
-        let found = Paragraphs::of(text, params);
+        let found = Paragraphs::parse(text, params);
         (found.text, found.params.into_iter().collect())
     }
 
-    fn pair(name: &str, words: &str) -> (String, String) {
-        (name.to_owned(), words.to_owned())
+    fn pair(name: &str, docs: &str) -> (String, String) {
+        (name.to_owned(), docs.to_owned())
     }
 
     #[test]

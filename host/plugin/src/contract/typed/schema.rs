@@ -6,20 +6,20 @@ use serde_json::{Map, Value, json};
 
 use super::model::{Case, Field, Integer, Name, Type};
 
-/// What is said of a `list<u8>`.
+/// The description of a `list<u8>`.
 const BYTES: &str = "text, or {\"base64\": …} for bytes that are no text";
 
 /// Standard base64, with its padding or without.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$";
 
 /// The schema of an object with these fields; the one form that every vendor takes for parameters.
-pub(super) fn object(fields: &[Field]) -> Value {
+pub(super) fn object_schema(fields: &[Field]) -> Value {
     Value::Object(record(fields))
 }
 
 /// The schema of a type.
-pub(super) fn of(ty: &Type) -> Map<String, Value> {
-    let of = |ty: &Type| Value::Object(of(ty));
+pub(super) fn type_schema(ty: &Type) -> Map<String, Value> {
+    let type_schema = |ty: &Type| Value::Object(type_schema(ty));
     match ty {
         Type::Bool => typed("boolean"),
         Type::Integer(integer) => number(*integer),
@@ -28,7 +28,7 @@ pub(super) fn of(ty: &Type) -> Map<String, Value> {
         Type::Char => map(json!({ "type": "string", "minLength": 1, "maxLength": 1 })),
         Type::String => typed("string"),
         Type::Bytes => bytes(),
-        Type::List(element) => map(json!({ "type": "array", "items": of(element) })),
+        Type::List(element) => map(json!({ "type": "array", "items": type_schema(element) })),
         Type::Map(types) => dictionary(&types.0, &types.1),
         Type::Record(fields) => record(fields),
         Type::Tuple(types) => tuple(types),
@@ -42,14 +42,17 @@ pub(super) fn of(ty: &Type) -> Map<String, Value> {
         Type::Option(inner) => nullable(inner),
         Type::Result(ok, error) => {
             let branch = |name: &str, ty: Option<&Type>| {
-                closed([(name.to_owned(), ty.map_or_else(|| json!({ "type": "null" }), of))], &[name])
+                closed(
+                    [(name.to_owned(), ty.map_or_else(|| json!({ "type": "null" }), type_schema))],
+                    &[name],
+                )
             };
             any_of([branch("ok", ok.as_deref()), branch("err", error.as_deref())])
         }
     }
 }
 
-/// The same schema with words about the use of it.
+/// The schema with the documentation of its use in front of its own.
 pub(super) fn described(mut schema: Map<String, Value>, docs: Option<&str>) -> Map<String, Value> {
     let Some(docs) = docs else { return schema };
     let text = match schema.get("description").and_then(Value::as_str) {
@@ -103,7 +106,7 @@ fn bytes() -> Map<String, Value> {
 
 fn record(fields: &[Field]) -> Map<String, Value> {
     let properties = fields.iter().map(|field| {
-        let schema = described(of(&field.ty), field.docs.as_deref());
+        let schema = described(type_schema(&field.ty), field.docs.as_deref());
         (field.name.clone(), Value::Object(schema))
     });
     let required: Vec<&str> =
@@ -113,18 +116,18 @@ fn record(fields: &[Field]) -> Map<String, Value> {
 
 /// `map<string, V>` is an object; any other map a list of its entries.
 fn dictionary(key: &Type, value: &Type) -> Map<String, Value> {
-    let values = Value::Object(of(value));
+    let values = Value::Object(type_schema(value));
     if *key == Type::String {
         return map(json!({ "type": "object", "additionalProperties": values }));
     }
-    let keys = Value::Object(of(key));
+    let keys = Value::Object(type_schema(key));
     let entry = closed([("key".to_owned(), keys), ("value".to_owned(), values)], &["key", "value"]);
     map(json!({ "type": "array", "items": entry }))
 }
 
 /// An array of exactly these types. `items` stands beside `prefixItems` for vendors that know only one.
 fn tuple(types: &[Type]) -> Map<String, Value> {
-    let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(of(ty))).collect();
+    let schemas: Vec<Value> = types.iter().map(|ty| Value::Object(type_schema(ty))).collect();
     let mut different: Vec<Value> = Vec::new();
     for schema in &schemas {
         if !different.contains(schema) {
@@ -156,7 +159,7 @@ fn variant(cases: &[Case]) -> Map<String, Value> {
     for case in full {
         let Some(ty) = &case.ty else { continue };
         let tag = json!({ "type": "string", "enum": [case.name] });
-        let value = Value::Object(of(ty));
+        let value = Value::Object(type_schema(ty));
         // A value that may be absent is `null` here: the tag alone would not say that it was meant.
         let branch = closed([("tag".to_owned(), tag), ("val".to_owned(), value)], &["tag", "val"]);
         branches.push(Value::Object(described(map(branch), case.docs.as_deref())));
@@ -170,15 +173,15 @@ fn variant(cases: &[Case]) -> Map<String, Value> {
 /// One of some names, with what is written about them.
 fn choice(names: &[Name]) -> Map<String, Value> {
     let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
-    let about = |name: &Name| Some(format!("- {}: {}", name.name, name.docs.as_deref()?));
-    let docs: Vec<String> = names.iter().filter_map(about).collect();
+    let line = |name: &Name| Some(format!("- {}: {}", name.name, name.docs.as_deref()?));
+    let docs: Vec<String> = names.iter().filter_map(line).collect();
     let schema = map(json!({ "type": "string", "enum": all }));
     described(schema, (!docs.is_empty()).then(|| docs.join("\n")).as_deref())
 }
 
 /// `null` or the value; where the value may be `null` itself, `{"some": value}`.
 fn nullable(inner: &Type) -> Map<String, Value> {
-    let mut schema = of(inner);
+    let mut schema = type_schema(inner);
     if inner.is_nullable() {
         let some = closed([("some".to_owned(), Value::Object(schema))], &["some"]);
         return any_of([some, json!({ "type": "null" })]);

@@ -32,7 +32,7 @@ fn field(ty: &Type) -> Field {
 }
 
 fn compiled(ty: &Type) -> (Value, Schema) {
-    let schema = schema::object(&[field(ty)]);
+    let schema = schema::object_schema(&[field(ty)]);
     let compiled = Schema::compile(&schema).unwrap();
     (schema, compiled)
 }
@@ -152,8 +152,8 @@ fn wa01_values_of_every_type_come_through_a_component() {
                 prop_assert_eq!(&echo.model(index), ty, "{}", echo.wit);
                 for value in values {
                     let json = encode::value(ty, value).unwrap();
-                    let given = decode::value(ty, &json).unwrap();
-                    let returned = echo.call(index, given);
+                    let decoded = decode::value(ty, &json).unwrap();
+                    let returned = echo.call(index, decoded);
                     prop_assert!(is_same(&returned, value), "{ty:?}: {json} came back as {returned:?}");
                     round_trip(ty, &returned)?;
                 }
@@ -207,7 +207,7 @@ fn c09_numbers_as_text_end_where_the_numbers_do() {
             }
         }
     }
-    for (integer, refused, wanted) in [
+    for (integer, refused, expectation) in [
         (U64, "18446744073709551616", "0 and 18446744073709551615"),
         (U64, "-1", "0 and 18446744073709551615"),
         (U64, "1e3", "0 and 18446744073709551615"),
@@ -215,7 +215,7 @@ fn c09_numbers_as_text_end_where_the_numbers_do() {
         (S64, "--1", "-9223372036854775808 and 9223372036854775807"),
     ] {
         let expected = format!(
-            "`/x`: expected an integer between {wanted}, as a number or a decimal string, got {refused:?}"
+            "`/x`: expected an integer between {expectation}, as a number or a decimal string, got {refused:?}"
         );
         assert_eq!(number(&Type::Integer(integer), refused), Err(expected));
     }
@@ -232,13 +232,13 @@ fn c09_c10_schemas_of_numbers_are_short() {
         (Type::Float64, 60),
         (Type::Option(Box::new(Type::Integer(U64))), 50),
     ] {
-        let schema = Value::Object(schema::of(&ty)).to_string();
+        let schema = Value::Object(schema::type_schema(&ty)).to_string();
         assert!(schema.len() <= most, "{schema}");
     }
     let two = [("a", S64), ("b", S64)];
     let fields =
         two.map(|(name, integer)| Field { name: name.into(), docs: None, ty: Type::Integer(integer) });
-    let schema = schema::object(&fields).to_string();
+    let schema = schema::object_schema(&fields).to_string();
     assert!(schema.len() <= 160, "{} characters: {schema}", schema.len());
 }
 
@@ -250,8 +250,8 @@ fn c10_numbers_that_are_none_go_in_as_they_come_out() {
             let value = number(&ty, name).unwrap();
             assert_eq!(encode::value(&ty, &value).unwrap(), json!(name));
         }
-        let wanted = "`/x`: expected a number, or \"NaN\", \"Infinity\" or \"-Infinity\", got \"1.5\"";
-        assert_eq!(number(&ty, "1.5"), Err(wanted.to_owned()));
+        let expectation = "`/x`: expected a number, or \"NaN\", \"Infinity\" or \"-Infinity\", got \"1.5\"";
+        assert_eq!(number(&ty, "1.5"), Err(expectation.to_owned()));
     }
     let large = decode::value(&Type::Float32, &json!(1e39)).unwrap_err().to_string();
     assert!(large.contains("expected a number between -3.4028235e38 and 3.4028235e38"), "{large}");

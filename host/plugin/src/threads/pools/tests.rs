@@ -1,5 +1,5 @@
-//! What a thread inside a wall can do, judged by what is on disk afterwards. Nothing here goes through
-//! a guest's directories: it is as if those let everything through.
+//! What a restricted thread can do, judged by what is on disk afterwards. No guest's directories are involved: it is as
+//! if those let everything through.
 
 #![cfg(target_os = "linux")]
 
@@ -23,13 +23,13 @@ use haft_core::grant::{Grant, Root, SandboxMode};
 use haft_core::tool::inline;
 
 /// Two directories with a file each, and what may be written: one of them.
-struct Ground {
+struct Fixture {
     directory: tempfile::TempDir,
     threads: Threads,
     runtime: Runtime,
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["granted", "outside"] {
@@ -49,18 +49,18 @@ impl Ground {
         self.directory.path().join(name)
     }
 
-    /// The ground, where this kernel has what the test is about.
+    /// The fixture, if this kernel has what the test is about.
     fn where_kernel_has(what: fn(&LandlockState) -> bool) -> Option<Self> {
-        let ground = Self::new();
-        let state = ground.threads.wall();
+        let fixture = Self::new();
+        let state = fixture.threads.landlock_state();
         if !what(&state) {
-            tracing::warn!("not tested: the second wall of this kernel is {state}");
+            tracing::warn!("not tested: Landlock of this kernel is {state}");
         }
-        what(&state).then_some(ground)
+        what(&state).then_some(fixture)
     }
 
-    /// The ground, where the kernel walls files in at all.
-    fn walled() -> Option<Self> {
+    /// The fixture, if the kernel has Landlock at all.
+    fn with_landlock() -> Option<Self> {
         Self::where_kernel_has(|state| !matches!(state, LandlockState::None { .. }))
     }
 
@@ -76,9 +76,9 @@ impl Ground {
     ) -> Result<T, NoAnswer> {
         let threads = &self.threads;
         self.runtime.block_on(async {
-            let place =
-                threads.place(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
-            threads.run(place, writable.clone(), |_, sender| drop(sender.send(work()))).await
+            let permit =
+                threads.acquire(Tenant::HAFT, Duration::from_mins(1), &CancellationToken::new()).await?;
+            threads.run(permit, writable.clone(), |_, sender| drop(sender.send(work()))).await
         })
     }
 }
@@ -92,10 +92,10 @@ fn writable(directory: &Path) -> Writable {
 }
 
 /// What is done, and what came of it.
-type Deed = (&'static str, io::Result<()>);
+type Change = (&'static str, io::Result<()>);
 
 /// Everything that changes files, done in `directory`, each deed without the others' help.
-fn deeds(directory: &Path) -> Vec<Deed> {
+fn all_changes(directory: &Path) -> Vec<Change> {
     let at = |name: &str| directory.join(name);
     let (file, new) = (at("file"), at("new"));
     vec![
@@ -115,7 +115,7 @@ fn deeds(directory: &Path) -> Vec<Deed> {
 }
 
 /// Names, sizes and contents.
-fn look(directory: &Path) -> BTreeMap<String, String> {
+fn read_tree(directory: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let seen = |path: PathBuf| if path.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
     entries.map(|entry| (entry.file_name().into_string().unwrap(), seen(entry.path()))).collect()
@@ -125,52 +125,57 @@ fn look(directory: &Path) -> BTreeMap<String, String> {
 /// byte elsewhere, and reads everything.
 #[test]
 fn wa02_a_thread_writes_beneath_its_directories_and_nowhere_else() {
-    let Some(ground) = Ground::walled() else { return };
-    let (granted, outside) = (ground.path("granted"), ground.path("outside"));
-    let before = look(&outside);
+    let Some(fixture) = Fixture::with_landlock() else { return };
+    let (granted, outside) = (fixture.path("granted"), fixture.path("outside"));
+    let before = read_tree(&outside);
     let (inside, beyond) = (granted.clone(), outside.clone());
-    let done = ground.run(&ground.granted(), move || (deeds(&inside), deeds(&beyond))).unwrap();
-    for (deed, outcome) in done.0 {
-        assert!(outcome.is_ok(), "{deed} inside: {outcome:?}");
+    let done = fixture.run(&fixture.granted(), move || (all_changes(&inside), all_changes(&beyond))).unwrap();
+    for (change, outcome) in done.0 {
+        assert!(outcome.is_ok(), "{change} inside: {outcome:?}");
     }
-    for (deed, outcome) in done.1 {
-        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed} outside");
+    for (change, outcome) in done.1 {
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{change} outside");
     }
-    assert_eq!(look(&outside), before);
+    assert_eq!(read_tree(&outside), before);
     assert!(granted.join("new").exists() && !granted.join("removed").exists());
     let (from, to) = (outside.join("file"), granted.join("stolen"));
-    let (steal, give) = ((from.clone(), to.clone()), (granted.join("new"), outside.join("given")));
-    let moved = ground.run(&ground.granted(), move || {
-        (fs::rename(steal.0, steal.1), fs::rename(give.0, give.1), fs::hard_link(&from, &to), fs::read(&from))
+    let (inward, outward) = ((from.clone(), to.clone()), (granted.join("new"), outside.join("moved_out")));
+    let moved = fixture.run(&fixture.granted(), move || {
+        (
+            fs::rename(inward.0, inward.1),
+            fs::rename(outward.0, outward.1),
+            fs::hard_link(&from, &to),
+            fs::read(&from),
+        )
     });
-    let (stolen, given, linked, read) = moved.unwrap();
-    assert!(stolen.is_err() && given.is_err() && linked.is_err(), "{stolen:?} {given:?} {linked:?}");
+    let (stolen, moved_out, linked, read) = moved.unwrap();
+    assert!(stolen.is_err() && moved_out.is_err() && linked.is_err(), "{stolen:?} {moved_out:?} {linked:?}");
     assert_eq!(read.unwrap(), b"outside");
-    assert_eq!(look(&outside), before);
+    assert_eq!(read_tree(&outside), before);
 }
 
-/// WA02: tools that only read, and guests that are asked what they offer, write nothing at all.
+/// WA02: tools that only read, and guests that list their tools, write nothing at all.
 #[test]
 fn wa02_without_a_directory_nothing_is_written() {
-    let Some(ground) = Ground::walled() else { return };
-    let granted = ground.path("granted");
-    let before = look(&granted);
+    let Some(fixture) = Fixture::with_landlock() else { return };
+    let granted = fixture.path("granted");
+    let before = read_tree(&granted);
     let own = granted.clone();
-    for writable in [nowhere(), Writable::open(&grant(&granted).read_only())] {
+    for writable in [write_nowhere(), Writable::open(&grant(&granted).read_only())] {
         let own = own.clone();
-        for (deed, outcome) in ground.run(&writable, move || deeds(&own)).unwrap() {
-            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed}");
+        for (change, outcome) in fixture.run(&writable, move || all_changes(&own)).unwrap() {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{change}");
         }
     }
-    assert_eq!(look(&granted), before);
+    assert_eq!(read_tree(&granted), before);
 }
 
 /// SB01: without a write limit everything may be written, but no thread makes a device node.
 #[test]
 fn sb01_without_a_limit_only_device_nodes_are_refused() {
-    let Some(ground) = Ground::walled() else { return };
+    let Some(fixture) = Fixture::with_landlock() else { return };
     let everywhere = Grant::sandbox(SandboxMode::Rwx, Root::everything(), []);
-    let (granted, outside) = (ground.path("granted"), ground.path("outside"));
+    let (granted, outside) = (fixture.path("granted"), fixture.path("outside"));
     let nodes = |directory: PathBuf| {
         move || {
             let device = rustix::fs::makedev(1, 3);
@@ -179,12 +184,12 @@ fn sb01_without_a_limit_only_device_nodes_are_refused() {
         }
     };
     let own = outside.clone();
-    let written = ground.run(&Writable::open(&everywhere), move || deeds(&own)).unwrap();
-    for (deed, outcome) in written {
-        assert!(outcome.is_ok(), "{deed}: {outcome:?}");
+    let written = fixture.run(&Writable::open(&everywhere), move || all_changes(&own)).unwrap();
+    for (change, outcome) in written {
+        assert!(outcome.is_ok(), "{change}: {outcome:?}");
     }
-    for (writable, directory) in [(Writable::open(&everywhere), &outside), (ground.granted(), &granted)] {
-        let made = ground.run(&writable, nodes(directory.clone())).unwrap();
+    for (writable, directory) in [(Writable::open(&everywhere), &outside), (fixture.granted(), &granted)] {
+        let made = fixture.run(&writable, nodes(directory.clone())).unwrap();
         assert!(made.iter().all(Result::is_err), "{made:?}");
         assert!(!directory.join("null").exists() && !directory.join("disk").exists());
     }
@@ -193,13 +198,13 @@ fn sb01_without_a_limit_only_device_nodes_are_refused() {
 /// WA02: neither the processes outside nor their sockets without a file are in reach of a guest's thread.
 #[test]
 fn wa02_signals_and_abstract_sockets_stay_inside() {
-    let Some(ground) = Ground::where_kernel_has(|state| *state == LandlockState::Full) else { return };
+    let Some(fixture) = Fixture::where_kernel_has(|state| *state == LandlockState::Full) else { return };
     let name = format!("haft-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let _listener = UnixListener::bind_addr(&address).unwrap();
     UnixStream::connect_addr(&address).unwrap();
     let parent = rustix::process::getppid().unwrap();
-    let tried = ground.run(&ground.granted(), move || {
+    let tried = fixture.run(&fixture.granted(), move || {
         (rustix::process::test_kill_process(parent), UnixStream::connect_addr(&address))
     });
     let (signalled, connected) = tried.unwrap();
@@ -211,11 +216,11 @@ fn wa02_signals_and_abstract_sockets_stay_inside() {
 /// from then on, and the other not any more, wherever it went.
 #[test]
 fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
-    let Some(ground) = Ground::walled() else { return };
-    let granted = ground.path("granted");
-    let write = |path: PathBuf| ground.run(&writable(&granted), move || fs::write(path, "written")).unwrap();
+    let Some(fixture) = Fixture::with_landlock() else { return };
+    let granted = fixture.path("granted");
+    let write = |path: PathBuf| fixture.run(&writable(&granted), move || fs::write(path, "written")).unwrap();
     write(granted.join("first")).unwrap();
-    fs::rename(&granted, ground.path("was")).unwrap();
+    fs::rename(&granted, fixture.path("was")).unwrap();
     assert!(write(granted.join("nothing")).is_err());
     for round in 0..3 {
         // A file system likes to give a new directory the number of the one that was just removed.
@@ -225,40 +230,45 @@ fn wa02_a_replaced_directory_has_a_wall_of_its_own() {
         fs::remove_dir_all(&granted).unwrap();
     }
     fs::create_dir(&granted).unwrap();
-    assert!(write(ground.path("was/second")).is_err());
-    assert!(!ground.path("was/second").exists());
+    assert!(write(fixture.path("was/second")).is_err());
+    assert!(!fixture.path("was/second").exists());
 }
 
 /// Tries to write in both directories, on one thread after the other, each started by the one before
-/// and none of them done before all have `met`, so that there is none idle to take another's work.
-fn next(left: usize, paths: (PathBuf, PathBuf), sender: mpsc::Sender<(bool, bool)>, met: &Arc<Barrier>) {
+/// and none of them done before all have `barrier`, so that there is none idle to take another's work.
+fn write_in_chain(
+    left: usize,
+    paths: (PathBuf, PathBuf),
+    sender: mpsc::Sender<(bool, bool)>,
+    barrier: &Arc<Barrier>,
+) {
     let written = |directory: &Path| fs::write(directory.join(left.to_string()), "").is_ok();
     sender.send((written(&paths.0), written(&paths.1))).unwrap();
     if left > 0 {
-        let met = met.clone();
-        tokio::task::spawn_blocking(move || next(left - 1, paths, sender, &met));
+        let barrier = barrier.clone();
+        tokio::task::spawn_blocking(move || write_in_chain(left - 1, paths, sender, &barrier));
     }
-    met.wait();
+    barrier.wait();
 }
 
 /// WA02: what a thread starts is inside too, however long the chain.
 #[test]
 fn wa02_threads_of_threads_are_inside() {
-    /// More than there can be walls around one another.
+    /// More than Landlock can stack layers.
     const CHAIN: usize = 40;
-    let Some(ground) = Ground::walled() else { return };
-    let (granted, outside) = (ground.path("granted"), ground.path("outside"));
+    let Some(fixture) = Fixture::with_landlock() else { return };
+    let (granted, outside) = (fixture.path("granted"), fixture.path("outside"));
     let (sender, receiver) = mpsc::channel();
-    let (paths, met) = ((granted, outside.clone()), Arc::new(Barrier::new(CHAIN + 1)));
-    ground.run(&ground.granted(), move || next(CHAIN, paths, sender, &met)).unwrap();
+    let (paths, barrier) = ((granted, outside.clone()), Arc::new(Barrier::new(CHAIN + 1)));
+    fixture.run(&fixture.granted(), move || write_in_chain(CHAIN, paths, sender, &barrier)).unwrap();
     let seen: Vec<_> = receiver.iter().collect();
     assert_eq!(seen, vec![(true, false); CHAIN + 1]);
-    assert!(look(&outside).keys().all(|name| name.parse::<usize>().is_err()));
+    assert!(read_tree(&outside).keys().all(|name| name.parse::<usize>().is_err()));
     // Every one of them is as good as any for the next guests, who are all at work at once.
     let (all, (sender, receiver)) = (Arc::new(Barrier::new(CHAIN + 1)), mpsc::channel());
     for _ in 0..=CHAIN {
         let (all, sender) = (all.clone(), sender.clone());
-        ground.threads.start(&ground.granted(), move |_| {
+        fixture.threads.start(&fixture.granted(), move |_| {
             sender.send(()).unwrap();
             all.wait();
         });
@@ -271,42 +281,42 @@ fn wa02_threads_of_threads_are_inside() {
 /// WA02: what a guest leaves to run beside it is inside as well.
 #[test]
 fn wa02_tasks_of_guests_are_inside() {
-    let Some(ground) = Ground::walled() else { return };
-    let (granted, outside) = (ground.path("granted/new"), ground.path("outside/new"));
-    let written = ground.run(&ground.granted(), move || {
+    let Some(fixture) = Fixture::with_landlock() else { return };
+    let (granted, outside) = (fixture.path("granted/new"), fixture.path("outside/new"));
+    let written = fixture.run(&fixture.granted(), move || {
         let task = async move { (fs::write(granted, "").is_ok(), fs::write(outside, "").is_ok()) };
         Handle::current().block_on(tokio::spawn(task)).unwrap()
     });
     assert_eq!(written.unwrap(), (true, false));
-    assert!(!ground.path("outside/new").exists());
+    assert!(!fixture.path("outside/new").exists());
 }
 
 /// Pools that nobody is inside of are given up; the others stay, however many there are.
 #[test]
 fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
-    let ground = Ground::new();
-    let walls = ThreadPools::new(4);
+    let fixture = Fixture::new();
+    let pools = ThreadPools::new(4);
     let directories: Vec<PathBuf> =
-        (0..3 * MAX_WALLS).map(|number| ground.path(&number.to_string())).collect();
+        (0..3 * MAX_POOLS).map(|number| fixture.path(&number.to_string())).collect();
     for directory in &directories {
         fs::create_dir(directory).unwrap();
     }
     let (stop, stopped) = mpsc::channel::<()>();
     let (answer, answers) = mpsc::channel();
     let (first, own) = (directories[0].clone(), directories[0].join("file"));
-    walls.pool(&writable(&first)).unwrap().start(move |inside| {
+    pools.pool(&writable(&first)).unwrap().start(move |inside| {
         let _ = stopped.recv();
         answer.send((inside.is_ok(), fs::write(own, "").is_ok())).unwrap();
     });
     for directory in &directories {
-        walls.pool(&writable(directory)).unwrap();
+        pools.pool(&writable(directory)).unwrap();
     }
-    let kept = walls.pools.lock().unwrap().clone();
-    assert_eq!(kept.len(), MAX_WALLS);
-    assert!(kept.iter().any(|pool| pool.extent == writable(&first).extent()));
+    let remaining = pools.pools.lock().unwrap().clone();
+    assert_eq!(remaining.len(), MAX_POOLS);
+    assert!(remaining.iter().any(|pool| pool.extent == writable(&first).extent()));
     let last = directories.last().unwrap();
-    let (again, kept) = (walls.pool(&writable(last)).unwrap(), walls.pool(&writable(last)).unwrap());
-    assert!(Arc::ptr_eq(&again, &kept));
+    let (again, remaining) = (pools.pool(&writable(last)).unwrap(), pools.pool(&writable(last)).unwrap());
+    assert!(Arc::ptr_eq(&again, &remaining));
     stop.send(()).unwrap();
     assert_eq!(answers.recv().unwrap(), (true, true));
 }
@@ -328,7 +338,7 @@ fn without(calls: &[i64], error: u32, work: impl FnOnce() + Send + 'static) {
 const CREATE: i64 = libc::SYS_landlock_create_ruleset;
 const RESTRICT: i64 = libc::SYS_landlock_restrict_self;
 
-/// SB08: where the kernel has no second wall, guests have the first one, and it is said.
+/// SB08: where the kernel has no Landlock, guests are held by their preopens, and the state says so.
 #[test]
 fn sb08_without_landlock_guests_run_and_it_is_said() {
     for (call, error, reason) in [
@@ -349,12 +359,12 @@ fn sb08_without_landlock_guests_run_and_it_is_said() {
         ),
     ] {
         without(&[call], error.cast_unsigned(), move || {
-            let ground = Ground::new();
+            let fixture = Fixture::new();
             let expected = LandlockState::None { reason: reason.into() };
-            assert_eq!(ground.threads.wall(), expected);
-            let path = ground.path("outside/new");
-            ground.run(&ground.granted(), move || fs::write(path, "")).unwrap().unwrap();
-            assert_eq!(ground.threads.wall(), expected);
+            assert_eq!(fixture.threads.landlock_state(), expected);
+            let path = fixture.path("outside/new");
+            fixture.run(&fixture.granted(), move || fs::write(path, "")).unwrap().unwrap();
+            assert_eq!(fixture.threads.landlock_state(), expected);
         });
     }
 }
@@ -362,13 +372,13 @@ fn sb08_without_landlock_guests_run_and_it_is_said() {
 /// SB08: where it has one, no guest runs outside of it.
 #[test]
 fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
-    let Some(ground) = Ground::where_kernel_has(|state| *state == LandlockState::Full) else { return };
-    let held = Arc::new(Verdict::from(LandlockState::Full));
+    let Some(fixture) = Fixture::where_kernel_has(|state| *state == LandlockState::Full) else { return };
+    let held = Arc::new(FirstState::from(LandlockState::Full));
     without(&[RESTRICT], libc::EPERM.cast_unsigned(), move || {
-        let (outside, writable) = (ground.path("outside/new"), ground.granted());
-        let walls = ThreadPools { pools: Mutex::default(), verdict: held, threads: 4 };
+        let (outside, writable) = (fixture.path("outside/new"), fixture.granted());
+        let pools = ThreadPools { pools: Mutex::default(), verdict: held, threads: 4 };
         let (sender, receiver) = mpsc::channel();
-        walls.pool(&writable).unwrap().start(move |inside| {
+        pools.pool(&writable).unwrap().start(move |inside| {
             let outcome = inside.map(|_| fs::write(outside, "").is_ok());
             sender.send(outcome).unwrap();
         });
@@ -380,7 +390,7 @@ fn sb08_a_wall_that_fails_once_it_held_is_an_error() {
     });
 }
 
-/// SB08: what is said of a wall.
+/// SB08: the text of a state.
 #[test]
 fn sb08_what_is_open_is_named() {
     assert_eq!(LandlockState::Full.to_string(), "full");
@@ -391,13 +401,13 @@ fn sb08_what_is_open_is_named() {
     assert_eq!(LandlockState::None { reason: "no kernel".into() }.to_string(), "none: no kernel");
 }
 
-/// What a call has open it has open, whatever the wall says afterwards of where it came from.
+/// Directories stay open for a call, wherever their names lead afterwards.
 #[test]
 fn directories_are_opened_once() {
-    let ground = Ground::new();
-    let granted = ground.path("granted");
-    let writable = ground.granted();
-    fs::rename(&granted, ground.path("was")).unwrap();
+    let fixture = Fixture::new();
+    let granted = fixture.path("granted");
+    let writable = fixture.granted();
+    fs::rename(&granted, fixture.path("was")).unwrap();
     fs::create_dir(&granted).unwrap();
     let root = Root::resolve(Path::new("/"), &granted).unwrap();
     let opened = writable.directory(&root).unwrap();
@@ -406,33 +416,33 @@ fn directories_are_opened_once() {
         let (own, other) = (opened.metadata().unwrap(), File::open(path).unwrap().metadata().unwrap());
         (own.dev(), own.ino()) == (other.dev(), other.ino())
     };
-    assert!(is(&ground.path("was")) && !is(&granted));
-    assert_ne!(writable.extent(), ground.granted().extent());
+    assert!(is(&fixture.path("was")) && !is(&granted));
+    assert_ne!(writable.extent(), fixture.granted().extent());
 }
 
-/// WA02: a thread that is lent to guests is inside their wall from the first on; nobody else's thread is used,
-/// and none for guests that may write.
+/// WA02: a thread that runs calls inline is confined from the first one on; no other thread is used for them, and
+/// none for guests that may write.
 #[test]
-fn wa02_a_lent_thread_writes_nothing() {
-    let Some(ground) = Ground::walled() else { return };
-    let granted = ground.path("granted");
-    let before = look(&granted);
-    let (own, writable) = (granted.clone(), ground.granted());
+fn wa02_a_thread_that_runs_calls_inline_writes_nothing() {
+    let Some(fixture) = Fixture::with_landlock() else { return };
+    let granted = fixture.path("granted");
+    let before = read_tree(&granted);
+    let (own, writable) = (granted.clone(), fixture.granted());
     std::thread::scope(|scope| {
-        let lent = scope.spawn(|| {
+        let inline_thread = scope.spawn(|| {
             let begin = |writable: &Writable| {
-                let work = std::pin::pin!(async { deeds(&own) });
-                ground.threads.begin(writable, work).unwrap()
+                let work = std::pin::pin!(async { all_changes(&own) });
+                fixture.threads.begin(writable, work).unwrap()
             };
-            assert!(begin(&nowhere()).is_pending(), "not lent");
-            inline::lend();
+            assert!(begin(&write_nowhere()).is_pending(), "not enabled");
+            inline::enable();
             assert!(begin(&writable).is_pending(), "for a guest that may write");
-            let Poll::Ready(done) = begin(&nowhere()) else { panic!("nothing was done") };
+            let Poll::Ready(done) = begin(&write_nowhere()) else { panic!("nothing was done") };
             done
         });
-        for (deed, outcome) in lent.join().unwrap() {
-            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{deed}");
+        for (change, outcome) in inline_thread.join().unwrap() {
+            assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{change}");
         }
     });
-    assert_eq!(look(&granted), before);
+    assert_eq!(read_tree(&granted), before);
 }

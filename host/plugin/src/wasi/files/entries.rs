@@ -1,6 +1,6 @@
-//! What a guest does to names in directories: making, moving, linking, removing. The directory is
-//! found and opened first, below the one the guest has; then it is judged, and what is done is done
-//! to one name in that very directory. It refuses names that are none (`.`, `..`).
+//! Changes to directory entries: making, moving, linking, removing. The directory is resolved and opened first, below
+//! the one the guest has; then it is checked, and the change is made to one name in that very directory. `.` and `..`
+//! are refused as names.
 
 use std::fs::File;
 
@@ -12,11 +12,11 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, NewTimestamp};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use crate::denials::denied_access::Use;
-use crate::wasi::files::Files;
+use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::replace;
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, enter};
+use crate::wasi::files::view::Files;
 
 /// What a new directory may be, before the user's own mask.
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
@@ -51,20 +51,22 @@ impl Files<'_> {
         let (parent, name) = split(path)?;
         let found = match enter(directory, parent) {
             Ok(found) => found,
-            Err(error) => return Err(self.missed(directory, path, Bounds::Beneath, error)),
+            Err(error) => return Err(self.missing_path_error(directory, path, Bounds::Beneath, error)),
         };
-        if let Some(seal) = self.seals.on_entry(&found, name).map_err(resolve::error)? {
+        if let Some(protection) =
+            self.protected_paths.protection_of_entry(&found, name).map_err(resolve::error)?
+        {
             let place = resolve::real_path(&found);
-            // In a closed directory the name is any name, such as that of a temporary file.
-            let place = if seal.itself { place.map(|place| place.join(name)) } else { place };
-            return Err(self.refuse(seal.closed, place, Use::Write));
+            // Below a protected directory the name does not matter: it may be that of a temporary file.
+            let place = if protection.itself { place.map(|place| place.join(name)) } else { place };
+            return Err(self.refuse(protection.level, place, AccessKind::Write));
         }
         Ok(Entry { directory: found, name: name.to_owned(), must_be_directory: path.ends_with('/') })
     }
 
     pub(super) fn make_directory(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
         let entry = self.entry(directory, path)?;
-        self.disk.entry(|| mkdirat(&entry.directory, &*entry.name, NEW_DIRECTORY)).map_err(errno)
+        self.disk.charge_entry(|| mkdirat(&entry.directory, &*entry.name, NEW_DIRECTORY)).map_err(errno)
     }
 
     pub(super) fn remove_file(&mut self, directory: &Dir, path: &str) -> FsResult<()> {
@@ -91,19 +93,19 @@ impl Files<'_> {
             return Err(ErrorCode::NotDirectory.into());
         }
         let (from, to) = (&old.directory, &new.directory);
-        self.disk.entry(|| linkat(from, &*old.name, to, &*new.name, AtFlags::empty())).map_err(errno)
+        self.disk.charge_entry(|| linkat(from, &*old.name, to, &*new.name, AtFlags::empty())).map_err(errno)
     }
 
     pub(super) fn symlink(&mut self, directory: &Dir, target: &str, path: &str) -> FsResult<()> {
         let entry = self.entry(directory, path)?;
-        // A link that leads out by itself is no use to a guest, and a trap for whoever follows it.
+        // An absolute link is of no use to a guest, and misleads other programs that follow it.
         if target.starts_with('/') {
             return Err(ErrorCode::NotPermitted.into());
         }
         if entry.must_be_directory {
             return Err(ErrorCode::NoEntry.into());
         }
-        self.disk.entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
+        self.disk.charge_entry(|| symlinkat(target, &entry.directory, &*entry.name)).map_err(errno)
     }
 
     /// Two entries, refused before either is touched where only one of them may be changed.
@@ -124,9 +126,9 @@ impl Files<'_> {
         if directory.perms.write_not_permitted() {
             return Err(ErrorCode::NotPermitted.into());
         }
-        let (object, seal) = self.judged(directory, path, links, Bounds::Beneath)?;
-        if let Some(seal) = seal {
-            return Err(self.refuse(seal.closed, resolve::real_path(&object.file), Use::Write));
+        let (object, protection) = self.resolve_and_check(directory, path, links, Bounds::Beneath)?;
+        if let Some(protection) = protection {
+            return Err(self.refuse(protection.level, resolve::real_path(&object.file), AccessKind::Write));
         }
         set_times_of(&object.file, times).map_err(errno)
     }
@@ -178,7 +180,7 @@ fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
 
 fn errno(errno: rustix::io::Errno) -> FsError {
     match errno {
-        // Whoever moves a file copies it then.
+        // Programs copy the file then.
         rustix::io::Errno::XDEV => ErrorCode::CrossDevice.into(),
         errno => resolve::error(errno.into()),
     }

@@ -1,6 +1,5 @@
-//! Opens files and directories for a guest: first what a path leads to is found, then judged, and
-//! only then is that very object opened, truncated or, where there is none, made. It refuses to
-//! touch anything before it is judged.
+//! Opens files and directories for a guest: a path is resolved, the object is checked, and only then is that very
+//! object opened or truncated, or a new file made. Nothing is changed before the check.
 
 use std::fs::File;
 
@@ -12,15 +11,15 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode,
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::entries::Entry;
-use crate::denials::denied_access::Use;
-use crate::wasi::files::Files;
-use crate::wasi::files::protected::{Closed, Judged};
+use crate::denials::denied_access::AccessKind;
+use crate::wasi::files::protected::{Protection, ProtectionCheck};
 use crate::wasi::files::resolve;
-use crate::wasi::files::resolve::{Bounds, Links, Object, look};
+use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
+use crate::wasi::files::view::Files;
 
-/// How often a path is looked at again: for every link that leads to a file yet to be made, and when
-/// somebody else changes it meanwhile. The kernel follows as many links.
-const MAX_TURNS: usize = 40;
+/// How often a path is resolved again: for every link to a file yet to be made, and when another process changes the
+/// path meanwhile. The kernel follows as many links.
+const MAX_ATTEMPTS: usize = 40;
 
 /// What a new file may be, before the user's own mask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
@@ -32,12 +31,12 @@ pub(super) struct OpenRequest {
     flags: DescriptorFlags,
 }
 
-/// What a file that was not there came to.
-enum Made {
+/// The outcome of creating a file.
+enum CreateOutcome {
     File(File),
-    /// It is there by now.
+    /// Another process has created it meanwhile.
     Exists,
-    /// Its name is a link to this path, which is not there.
+    /// Its name is a link to this path, which does not exist.
     Link(String),
 }
 
@@ -110,77 +109,87 @@ impl Files<'_> {
         directory: &Dir,
         path: &str,
         links: Links,
-        wish: OpenRequest,
+        request: OpenRequest,
     ) -> FsResult<Descriptor> {
         // What is read by a path that leads anywhere can be read and nothing else.
         let (bounds, permissions) = match self.bounds() {
-            Bounds::Anywhere if !wish.changes() => (Bounds::Anywhere, FsPerms::ReadOnly),
+            Bounds::Anywhere if !request.changes() => (Bounds::Anywhere, FsPerms::ReadOnly),
             _ => (Bounds::Beneath, directory.perms),
         };
-        if wish.writes() && permissions.write_not_permitted() {
+        if request.writes() && permissions.write_not_permitted() {
             return Err(ErrorCode::NotPermitted.into());
         }
         let mut path = path.to_owned();
-        for _ in 0..MAX_TURNS {
-            match look(directory, &path, links, bounds) {
+        for _ in 0..MAX_ATTEMPTS {
+            match resolve_path(directory, &path, links, bounds) {
                 Ok(object) => {
-                    if let Some(opened) = self.open_object(&object, permissions, wish)? {
+                    if let Some(opened) = self.open_object(&object, permissions, request)? {
                         return Ok(opened);
                     }
                 }
-                Err(error) if wish.creates() && is(&error, ErrorCode::NoEntry) => {
-                    match self.make(directory, &path, links, wish)? {
-                        Made::File(file) => return Ok(descriptor(file, false, permissions, wish)),
-                        Made::Exists => {}
-                        Made::Link(target) => path = target,
+                Err(error) if request.creates() && has_code(&error, ErrorCode::NoEntry) => {
+                    match self.create_file(directory, &path, links, request)? {
+                        CreateOutcome::File(file) => {
+                            return Ok(descriptor(file, false, permissions, request));
+                        }
+                        CreateOutcome::Exists => {}
+                        CreateOutcome::Link(target) => path = target,
                     }
                 }
-                Err(error) => return Err(self.missed(directory, &path, bounds, error)),
+                Err(error) => return Err(self.missing_path_error(directory, &path, bounds, error)),
             }
         }
         Err(ErrorCode::Loop.into())
     }
 
-    /// Opens what was found; nothing when it has no place any more.
+    /// Opens a resolved object; `None` when it has been moved or removed meanwhile.
     fn open_object(
         &mut self,
         object: &Object,
         permissions: FsPerms,
-        wish: OpenRequest,
+        request: OpenRequest,
     ) -> FsResult<Option<Descriptor>> {
-        let what_for = if wish.writes() { Use::Write } else { Use::Read };
-        let permissions = match self.seals.judge(object).map_err(resolve::error)? {
-            Judged::Gone => return Ok(None),
-            Judged::ProtectedDirectory(seal) if seal.closed == Closed::Hidden || wish.writes() => {
-                return Err(self.refuse(seal.closed, resolve::real_path(&object.file), what_for));
+        let what_for = if request.writes() { AccessKind::Write } else { AccessKind::Read };
+        let permissions = match self.protected_paths.check(object).map_err(resolve::error)? {
+            ProtectionCheck::Gone => return Ok(None),
+            ProtectionCheck::Protected(protection)
+                if protection.level == Protection::Hidden || request.writes() =>
+            {
+                return Err(self.refuse(protection.level, resolve::real_path(&object.file), what_for));
             }
-            Judged::ProtectedDirectory(_) => FsPerms::ReadOnly,
-            Judged::Free => permissions,
+            ProtectionCheck::Protected(_) => FsPerms::ReadOnly,
+            ProtectionCheck::Free => permissions,
         };
-        if wish.only_new() {
+        if request.only_new() {
             return Err(ErrorCode::Exist.into());
         }
-        let file = object.open(wish.of_object())?;
+        let file = object.open(request.of_object())?;
         let is_directory = object.kind() == FileType::Directory;
-        if !is_directory && wish.open.contains(OpenFlags::DIRECTORY) {
+        if !is_directory && request.open.contains(OpenFlags::DIRECTORY) {
             return Err(ErrorCode::NotDirectory.into());
         }
-        Ok(Some(descriptor(file, is_directory, permissions, wish)))
+        Ok(Some(descriptor(file, is_directory, permissions, request)))
     }
 
     /// Makes the file `path`, which is not there.
-    fn make(&mut self, directory: &Dir, path: &str, links: Links, wish: OpenRequest) -> FsResult<Made> {
+    fn create_file(
+        &mut self,
+        directory: &Dir,
+        path: &str,
+        links: Links,
+        request: OpenRequest,
+    ) -> FsResult<CreateOutcome> {
         let entry = self.entry(directory, path)?;
         if entry.must_be_directory {
             return Err(ErrorCode::IsDirectory.into());
         }
-        let how = wish.access() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match self.disk.entry(|| openat(&entry.directory, &*entry.name, how, NEW_FILE)) {
-            Ok(file) => Ok(Made::File(file.into())),
-            Err(Errno::EXIST) if wish.only_new() => Err(ErrorCode::Exist.into()),
+        let how = request.access() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match self.disk.charge_entry(|| openat(&entry.directory, &*entry.name, how, NEW_FILE)) {
+            Ok(file) => Ok(CreateOutcome::File(file.into())),
+            Err(Errno::EXIST) if request.only_new() => Err(ErrorCode::Exist.into()),
             Err(Errno::EXIST) => match (links, target(&entry)) {
-                (Links::Follow, Some(target)) => Ok(Made::Link(beside(path, &target))),
-                _ => Ok(Made::Exists),
+                (Links::Follow, Some(target)) => Ok(CreateOutcome::Link(beside(path, &target))),
+                _ => Ok(CreateOutcome::Exists),
             },
             Err(errno) => Err(resolve::error(errno.into())),
         }
@@ -200,15 +209,15 @@ fn beside(path: &str, target: &str) -> String {
     }
 }
 
-fn descriptor(file: File, is_directory: bool, permissions: FsPerms, wish: OpenRequest) -> Descriptor {
+fn descriptor(file: File, is_directory: bool, permissions: FsPerms, request: OpenRequest) -> Descriptor {
     if is_directory {
-        Descriptor::Dir(Dir::new(file, permissions, wish.mode(), true))
+        Descriptor::Dir(Dir::new(file, permissions, request.mode(), true))
     } else {
-        Descriptor::File(WasiFile::new(file, permissions, wish.mode(), true))
+        Descriptor::File(WasiFile::new(file, permissions, request.mode(), true))
     }
 }
 
 /// Whether an error is this one.
-pub(super) fn is(error: &wasmtime_wasi::p2::FsError, code: ErrorCode) -> bool {
+pub(super) fn has_code(error: &wasmtime_wasi::p2::FsError, code: ErrorCode) -> bool {
     error.downcast_ref().is_some_and(|found| *found == code)
 }

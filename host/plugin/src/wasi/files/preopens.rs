@@ -1,5 +1,4 @@
-//! The directories a guest is handed when it asks for them: exactly those of its grant, and none
-//! that belongs to haft itself.
+//! The preopened directories of a guest: exactly those of its grant, without haft's own.
 
 use std::fs::File;
 
@@ -8,20 +7,21 @@ use wasmtime_wasi::filesystem::{Descriptor, Dir};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::relative::Handed;
-use super::{Files, relative};
-use crate::wasi::files::protected::Closed;
+use super::relative;
+use super::relative::HandedDirectory;
+use super::view::Files;
+use crate::wasi::files::protected::Protection;
 use crate::wasi::files::resolve::Object;
 use haft_core::grant::Preopen;
 
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let preopens = self.grant.preopens();
-        self.wanted.open();
+        self.denied.open();
         let mut directories = Vec::with_capacity(preopens.len() + 1);
         if let Some((directory, is_workspace)) = self.relative_root(&preopens) {
             let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
-            self.relative.hand(descriptor.rep(), Handed::Root { is_workspace });
+            self.relative.add_handle(descriptor.rep(), HandedDirectory::Root { is_workspace });
             directories.push((descriptor, relative::NAME.to_owned()));
         }
         let stands_for_root = !directories.is_empty();
@@ -29,10 +29,11 @@ impl preopens::Host for Files<'_> {
             match self.preopen(&preopen) {
                 Ok(directory) => {
                     let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
-                    self.relative.hand(descriptor.rep(), Handed::Granted((&preopen.name).into()));
+                    self.relative
+                        .add_handle(descriptor.rep(), HandedDirectory::Granted((&preopen.name).into()));
                     directories.push((descriptor, preopen.name));
                 }
-                Err(problem) => self.wanted.unopened(&preopen.name, problem),
+                Err(problem) => self.denied.unopened(&preopen.name, problem),
             }
         }
         Ok(directories)
@@ -46,8 +47,8 @@ impl Files<'_> {
         Ok(Dir::new(directory, permissions, mode, true))
     }
 
-    /// A granted directory, and what is closed about it.
-    fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Closed>), String> {
+    /// A granted directory, and its protection, if any.
+    fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Protection>), String> {
         let Some(writable) = self.writable else {
             return Err("no call has begun".into());
         };
@@ -56,10 +57,12 @@ impl Files<'_> {
         } else {
             preopen.root.open().map_err(|error| error.to_string())?
         };
-        let object = Object::of(directory).map_err(|error| error.to_string())?;
-        match self.seals.on(&object).map_err(|error| error.to_string())? {
-            Some(seal) if seal.closed == Closed::Hidden => Err("it belongs to haft itself".into()),
-            seal => Ok((object.file, seal.map(|seal| seal.closed))),
+        let object = Object::from_file(directory).map_err(|error| error.to_string())?;
+        match self.protected_paths.protection_of(&object).map_err(|error| error.to_string())? {
+            Some(protection) if protection.level == Protection::Hidden => {
+                Err("it belongs to haft itself".into())
+            }
+            protection => Ok((object.file, protection.map(|protection| protection.level))),
         }
     }
 }

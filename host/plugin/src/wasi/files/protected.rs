@@ -1,7 +1,6 @@
-//! What stays closed to every guest, whatever it was granted: haft's own directories and keys are
-//! neither read nor written, the program in use is not written. Judged by what the kernel opened,
-//! its identity and that of every directory above it, and by the path the kernel has for it; never
-//! by the path that a guest passed.
+//! Paths that stay protected from every guest, whatever it was granted: haft's own directories and keys are neither
+//! read nor written, the program in use is not written. Checked on the opened object: its identity, that of every
+//! directory above it, and the path the kernel has for it; never the path that a guest passed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -14,10 +13,10 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat
 use crate::wasi::files::resolve::{Object, real_path};
 use haft_core::grant::{Grant, Root};
 
-/// Sets of seals that are remembered: the plugins of a program have the same one.
+/// Sets of protected paths that are cached: the plugins of a program have the same one.
 const MAX_KNOWN: usize = 8;
 
-/// Directories remembered to be free: more than one call looks into, at a few hundred bytes each.
+/// Directories cached as unprotected: more than one call visits, at a few hundred bytes each.
 const MAX_FREE: usize = 1024;
 
 /// Links on one path, as many as the kernel follows.
@@ -33,108 +32,108 @@ const HANDLE: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// How closed something is.
+/// The level of protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Closed {
+pub(crate) enum Protection {
     /// It may be read, not written.
-    Fixed,
-    /// Neither.
+    ReadOnly,
+    /// It may be neither read nor written.
     Hidden,
 }
 
-/// What keeps one object closed.
+/// The protection of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProtectedObject {
-    pub(super) closed: Closed,
-    /// Whether it is the closed file or directory itself, and not something inside.
+    pub(super) level: Protection,
+    /// Whether the object is the protected file or directory itself, and not something inside.
     pub(super) itself: bool,
 }
 
-/// What is known of an object before anything is done to it.
-pub(super) enum Judged {
-    /// It has lost its place meanwhile; what has it now must be found again.
+/// The result of checking an object.
+pub(super) enum ProtectionCheck {
+    /// It was moved or removed meanwhile; the path must be resolved again.
     Gone,
-    /// Nothing keeps it closed.
+    /// It is not protected.
     Free,
-    ProtectedDirectory(ProtectedObject),
+    Protected(ProtectedObject),
 }
 
 /// Device and inode: what an object is, whatever it is called.
-type Identity = (u64, u64);
+type FileId = (u64, u64);
 
-/// Everything closed to the guests of one program.
+/// The protected paths of one program.
 #[derive(Debug, Default)]
 pub(crate) struct ProtectedPaths {
     hidden: Vec<Root>,
     fixed: Vec<Root>,
-    sealed: Vec<ProtectedDirectory>,
+    protected: Vec<ProtectedDirectory>,
     /// Of `/`.
-    top: Option<Identity>,
-    /// Directories that nothing closed lies above, with their places. The same directory in the same
-    /// place is not looked at again: only who may write in closed places could have put it there.
-    free: Mutex<HashSet<(Identity, PathBuf)>>,
-    /// Handles of everything in `sealed`: an inode number is not given to another object meanwhile.
-    _held: Held,
+    top: Option<FileId>,
+    /// Directories without a protected ancestor, with their paths. The same directory at the same path is not checked
+    /// again: only a process that may write in protected places could have moved it there.
+    free: Mutex<HashSet<(FileId, PathBuf)>>,
+    /// Handles of everything in `protected`: an inode number is not given to another object meanwhile.
+    _held: OpenHandles,
 }
 
 /// Open objects by their place, with what they are.
-type Held = BTreeMap<PathBuf, (File, Identity)>;
+type OpenHandles = BTreeMap<PathBuf, (File, FileId)>;
 
-/// One closed file or directory.
+/// One protected file or directory.
 #[derive(Debug)]
 struct ProtectedDirectory {
-    closed: Closed,
+    level: Protection,
     path: PathBuf,
     /// What it is, if it was there.
-    identity: Option<Identity>,
-    /// The places of all links that its name leads through, and its own: whoever could put something
-    /// else in such a place, or in that of a directory above it, would put it in place of the whole.
-    ways: Vec<PathBuf>,
+    identity: Option<FileId>,
+    /// The paths of all links that its name leads through, and its own. Replacing one of these, or a directory above
+    /// one, would replace the protected path.
+    link_paths: Vec<PathBuf>,
     /// What is in those places.
-    way: Vec<Identity>,
+    link_ids: Vec<FileId>,
 }
 
-/// The seals of each program, found once: what is closed stays so, wherever it is moved.
+/// The protected paths of each program, resolved once: an object stays protected wherever it is moved.
 #[derive(Debug, Default)]
-pub(crate) struct KnownProtectedPaths(Mutex<Vec<Arc<ProtectedPaths>>>);
+pub(crate) struct ProtectedPathsCache(Mutex<Vec<Arc<ProtectedPaths>>>);
 
-impl KnownProtectedPaths {
-    /// The seals of a grant.
-    pub(crate) fn of(&self, grant: &Grant) -> Arc<ProtectedPaths> {
+impl ProtectedPathsCache {
+    /// The protected paths of a grant.
+    pub(crate) fn for_grant(&self, grant: &Grant) -> Arc<ProtectedPaths> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(seals) = known.iter().find(|seals| seals.is_of(grant)) {
-            return seals.clone();
+        if let Some(protected_paths) = known.iter().find(|known| known.matches_grant(grant)) {
+            return protected_paths.clone();
         }
-        let seals = Arc::new(ProtectedPaths::of(grant));
+        let protected_paths = Arc::new(ProtectedPaths::from_grant(grant));
         if known.len() >= MAX_KNOWN {
             known.remove(0);
         }
-        known.push(seals.clone());
-        seals
+        known.push(protected_paths.clone());
+        protected_paths
     }
 }
 
 impl ProtectedPaths {
-    fn of(grant: &Grant) -> Self {
-        let mut held = Held::new();
-        let hidden = grant.hidden().iter().map(|root| (Closed::Hidden, root));
-        let fixed = grant.fixed().iter().map(|root| (Closed::Fixed, root));
-        let sealed = hidden
+    fn from_grant(grant: &Grant) -> Self {
+        let mut handles = OpenHandles::new();
+        let hidden = grant.hidden().iter().map(|root| (Protection::Hidden, root));
+        let fixed = grant.fixed().iter().map(|root| (Protection::ReadOnly, root));
+        let protected = hidden
             .chain(fixed)
-            .map(|(closed, root)| ProtectedDirectory::new(closed, root, &mut held))
+            .map(|(level, root)| ProtectedDirectory::new(level, root, &mut handles))
             .collect();
         let top = statat(CWD, "/", AtFlags::empty()).ok().map(|stat| identity(&stat));
         Self {
             hidden: grant.hidden().into(),
             fixed: grant.fixed().into(),
-            sealed,
+            protected,
             top,
             free: Mutex::default(),
-            _held: held,
+            _held: handles,
         }
     }
 
-    fn is_of(&self, grant: &Grant) -> bool {
+    fn matches_grant(&self, grant: &Grant) -> bool {
         self.hidden == grant.hidden() && self.fixed == grant.fixed()
     }
 
@@ -143,87 +142,100 @@ impl ProtectedPaths {
         self.hidden.is_empty()
     }
 
-    /// What keeps `object` closed, if anything does. Fails with `NotFound` for an object that lost
-    /// its place meanwhile.
-    pub(super) fn on(&self, object: &Object) -> io::Result<Option<ProtectedObject>> {
-        if self.sealed.is_empty() {
+    /// The protection of `object`, if any.
+    ///
+    /// # Errors
+    /// `NotFound` for an object that was moved or removed meanwhile.
+    pub(super) fn protection_of(&self, object: &Object) -> io::Result<Option<ProtectedObject>> {
+        if self.protected.is_empty() {
             return Ok(None);
         }
         let path = real_path(&object.file)?;
-        let mut found = Found::default();
-        self.by_place(&path, &mut found);
-        self.by_identity(identity(&object.stat), true, &mut found);
+        let mut strongest = StrongestProtection::default();
+        self.by_place(&path, &mut strongest);
+        self.by_identity(identity(&object.stat), true, &mut strongest);
         if object.kind() == FileType::Directory {
-            self.above(&object.file, &path, &mut found)?;
+            self.check_ancestors(&object.file, &path, &mut strongest)?;
         } else {
             let parent = parent(&path, &object.stat)?;
-            self.by_identity(identity(&fstat(&parent)?), false, &mut found);
-            self.above(&parent, path.parent().unwrap_or(&path), &mut found)?;
+            self.by_identity(identity(&fstat(&parent)?), false, &mut strongest);
+            self.check_ancestors(&parent, path.parent().unwrap_or(&path), &mut strongest)?;
         }
-        Ok(found.0)
+        Ok(strongest.0)
     }
 
-    /// The same, where an object may have lost its place.
-    pub(super) fn judge(&self, object: &Object) -> io::Result<Judged> {
-        match self.on(object) {
-            Ok(None) => Ok(Judged::Free),
-            Ok(Some(seal)) => Ok(Judged::ProtectedDirectory(seal)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Judged::Gone),
+    /// The same, with `Gone` in place of the error `NotFound`.
+    pub(super) fn check(&self, object: &Object) -> io::Result<ProtectionCheck> {
+        match self.protection_of(object) {
+            Ok(None) => Ok(ProtectionCheck::Free),
+            Ok(Some(protection)) => Ok(ProtectionCheck::Protected(protection)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ProtectionCheck::Gone),
             Err(error) => Err(error),
         }
     }
 
-    /// What keeps the entry `name` of `directory` from being made, replaced, moved or removed.
-    /// `itself` where it is the entry, and not the directory, that is closed.
-    pub(super) fn on_entry(&self, directory: &File, name: &str) -> io::Result<Option<ProtectedObject>> {
-        if self.sealed.is_empty() {
+    /// The protection that keeps the entry `name` of `directory` from being made, replaced, moved or removed; `itself`
+    /// where the entry is protected, and not its directory.
+    pub(super) fn protection_of_entry(
+        &self,
+        directory: &File,
+        name: &str,
+    ) -> io::Result<Option<ProtectedObject>> {
+        if self.protected.is_empty() {
             return Ok(None);
         }
-        let mut found = Found::default();
+        let mut strongest = StrongestProtection::default();
         let place = real_path(directory)?;
-        self.by_place(&place, &mut found);
-        self.by_identity(identity(&fstat(directory)?), false, &mut found);
-        self.above(directory, &place, &mut found)?;
-        let (place, inside) = (place.join(name), found.0.map(|seal| seal.closed));
+        self.by_place(&place, &mut strongest);
+        self.by_identity(identity(&fstat(directory)?), false, &mut strongest);
+        self.check_ancestors(directory, &place, &mut strongest)?;
+        let (place, inside) = (place.join(name), strongest.0.map(|protection| protection.level));
         let there = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| identity(&stat));
-        let is_way = |sealed: &&ProtectedDirectory| {
-            sealed.ways.iter().any(|way| way.starts_with(&place))
-                || there.is_some_and(|there| sealed.way.contains(&there) || sealed.identity == Some(there))
+        let is_way = |protected: &&ProtectedDirectory| {
+            protected.link_paths.iter().any(|path| path.starts_with(&place))
+                || there.is_some_and(|there| {
+                    protected.link_ids.contains(&there) || protected.identity == Some(there)
+                })
         };
-        let way = self.sealed.iter().filter(is_way).map(|sealed| sealed.closed).max();
-        Ok(way.max(inside).map(|closed| ProtectedObject { closed, itself: inside != Some(closed) }))
+        let way = self.protected.iter().filter(is_way).map(|protected| protected.level).max();
+        Ok(way.max(inside).map(|level| ProtectedObject { level, itself: inside != Some(level) }))
     }
 
-    /// What is closed where `path`, as the kernel has it, leads.
-    fn by_place(&self, path: &Path, found: &mut Found) {
-        for sealed in self.sealed.iter().filter(|sealed| path.starts_with(&sealed.path)) {
-            found.note(sealed.closed, path == sealed.path);
+    /// Adds the protection of the protected paths that `path`, as the kernel has it, lies in.
+    fn by_place(&self, path: &Path, strongest: &mut StrongestProtection) {
+        for protected in self.protected.iter().filter(|protected| path.starts_with(&protected.path)) {
+            strongest.raise_to(protected.level, path == protected.path);
         }
     }
 
-    fn by_identity(&self, identity: Identity, itself: bool, found: &mut Found) {
-        for sealed in self.sealed.iter().filter(|sealed| sealed.identity == Some(identity)) {
-            found.note(sealed.closed, itself);
+    fn by_identity(&self, identity: FileId, itself: bool, strongest: &mut StrongestProtection) {
+        for protected in self.protected.iter().filter(|protected| protected.identity == Some(identity)) {
+            strongest.raise_to(protected.level, itself);
         }
     }
 
-    /// Looks at every directory above `directory`, which is at `place`.
-    fn above(&self, directory: &File, place: &Path, found: &mut Found) -> io::Result<()> {
+    /// Adds the protection of every directory above `directory`, which is at `place`.
+    fn check_ancestors(
+        &self,
+        directory: &File,
+        place: &Path,
+        strongest: &mut StrongestProtection,
+    ) -> io::Result<()> {
         let own = identity(&fstat(directory)?);
         let known = (own, place.to_owned());
         if self.free.lock().unwrap_or_else(PoisonError::into_inner).contains(&known) {
             return Ok(());
         }
-        let mut above = Found::default();
-        self.climb(directory, own, &mut above)?;
-        match above.0 {
-            Some(seal) => found.note(seal.closed, seal.itself),
+        let mut ancestors = StrongestProtection::default();
+        self.walk_up(directory, own, &mut ancestors)?;
+        match ancestors.0 {
+            Some(protection) => strongest.raise_to(protection.level, protection.itself),
             None => self.remember(known),
         }
         Ok(())
     }
 
-    fn climb(&self, directory: &File, own: Identity, found: &mut Found) -> io::Result<()> {
+    fn walk_up(&self, directory: &File, own: FileId, strongest: &mut StrongestProtection) -> io::Result<()> {
         let (mut last, mut up) = (own, String::with_capacity(64));
         for _ in 0..MAX_DEPTH {
             up.push_str("../");
@@ -231,13 +243,13 @@ impl ProtectedPaths {
             if next == last && Some(next) == self.top {
                 return Ok(());
             }
-            self.by_identity(next, false, found);
+            self.by_identity(next, false, strongest);
             last = next;
         }
         Err(io::Error::from_raw_os_error(rustix::io::Errno::NAMETOOLONG.raw_os_error()))
     }
 
-    fn remember(&self, free: (Identity, PathBuf)) {
+    fn remember(&self, free: (FileId, PathBuf)) {
         let mut known = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_FREE {
             known.clear();
@@ -246,42 +258,46 @@ impl ProtectedPaths {
     }
 }
 
-/// The strongest seal found so far.
+/// The strongest protection found so far.
 #[derive(Default)]
-struct Found(Option<ProtectedObject>);
+struct StrongestProtection(Option<ProtectedObject>);
 
-impl Found {
-    fn note(&mut self, closed: Closed, itself: bool) {
-        let seal = match self.0 {
-            Some(known) if known.closed > closed => known,
-            Some(known) if known.closed == closed => {
-                ProtectedObject { closed, itself: known.itself && itself }
-            }
-            _ => ProtectedObject { closed, itself },
+impl StrongestProtection {
+    fn raise_to(&mut self, level: Protection, itself: bool) {
+        let protection = match self.0 {
+            Some(known) if known.level > level => known,
+            Some(known) if known.level == level => ProtectedObject { level, itself: known.itself && itself },
+            _ => ProtectedObject { level, itself },
         };
-        self.0 = Some(seal);
+        self.0 = Some(protection);
     }
 }
 
 impl ProtectedDirectory {
-    fn new(closed: Closed, root: &Root, held: &mut Held) -> Self {
-        let mut ways = links(root.path());
-        ways.push(root.real().to_owned());
-        let places = ways.iter().flat_map(|way| way.ancestors());
-        let way = places.filter_map(|place| hold(place, held)).collect();
-        Self { closed, path: root.real().to_owned(), identity: hold(root.real(), held), ways, way }
+    fn new(level: Protection, root: &Root, handles: &mut OpenHandles) -> Self {
+        let mut link_paths = links(root.path());
+        link_paths.push(root.real().to_owned());
+        let places = link_paths.iter().flat_map(|path| path.ancestors());
+        let link_ids = places.filter_map(|place| open_handle(place, handles)).collect();
+        Self {
+            level,
+            path: root.real().to_owned(),
+            identity: open_handle(root.real(), handles),
+            link_paths,
+            link_ids,
+        }
     }
 }
 
-/// Opens what is at `path`, for as long as `held` lives.
-fn hold(path: &Path, held: &mut Held) -> Option<Identity> {
-    if let Some((_, identity)) = held.get(path) {
+/// Opens what is at `path`, for as long as `handles` lives.
+fn open_handle(path: &Path, handles: &mut OpenHandles) -> Option<FileId> {
+    if let Some((_, identity)) = handles.get(path) {
         return Some(*identity);
     }
     let flags = HANDLE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
     let identity = identity(&fstat(&file).ok()?);
-    held.insert(path.to_owned(), (file, identity));
+    handles.insert(path.to_owned(), (file, identity));
     Some(identity)
 }
 
@@ -329,13 +345,13 @@ fn parent(path: &Path, object: &Stat) -> io::Result<File> {
 }
 
 #[cfg(target_os = "linux")]
-fn identity(stat: &Stat) -> Identity {
+fn identity(stat: &Stat) -> FileId {
     (stat.st_dev, stat.st_ino)
 }
 
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::cast_sign_loss, reason = "a number that stands for something, not a quantity")]
-fn identity(stat: &Stat) -> Identity {
+fn identity(stat: &Stat) -> FileId {
     (stat.st_dev as u64, stat.st_ino)
 }
 

@@ -1,5 +1,5 @@
-//! What is refused whatever the grant says, and a note of what was refused for want of one.
-//! Decides by what is there, never by its name.
+//! Refuses protected paths, and records for hints what a guest was refused. Decisions rest on the resolved object,
+//! never on its name.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,80 +9,91 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use super::open::is;
-use crate::denials::denied_access::Use;
-use crate::wasi::files::Files;
-use crate::wasi::files::protected::{Closed, Judged, ProtectedObject};
+use super::open::has_code;
+use crate::denials::denied_access::AccessKind;
+use crate::wasi::files::protected::{ProtectedObject, Protection, ProtectionCheck};
 use crate::wasi::files::resolve;
-use crate::wasi::files::resolve::{Bounds, Links, Object, look};
+use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
+use crate::wasi::files::view::Files;
 
-/// How often an object is looked for that loses its place while it is judged, as a file that another
-/// process replaces again and again.
-const MAX_TURNS: usize = 40;
+/// How often a path is resolved again whose object disappears before it is checked, as when another process keeps
+/// replacing a file.
+const MAX_ATTEMPTS: usize = 40;
 
 impl Files<'_> {
-    /// What `path` below `directory` leads to, and what keeps it closed.
-    pub(super) fn judged(
+    /// The object that `path` below `directory` leads to, and its protection.
+    pub(super) fn resolve_and_check(
         &mut self,
         directory: &Dir,
         path: &str,
         links: Links,
         bounds: Bounds,
     ) -> FsResult<(Object, Option<ProtectedObject>)> {
-        for _ in 0..MAX_TURNS {
-            let object = match look(directory, path, links, bounds) {
+        for _ in 0..MAX_ATTEMPTS {
+            let object = match resolve_path(directory, path, links, bounds) {
                 Ok(object) => object,
-                Err(error) => return Err(self.missed(directory, path, bounds, error)),
+                Err(error) => return Err(self.missing_path_error(directory, path, bounds, error)),
             };
-            match self.seals.judge(&object).map_err(resolve::error)? {
-                Judged::Gone => {}
-                Judged::Free => return Ok((object, None)),
-                Judged::ProtectedDirectory(seal) => return Ok((object, Some(seal))),
+            match self.protected_paths.check(&object).map_err(resolve::error)? {
+                ProtectionCheck::Gone => {}
+                ProtectionCheck::Free => return Ok((object, None)),
+                ProtectionCheck::Protected(protection) => return Ok((object, Some(protection))),
             }
         }
         Err(ErrorCode::NoEntry.into())
     }
 
-    /// The same for somebody who asks about it. That a hidden directory is there anybody can see who
-    /// lists the one above; what is in it nobody.
-    pub(super) fn seen(
+    /// The object of a metadata query. A hidden directory itself is visible, since listing its parent shows it; what
+    /// is in it is not.
+    pub(super) fn resolve_visible(
         &mut self,
         directory: &Dir,
         path: &str,
         links: Links,
         bounds: Bounds,
     ) -> FsResult<Object> {
-        match self.judged(directory, path, links, bounds)? {
-            (object, Some(ProtectedObject { closed: Closed::Hidden, itself: false })) => {
-                Err(self.refuse(Closed::Hidden, resolve::real_path(&object.file), Use::Read))
+        match self.resolve_and_check(directory, path, links, bounds)? {
+            (object, Some(ProtectedObject { level: Protection::Hidden, itself: false })) => {
+                Err(self.refuse(Protection::Hidden, resolve::real_path(&object.file), AccessKind::Read))
             }
             (object, _) => Ok(object),
         }
     }
 
-    /// The refusal of what is closed, with a note of it.
-    pub(super) fn refuse(&mut self, closed: Closed, place: io::Result<PathBuf>, what_for: Use) -> FsError {
+    /// The error for a protected path, which is recorded.
+    pub(super) fn refuse(
+        &mut self,
+        level: Protection,
+        place: io::Result<PathBuf>,
+        what_for: AccessKind,
+    ) -> FsError {
         if let Ok(place) = place {
-            self.wanted.closed(closed, place, what_for);
+            self.denied.record_protected(level, place, what_for);
         }
-        // Not what a path outside the grant gets: no grant would help.
+        // Another error than for a path outside the grant: no grant would help.
         ErrorCode::Access.into()
     }
 
-    /// The error of a path that leads to nothing. What is missing in a hidden directory is as hidden
-    /// as what is there.
-    pub(super) fn missed(&mut self, directory: &Dir, path: &str, bounds: Bounds, error: FsError) -> FsError {
-        if self.seals.hides_nothing() {
+    /// The error of a path that does not resolve. Below a hidden directory it must not tell whether the path exists.
+    pub(super) fn missing_path_error(
+        &mut self,
+        directory: &Dir,
+        path: &str,
+        bounds: Bounds,
+        error: FsError,
+    ) -> FsError {
+        if self.protected_paths.hides_nothing() {
             return error;
         }
         let mut above = path.trim_end_matches('/');
         while let Some((parent, _)) = above.rsplit_once('/') {
             above = parent;
-            let found = look(directory, if above.is_empty() { "/" } else { above }, Links::Follow, bounds);
+            let found =
+                resolve_path(directory, if above.is_empty() { "/" } else { above }, Links::Follow, bounds);
             let Ok(found) = found else { continue };
-            return match self.seals.on(&found) {
-                Ok(Some(ProtectedObject { closed: Closed::Hidden, .. })) => {
-                    self.refuse(Closed::Hidden, resolve::real_path(&found.file), Use::Read)
+            return match self.protected_paths.protection_of(&found) {
+                Ok(Some(ProtectedObject { level: Protection::Hidden, .. })) => {
+                    self.refuse(Protection::Hidden, resolve::real_path(&found.file), AccessKind::Read)
                 }
                 _ => error,
             };
@@ -90,34 +101,39 @@ impl Files<'_> {
         error
     }
 
-    /// Remembers what was refused for want of a right, for the hint that goes with the answer.
-    pub(super) fn note<T>(&mut self, (directory, path): (&Dir, &str), what_for: Use, result: &FsResult<T>) {
-        if !matches!(result, Err(error) if is(error, ErrorCode::NotPermitted)) {
+    /// Records a path that was refused for lack of a right, for the hints of the answer.
+    pub(super) fn record_refusal<T>(
+        &mut self,
+        (directory, path): (&Dir, &str),
+        what_for: AccessKind,
+        result: &FsResult<T>,
+    ) {
+        if !matches!(result, Err(error) if has_code(error, ErrorCode::NotPermitted)) {
             return;
         }
         let Ok(place) = resolve::place(directory, path) else { return };
-        self.wanted.refuse(&place, what_for, self.grant);
-        if let Some(link) = stray(directory, path) {
-            self.wanted.strays.note(link);
+        self.denied.refuse(&place, what_for, self.grant);
+        if let Some(link) = escaping_link(directory, path) {
+            self.denied.escaping_links.record(link);
         }
     }
 
-    /// The same of a file that was to go from one directory to another.
-    pub(super) fn note_both<T>(&mut self, from: (&Dir, &str), to: (&Dir, &str), result: &FsResult<T>) {
+    /// Records both paths of a refused rename or link.
+    pub(super) fn record_refusals<T>(&mut self, from: (&Dir, &str), to: (&Dir, &str), result: &FsResult<T>) {
         for place in [from, to] {
-            self.note(place, Use::Write, result);
+            self.record_refusal(place, AccessKind::Write, result);
         }
     }
 }
 
 /// The first link of `path` that leads out of `directory`.
-fn stray(directory: &Dir, path: &str) -> Option<PathBuf> {
+fn escaping_link(directory: &Dir, path: &str) -> Option<PathBuf> {
     let mut ends = path.trim_end_matches('/').match_indices('/').map(|(end, _)| end).chain([path.len()]);
     let link = ends.find_map(|end| {
         let part = path.get(..end).filter(|part| !part.is_empty())?;
-        match look(directory, part, Links::Follow, Bounds::Beneath) {
-            Err(error) if is(&error, ErrorCode::NotPermitted) => {
-                let itself = look(directory, part, Links::Keep, Bounds::Beneath).ok()?;
+        match resolve_path(directory, part, Links::Follow, Bounds::Beneath) {
+            Err(error) if has_code(&error, ErrorCode::NotPermitted) => {
+                let itself = resolve_path(directory, part, Links::Keep, Bounds::Beneath).ok()?;
                 (itself.kind() == FileType::Symlink).then(|| resolve::place(directory, part))
             }
             _ => None,

@@ -1,15 +1,15 @@
-//! What paths mean that a guest's library has changed.
+//! Recovers the path that a guest meant from the one that its C library passes on.
 //!
-//! A C library that is not told otherwise takes `x` for `/x`, and asks for the one directory it has
-//! that is called `/`: whoever hands out the workspace by that name makes `/etc/x` a file of the
-//! workspace, and nobody notices. But without it relative paths lead nowhere, and most paths that
-//! models write are relative. So there is such a directory, it is no directory of its own
-//! (`stand_in`), and each path below it is taken for what it was before the library shortened it:
+//! A C library without a known working directory turns `x` into `/x`, and looks it up in the preopened directory
+//! named `/`. If that were the workspace, `/etc/x` would silently become a file of the workspace; if there were none,
+//! relative paths would fail, and most paths that models write are relative. So haft preopens a `/` that is not a
+//! real directory (`stand_in`), and interprets each path below it as follows:
 //!
-//! - **A guest that asked haft where it is** begins there or not, and names all other paths in full.
-//! - **Else as the call has it.** Where an argument is that path, or a part or a parent of it, with a
+//! - **A guest that asked haft for its workspace** names paths in full, but for the relative paths among the call's
+//!   arguments.
+//! - **Else the call's arguments decide.** Where an argument is that path, or a part or a parent of it, with a
 //!   slash at its beginning, it is absolute; without, relative to the workspace.
-//! - **Else it is the guest's own idea.** It is absolute where it leads to the workspace, or where this
+//! - **Else no argument names it.** It is absolute where it leads to the workspace, or where this
 //!   machine has something of its first name in `/` and the workspace has not (`/etc`, `/usr`,
 //!   `/tmp`), else relative.
 //!
@@ -33,29 +33,29 @@ const MAX_PATH: usize = 4096;
 
 /// A directory that a guest was handed.
 #[derive(Clone, Debug)]
-pub(super) enum Handed {
+pub(super) enum HandedDirectory {
     /// It stands for [`NAME`], and may be the workspace itself.
     Root { is_workspace: bool },
     /// A granted one, by this name.
     Granted(PathBuf),
 }
 
-/// What is known about the paths of one guest.
+/// The state needed to interpret the paths of one guest.
 #[derive(Default)]
-pub(crate) struct Relative {
+pub(crate) struct RelativePaths {
     /// Whether the guest can ask haft where it is.
     can_ask: bool,
-    /// Whether it has asked, and was told.
-    is_told: bool,
+    /// Whether it has asked and received the answer.
+    is_location_known: bool,
     /// Descriptors of the directories that the guest was handed.
-    handles: Vec<(u32, Handed)>,
+    handles: Vec<(u32, HandedDirectory)>,
     /// Texts among the arguments of the call.
     named: Vec<String>,
 }
 
-impl Relative {
+impl RelativePaths {
     /// For a guest that can ask haft where it is, or cannot.
-    pub(crate) fn of(can_ask: bool) -> Self {
+    pub(crate) fn new(can_ask: bool) -> Self {
         Self { can_ask, ..Self::default() }
     }
 
@@ -64,24 +64,24 @@ impl Relative {
         self.can_ask
     }
 
-    /// Remembers that the guest was told where it is. Its library is for as long as the instance lives.
-    pub(crate) fn tell(&mut self) {
-        self.is_told = true;
+    /// Records that the guest received its workspace path. Its library keeps it for as long as the instance lives.
+    pub(crate) fn set_location_known(&mut self) {
+        self.is_location_known = true;
     }
 
-    /// Whether it was.
-    pub(super) fn is_told(&self) -> bool {
-        self.is_told
+    /// Whether the guest has received its workspace path.
+    pub(super) fn is_location_known(&self) -> bool {
+        self.is_location_known
     }
 
-    /// Takes down what the arguments of a call could mean by a path.
-    pub(crate) fn hear(&mut self, arguments: &Value) {
+    /// Keeps the texts among a call's arguments that could be paths.
+    pub(crate) fn set_arguments(&mut self, arguments: &Value) {
         self.named.clear();
         texts(arguments, &mut self.named);
     }
 
     /// Remembers what a descriptor is.
-    pub(super) fn hand(&mut self, fd: u32, handed: Handed) {
+    pub(super) fn add_handle(&mut self, fd: u32, handed: HandedDirectory) {
         self.handles.push((fd, handed));
     }
 
@@ -91,7 +91,7 @@ impl Relative {
     }
 
     /// What a descriptor is that the guest was handed.
-    pub(super) fn handed(&self, fd: u32) -> Option<&Handed> {
+    pub(super) fn handed(&self, fd: u32) -> Option<&HandedDirectory> {
         self.handles.iter().find(|(handle, _)| *handle == fd).map(|(_, handed)| handed)
     }
 
@@ -116,7 +116,7 @@ impl Relative {
             return (absolute, is_named);
         };
         let relative = || normalise(&base.path().join(path));
-        if lies_in(base, &absolute) || (self.is_told && !self.is_relative(&absolute)) {
+        if lies_in(base, &absolute) || (self.is_location_known && !self.is_relative(&absolute)) {
             let is_named = self.named.iter().any(|named| are_kin(&in_full(base, named), &absolute));
             return (absolute, is_named);
         }
@@ -219,8 +219,8 @@ mod tests {
     fn meaning(arguments: &Value, path: &str) -> (String, bool) {
         let base = tempfile::tempdir().unwrap();
         std::fs::create_dir(base.path().join("usr")).unwrap();
-        let mut relative = Relative::of(false);
-        relative.hear(arguments);
+        let mut relative = RelativePaths::new(false);
+        relative.set_arguments(arguments);
         let (path, is_named) = relative.meaning(Some(&root(base.path())), path);
         let shown = path
             .strip_prefix(base.path())
@@ -241,7 +241,7 @@ mod tests {
             (json!({ "path": "." }), "etc", ("WORKSPACE/etc", true)),
             (json!({ "path": "tmp/x" }), "tmp/x", ("WORKSPACE/tmp/x", true)),
             (json!({ "path": "/tmp/x", "name": "tmp" }), "tmp/x", ("WORKSPACE/tmp/x", true)),
-            // What nobody spoke of.
+            // Paths that no argument names.
             (nothing.clone(), "etc/passwd", ("/etc/passwd", false)),
             (nothing.clone(), "usr/local", ("WORKSPACE/usr/local", false)),
             (nothing.clone(), "no-such-name-here/x", ("WORKSPACE/no-such-name-here/x", false)),
@@ -259,9 +259,9 @@ mod tests {
         let first = place.path().components().nth(1).unwrap();
         std::fs::create_dir(place.path().join(first)).unwrap();
         let base = root(place.path());
-        let mut relative = Relative::of(true);
-        relative.hear(&json!({ "path": "notes/a.md", "other": first.as_os_str().to_str() }));
-        relative.tell();
+        let mut relative = RelativePaths::new(true);
+        relative.set_arguments(&json!({ "path": "notes/a.md", "other": first.as_os_str().to_str() }));
+        relative.set_location_known();
         let full = place.path().join("notes/a.md");
         let shortened = full.to_str().unwrap().trim_start_matches('/');
         assert_eq!(relative.meaning(Some(&base), shortened), (full, true));
@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn of_many_arguments_some_are_kept() {
-        let mut relative = Relative::of(false);
-        relative.hear(&json!(["x".repeat(MAX_PATH + 1), vec!["y"; MAX_NAMED + 1]]));
+        let mut relative = RelativePaths::new(false);
+        relative.set_arguments(&json!(["x".repeat(MAX_PATH + 1), vec!["y"; MAX_NAMED + 1]]));
         assert_eq!(relative.named.len(), MAX_NAMED);
     }
 }

@@ -20,7 +20,7 @@ const READ: OFlags = OFlags::RDONLY
 /// Gives the file `old` in `from` the mode and owner of the file `new` in `to`, if both are regular
 /// files. What cannot be kept is left as it is: the rename itself is what was asked for.
 pub(super) fn keep_mode(from: &File, old: &str, to: &File, new: &str) {
-    let kept = || -> io::Result<()> {
+    let copy_mode = || -> io::Result<()> {
         let replaced = statat(to, new, AtFlags::SYMLINK_NOFOLLOW)?;
         let file = File::from(openat(from, old, READ, Mode::empty())?);
         if is_file(&replaced) && is_file(&fstat(&file)?) {
@@ -30,7 +30,7 @@ pub(super) fn keep_mode(from: &File, old: &str, to: &File, new: &str) {
         }
         Ok(())
     };
-    if let Err(error) = kept()
+    if let Err(error) = copy_mode()
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::debug!(%error, "mode of a replaced file not kept");

@@ -1,6 +1,6 @@
-//! Finds what a path leads to, without doing anything to it: the answer is a handle that can be
-//! asked about, judged and then opened, and stays the same object whatever becomes of its path.
-//! It refuses the file system of processes, which would show a guest haft's environment and memory.
+//! Resolves a path to a handle that allows metadata queries only; the handle can be checked and then reopened, and
+//! stays the same object whatever becomes of its path. `/proc` is refused, which would show a guest haft's
+//! environment and memory.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 #[cfg(target_os = "linux")]
 const PROCFS: i64 = 0x9fa0;
 
-/// How everything is opened: nothing waits, should it have become something else.
+/// Flags of every open: it must not block if the object has become a FIFO or a terminal.
 const ALWAYS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// How far a path may lead.
@@ -38,14 +38,14 @@ pub(super) enum Links {
 
 /// What a path led to.
 pub(super) struct Object {
-    /// Can be asked about, not read.
+    /// A handle for metadata only.
     pub(super) file: File,
     pub(super) stat: Stat,
 }
 
 impl Object {
     /// What `file` is.
-    pub(super) fn of(file: File) -> io::Result<Self> {
+    pub(super) fn from_file(file: File) -> io::Result<Self> {
         let stat = fstat(&file)?;
         Ok(Self { file, stat })
     }
@@ -68,22 +68,22 @@ impl Object {
 }
 
 /// What `path` below `directory` leads to.
-pub(super) fn look(directory: &Dir, path: &str, links: Links, bounds: Bounds) -> FsResult<Object> {
+pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bounds) -> FsResult<Object> {
     let file = find(&directory.dir, path, links, bounds).map_err(escape)?;
     refuse_processes(&file)?;
-    Object::of(file).map_err(error)
+    Object::from_file(file).map_err(error)
 }
 
 /// The directory `path` below `directory`, to do something to its entries.
 pub(super) fn enter(directory: &Dir, path: &str) -> FsResult<File> {
-    let found = look(directory, path, Links::Follow, Bounds::Beneath)?;
+    let found = resolve_path(directory, path, Links::Follow, Bounds::Beneath)?;
     match found.kind() {
         FileType::Directory => Ok(found.file),
         _ => Err(ErrorCode::NotDirectory.into()),
     }
 }
 
-/// How often a path is looked up that another process changes meanwhile.
+/// How often resolving is tried again when another process changes the path meanwhile.
 #[cfg(target_os = "linux")]
 const MAX_LOOKUPS: usize = 16;
 
@@ -107,7 +107,7 @@ fn find(directory: &File, path: &str, links: Links, bounds: Bounds) -> rustix::i
     Err(Errno::BUSY)
 }
 
-/// Without `openat2`, every part of a path is looked at, and without `O_PATH`, what it leads to is
+/// Without `openat2`, every part of a path is resolved in turn, and without `O_PATH`, what it leads to is
 /// opened for reading. A link at the end that must not be followed cannot be held at all.
 #[cfg(not(target_os = "linux"))]
 fn find(directory: &File, path: &str, links: Links, bounds: Bounds) -> rustix::io::Result<File> {
@@ -127,13 +127,13 @@ fn find(directory: &File, path: &str, links: Links, bounds: Bounds) -> rustix::i
     opened.map(cap_std::fs::File::into_std).map_err(errno)
 }
 
-/// Opens what was only looked at so far: the very same object, whatever became of its path.
+/// Opens a resolved object: the very same one, whatever became of its path.
 #[cfg(target_os = "linux")]
 fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     rustix::fs::open(own_link(seen), how, Mode::empty()).map(File::from)
 }
 
-/// The same by its present path, if that still leads to it.
+/// Opens a resolved object by its present path, if that still leads to it.
 #[cfg(not(target_os = "linux"))]
 fn reopen(seen: &File, how: OFlags) -> rustix::io::Result<File> {
     let path = rustix::fs::getpath(seen)?;
@@ -207,7 +207,7 @@ pub(super) fn code(error: &io::Error) -> Option<ErrorCode> {
     }
 }
 
-/// The same of a lookup: the kernel says "another device" of a path that leads out.
+/// An error of resolving as WASI names it: the kernel reports a path that leads out as "cross-device".
 fn escape(errno: Errno) -> FsError {
     match errno {
         Errno::XDEV => ErrorCode::NotPermitted.into(),

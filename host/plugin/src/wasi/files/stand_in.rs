@@ -1,8 +1,6 @@
-//! The directory that stands for `/`, which every guest has: nothing is in it but the ways to the
-//! directories of the grant, and nothing is ever looked up in it. Each path below it is taken for what
-//! it was (`relative`) and looked up in the granted directory that it lies in; what lies in none is
-//! refused, and remembered for a hint. Of the workspace a guest sees that it is there, so that it can
-//! begin in it. It refuses to list anything.
+//! The stand-in for `/` that every guest is handed. It is not a real directory: each path below it is interpreted
+//! (`relative`) and resolved in the granted directory that it lies in; a path in none is refused and recorded for
+//! hints. The workspace itself is visible, so that a guest can start in it. The stand-in cannot be listed.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,20 +13,20 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use super::Files;
 use super::open::OpenRequest;
-use super::relative::{Handed, NAME, names_directory, split, upwards};
-use crate::denials::denied_access::Use;
+use super::relative::{HandedDirectory, NAME, names_directory, split, upwards};
+use super::view::Files;
+use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{Bounds, Links};
 use haft_core::grant::Preopen;
 
-/// What the handle of a directory that is none is a handle of: in this no path can be looked up.
+/// What the handle of the stand-in refers to: no path can be resolved below it.
 const NOTHING: &str = "/dev/null";
 
-/// The identity of a directory that is none.
+/// The identity of the stand-in.
 pub(super) const HASH: MetadataHashValue = MetadataHashValue { lower: 0, upper: 0 };
 
-/// What there is to know about a directory that is none.
+/// The metadata of the stand-in.
 pub(super) fn stat() -> DescriptorStat {
     DescriptorStat {
         type_: DescriptorType::Directory,
@@ -65,22 +63,22 @@ impl Files<'_> {
         } else {
             DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY
         };
-        let wish = OpenRequest::new(OpenFlags::DIRECTORY, flags)?;
-        match self.open(directory, rest, Links::Follow, wish)? {
+        let request = OpenRequest::new(OpenFlags::DIRECTORY, flags)?;
+        match self.open(directory, rest, Links::Follow, request)? {
             Descriptor::Dir(directory) => Ok(directory),
             Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
         }
     }
 
-    /// Whether a directory is one, which has entries.
+    /// Whether `fd` is a real directory, which can be listed.
     pub(super) fn is_listed(&self, fd: &Resource<Descriptor>) -> bool {
-        !matches!(self.relative.handed(fd.rep()), Some(Handed::Root { is_workspace: false }))
+        !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
     }
 
     /// Whether `path` below `fd` is the workspace, of which only parts are granted, or nothing.
     pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
         let Some(base) = self.grant.base() else { return false };
-        if !matches!(self.relative.handed(fd.rep()), Some(Handed::Root { .. })) {
+        if !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { .. })) {
             return false;
         }
         let (whole, _) = self.relative.meaning(Some(base), path);
@@ -93,7 +91,7 @@ impl Files<'_> {
         &mut self,
         fd: &Resource<Descriptor>,
         path: String,
-        what_for: Use,
+        what_for: AccessKind,
     ) -> FsResult<(Dir, String)> {
         let directory = self.directory(fd)?;
         let Some((whole, is_named)) = self.in_full(fd, &path) else { return Ok((directory, path)) };
@@ -105,8 +103,8 @@ impl Files<'_> {
             rest.push('/');
         }
         let directory = self.preopen(&preopen).map_err(|problem| {
-            self.wanted.unopened(&preopen.name, problem);
-            self.wanted.refuse(&Path::new(&preopen.name).join(&rest), what_for, self.grant);
+            self.denied.unopened(&preopen.name, problem);
+            self.denied.refuse(&Path::new(&preopen.name).join(&rest), what_for, self.grant);
             ErrorCode::NoEntry
         })?;
         Ok((directory, rest))
@@ -116,9 +114,11 @@ impl Files<'_> {
     /// to find it below that very directory.
     fn in_full(&self, fd: &Resource<Descriptor>, path: &str) -> Option<(PathBuf, bool)> {
         match self.relative.handed(fd.rep())? {
-            Handed::Root { .. } => Some(self.relative.meaning(self.grant.base(), path)),
-            Handed::Granted(name) if self.bounds() == Bounds::Beneath => Some((upwards(name, path)?, true)),
-            Handed::Granted(_) => None,
+            HandedDirectory::Root { .. } => Some(self.relative.meaning(self.grant.base(), path)),
+            HandedDirectory::Granted(name) if self.bounds() == Bounds::Beneath => {
+                Some((upwards(name, path)?, true))
+            }
+            HandedDirectory::Granted(_) => None,
         }
     }
 
@@ -138,21 +138,24 @@ impl Files<'_> {
         }
     }
 
-    /// The refusal of a path that lies in no granted directory, with a note of it. What nobody spoke of
-    /// is not there for the guest: libraries look for files that may be missing, and take every other
-    /// answer for a failure.
+    /// The error for a path that lies in no granted directory, which is recorded. A path that no argument names is
+    /// reported as missing: libraries probe for optional files, and take any other error for a failure.
     fn outside(
         &mut self,
         fd: &Resource<Descriptor>,
         (whole, is_named): (&Path, bool),
-        what_for: Use,
+        what_for: AccessKind,
     ) -> ErrorCode {
         if !is_named {
-            self.wanted.refuse_aside(whole.to_owned(), what_for);
+            self.denied.refuse_unnamed(whole.to_owned(), what_for);
             return ErrorCode::NoEntry;
         }
-        self.wanted.refuse(whole, what_for, self.grant);
-        let is_granted = matches!(self.relative.handed(fd.rep()), Some(Handed::Granted(_)));
-        if is_granted || self.relative.is_told() { ErrorCode::NotPermitted } else { ErrorCode::NoEntry }
+        self.denied.refuse(whole, what_for, self.grant);
+        let is_granted = matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Granted(_)));
+        if is_granted || self.relative.is_location_known() {
+            ErrorCode::NotPermitted
+        } else {
+            ErrorCode::NoEntry
+        }
     }
 }

@@ -1,5 +1,4 @@
-//! The bodies of requests and answers on their way: counted, timed and masked. Neither is ever held
-//! in memory as a whole.
+//! Streaming bodies of requests and responses: counted, timed and masked, never buffered whole.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -71,7 +70,7 @@ impl ResponseBody {
     }
 
     /// The bytes of a frame that may be passed on; there may be none.
-    fn take(&mut self, frame: Frame<Bytes>) -> Result<Bytes> {
+    fn accept_frame(&mut self, frame: Frame<Bytes>) -> Result<Bytes> {
         self.silence.as_mut().reset(Instant::now() + self.quiet);
         let Ok(data) = frame.into_data() else { return Ok(Bytes::new()) };
         let left = self.left.checked_sub(data.len() as u64);
@@ -94,7 +93,7 @@ impl ResponseBody {
                     Err(Error::ConnectionReadTimeout)
                 }
             };
-            match frame.and_then(|frame| self.take(frame)) {
+            match frame.and_then(|frame| self.accept_frame(frame)) {
                 Ok(bytes) if bytes.is_empty() => {}
                 taken => {
                     self.ended = taken.is_err();

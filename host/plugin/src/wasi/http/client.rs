@@ -1,5 +1,5 @@
-//! Makes connections for guests: looks a name up once, connects to the very addresses that were
-//! checked, and proves with TLS that it is the host that was meant. Knows neither grants nor HTTP.
+//! Makes connections for guests: resolves a name once, connects to the addresses that were checked, and verifies the
+//! host by TLS. Knows neither grants nor HTTP.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -39,19 +39,19 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Makes connections; one for all guests.
-pub(crate) struct Client {
+pub(crate) struct Connector {
     lookups: Arc<Semaphore>,
     /// Made at the first need: reading the system's certificates takes a while.
     tls: OnceLock<TlsConnector>,
 }
 
-impl Default for Client {
+impl Default for Connector {
     fn default() -> Self {
         Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)), tls: OnceLock::new() }
     }
 }
 
-impl Client {
+impl Connector {
     /// All addresses of a destination, those to be tried first in front.
     pub(super) async fn look_up(&self, destination: &Destination) -> Result<Vec<SocketAddr>> {
         if let Some(address) = destination.address() {
@@ -117,8 +117,8 @@ impl Client {
     }
 }
 
-/// TLS with the system's certificates, told by nothing but HTTP/1.1, and without a memory: one
-/// plugin's connections are not to be known again as another's.
+/// TLS with the system's certificates, offering only HTTP/1.1, and without session resumption: a server must not be
+/// able to link the connections of two plugins.
 fn tls() -> std::result::Result<TlsConnector, rustls::Error> {
     // Handed over, not installed: a process-wide provider is the embedding program's to choose.
     let ring = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,5 +1,5 @@
-//! One request on its way: to an address that was checked, with what haft adds to it, and back with
-//! what a guest may see. Every wait and every size has its bound.
+//! One HTTP exchange: sends a request to a checked address with the injected headers, and passes on the response
+//! without the injected secrets. Every wait and every size is bounded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody};
 
 use super::body::{MAX_RESPONSE, RequestBody, ResponseBody};
-use super::client::{Client, Stream};
+use super::client::{Connector, Stream};
 use super::injection::Injections;
 use crate::denials::network_decisions::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
@@ -44,15 +44,15 @@ const MAX_QUIET: Duration = Duration::from_mins(10);
 
 /// How long each part may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Waits {
+pub(super) struct Timeouts {
     connect: Duration,
     first_byte: Duration,
     between_bytes: Duration,
 }
 
-impl Waits {
+impl Timeouts {
     /// What the guest wishes, within bounds.
-    pub(super) fn wished(options: Option<&RequestOptions>) -> Self {
+    pub(super) fn from_options(options: Option<&RequestOptions>) -> Self {
         let options = options.copied().unwrap_or_default();
         Self {
             connect: options.connect_timeout.unwrap_or(CONNECT).min(MAX_CONNECT),
@@ -64,7 +64,7 @@ impl Waits {
 
 /// The way of a request that may be made.
 pub(super) struct Exchange {
-    pub(super) client: Arc<Client>,
+    pub(super) client: Arc<Connector>,
     pub(super) grant: Arc<Grant>,
     pub(super) injections: Injections,
     pub(super) decisions: NetworkDecisions,
@@ -77,14 +77,14 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// Makes the request and waits for the beginning of its answer.
-    pub(super) async fn run(self, request: Request<WasiBody>, waits: Waits) -> Result<Sent> {
-        let permit = timeout(waits.connect, self.open.clone().acquire_owned()).await;
+    pub(super) async fn run(self, request: Request<WasiBody>, timeouts: Timeouts) -> Result<Sent> {
+        let permit = timeout(timeouts.connect, self.open.clone().acquire_owned()).await;
         let Ok(Ok(permit)) = permit else { return Err(Error::ConnectionLimitReached) };
-        let stream = timeout(waits.connect, self.reach()).await.unwrap_or(Err(Error::ConnectionTimeout));
+        let stream = timeout(timeouts.connect, self.reach()).await.unwrap_or(Err(Error::ConnectionTimeout));
         let stream = stream.inspect_err(|error| self.note_failure(error)).map_err(coded)?;
         let (request, injected) = self.prepared(request)?;
-        let (response, connection) = exchange(stream, request, waits.first_byte).await?;
-        let response = self.visible(response, injected, waits.between_bytes)?;
+        let (response, connection) = exchange(stream, request, timeouts.first_byte).await?;
+        let response = self.visible(response, injected, timeouts.between_bytes)?;
         let connection = async move {
             connection.await;
             drop(permit);
@@ -122,7 +122,7 @@ impl Exchange {
         }
     }
 
-    /// What did not come to a refusal and not to a connection either.
+    /// Records a connection that failed without being refused.
     fn note_failure(&self, error: &Error) {
         match error {
             Error::DestinationIpProhibited => {}
@@ -197,7 +197,7 @@ async fn exchange(
     Ok((response, connection))
 }
 
-/// What TLS says, in the guest's words.
+/// A TLS error as a `wasi:http` error code.
 fn coded(error: Error) -> Error {
     let Error::Tls(error) = error else { return error };
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {
@@ -210,7 +210,7 @@ fn coded(error: Error) -> Error {
     }
 }
 
-/// What went wrong with an exchange, in the guest's words.
+/// An error of hyper as a `wasi:http` error code.
 fn failure(error: &hyper::Error) -> Error {
     let cause = std::error::Error::source(error);
     if let Some(Error::HttpRequestBodySize(size)) = cause.and_then(|cause| cause.downcast_ref()) {
@@ -231,21 +231,21 @@ mod tests {
 
     #[test]
     fn a_guest_waits_as_it_wishes_within_bounds() {
-        let usual = Waits { connect: CONNECT, first_byte: QUIET, between_bytes: QUIET };
-        assert_eq!(Waits::wished(None), usual);
-        let wished = |seconds| {
+        let usual = Timeouts { connect: CONNECT, first_byte: QUIET, between_bytes: QUIET };
+        assert_eq!(Timeouts::from_options(None), usual);
+        let from_seconds = |seconds| {
             let wish = Some(Duration::from_secs(seconds));
             let options = RequestOptions {
                 connect_timeout: wish,
                 first_byte_timeout: wish,
                 between_bytes_timeout: wish,
             };
-            Waits::wished(Some(&options))
+            Timeouts::from_options(Some(&options))
         };
         let second = Duration::from_secs(1);
-        assert_eq!(wished(1), Waits { connect: second, first_byte: second, between_bytes: second });
-        let most = Waits { connect: MAX_CONNECT, first_byte: MAX_QUIET, between_bytes: MAX_QUIET };
-        assert_eq!(wished(1_000_000), most);
+        assert_eq!(from_seconds(1), Timeouts { connect: second, first_byte: second, between_bytes: second });
+        let most = Timeouts { connect: MAX_CONNECT, first_byte: MAX_QUIET, between_bytes: MAX_QUIET };
+        assert_eq!(from_seconds(1_000_000), most);
     }
 
     #[test]

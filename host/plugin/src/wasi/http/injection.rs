@@ -1,5 +1,5 @@
-//! Headers that haft adds to a plugin's requests: their values go to the one destination they are
-//! for, and nowhere near the guest. An injection grants nothing.
+//! Headers that haft adds to a plugin's requests to one destination. The guest never sees their values. An injection
+//! grants nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum InjectionError {
     /// Not to be sent in a header.
     #[error("the secret holds a line break or another character that no header can hold")]
     Value,
-    /// Too few bytes to be told from other text.
+    /// Too few bytes to be distinguished from other text.
     #[error("the secret has less than {} bytes, which could be guessed", Injection::MIN_SECRET)]
     Short,
     /// More bytes than servers take.
@@ -48,9 +48,9 @@ pub enum InjectionError {
 impl Injection {
     /// Bytes of the shortest secret. A shorter one would be masked wherever those few letters stand,
     /// and tell by that what it is.
-    pub const MIN_SECRET: usize = 8;
+    const MIN_SECRET: usize = 8;
     /// Bytes of the longest: what servers take for all headers together.
-    pub const MAX_SECRET: usize = 8 << 10;
+    const MAX_SECRET: usize = 8 << 10;
 
     /// `header: <prefix><secret>` in requests to `host`.
     pub fn new(
@@ -92,7 +92,7 @@ impl fmt::Debug for Injection {
 #[derive(Clone, Default)]
 pub(crate) struct Injections {
     all: Arc<[Injection]>,
-    /// Made of all of them, for every answer: a server may keep a secret and another one tell it.
+    /// One mask of all secrets, for every response: one server may repeat a secret that was sent to another.
     mask: Option<Arc<Mask>>,
 }
 
@@ -100,7 +100,7 @@ impl FromIterator<Injection> for Injections {
     /// None at all, where they could not be masked.
     fn from_iter<T: IntoIterator<Item = Injection>>(injections: T) -> Self {
         let all: Arc<[Injection]> = injections.into_iter().collect();
-        match Mask::of(all.iter().map(|injection| injection.secret.expose_secret())) {
+        match Mask::new(all.iter().map(|injection| injection.secret.expose_secret())) {
             Some(mask) if !all.is_empty() => Self { all, mask: Some(Arc::new(mask)) },
             _ => Self::default(),
         }

@@ -1,5 +1,5 @@
-//! Finds secrets in what comes back from the network and puts as many `*` in their place, also
-//! where one arrives in pieces. Holds back no more than what may be the beginning of a secret.
+//! Masks secrets in responses with as many `*`, also where one arrives in pieces. Holds back only bytes that may be the
+//! beginning of a secret.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// `None` where the secrets are too many or too long to be looked for.
-    pub(super) fn of<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut patterns: Vec<Vec<u8>> = secrets.flat_map(forms).map(String::into_bytes).collect();
+    /// `None` where the secrets are too many or too long for a search automaton.
+    pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut patterns: Vec<Vec<u8>> = secrets.flat_map(encodings).map(String::into_bytes).collect();
         patterns.retain(|pattern| !pattern.is_empty());
         patterns.sort();
         patterns.dedup();
@@ -57,7 +57,7 @@ impl Mask {
 }
 
 /// The ways a secret is written: in text, in JSON, in JSON as PHP writes it, in a URL.
-fn forms(secret: &str) -> Vec<String> {
+fn encodings(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or(secret).to_owned();
     let escaped = json.replace('/', "\\/");
@@ -79,7 +79,7 @@ fn percent_encoded(text: &str) -> String {
 pub(super) struct Masker {
     mask: Option<Arc<Mask>>,
     /// What may be the beginning of a secret, as it came.
-    held: Vec<u8>,
+    pending: Vec<u8>,
     /// How many bytes of it end a secret whose beginning is gone already.
     covered: usize,
 }
@@ -87,13 +87,13 @@ pub(super) struct Masker {
 impl Masker {
     /// Passes everything on as it is, where there is no mask.
     pub(super) fn new(mask: Option<Arc<Mask>>) -> Self {
-        Self { mask, held: Vec::new(), covered: 0 }
+        Self { mask, pending: Vec::new(), covered: 0 }
     }
 
     /// What may be passed on, now that `piece` has come. May be nothing.
     pub(super) fn next(&mut self, piece: Bytes) -> Bytes {
         let Some(mask) = self.mask.clone() else { return piece };
-        let mut text = std::mem::take(&mut self.held);
+        let mut text = std::mem::take(&mut self.pending);
         text.extend_from_slice(&piece);
         let open = mask.open_end(&text);
         self.pass(&mask, text, open)
@@ -102,7 +102,7 @@ impl Masker {
     /// What was held back to the last, now that nothing comes any more.
     pub(super) fn end(&mut self) -> Bytes {
         let Some(mask) = self.mask.clone() else { return Bytes::new() };
-        let text = std::mem::take(&mut self.held);
+        let text = std::mem::take(&mut self.pending);
         self.pass(&mask, text, 0)
     }
 
@@ -113,7 +113,7 @@ impl Masker {
             rest.fill(b'*');
         }
         let cut = text.len() - open;
-        self.held = text.split_off(cut);
+        self.pending = text.split_off(cut);
         self.covered = end.saturating_sub(cut);
         shown.truncate(cut);
         shown.into()
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn mask(secrets: &[&str]) -> Arc<Mask> {
-        Arc::new(Mask::of(secrets.iter().copied()).unwrap())
+        Arc::new(Mask::new(secrets.iter().copied()).unwrap())
     }
 
     fn in_pieces(mask: &Arc<Mask>, pieces: &[&str]) -> String {

@@ -12,21 +12,21 @@ fn binary() -> Vec<u8> {
     wit_component::encode(&resolve, package, false).unwrap()
 }
 
-fn told(docs: &Docs) {
-    let f = docs.of(Some("a:b/c@1.0.0"), "f").unwrap();
+fn assert_docs(docs: &Docs) {
+    let f = docs.function(Some("a:b/c@1.0.0"), "f").unwrap();
     assert_eq!(f.text(), "Does it.");
     assert_eq!(f.parameter("r").text().as_deref(), Some("the r"));
     assert_eq!(f.parameter("r").part("x").own_text().as_deref(), Some("X"));
     assert_eq!(f.returned().ok().text().as_deref(), Some("R"));
     assert_eq!(f.returned().error().text(), None);
-    assert_eq!(docs.of(None, "g").unwrap().text(), "G");
-    assert!(docs.of(Some("a:b/c@1.2.0"), "f").is_some() && docs.of(Some("a:b/d"), "f").is_none());
+    assert_eq!(docs.function(None, "g").unwrap().text(), "G");
+    assert!(docs.function(Some("a:b/c@1.2.0"), "f").is_some() && docs.function(Some("a:b/d"), "f").is_none());
 }
 
 #[test]
 fn words_are_the_same_in_text_and_in_binary() {
-    told(&Docs::decode(&[binary()]).0);
-    told(&Docs::parse(WIT).unwrap());
+    assert_docs(&Docs::decode(&[binary()]).0);
+    assert_docs(&Docs::parse(WIT).unwrap());
 }
 
 /// As many bytes as a section may have, and on a stack as small as threads have.
@@ -55,7 +55,7 @@ proptest! {
             bytes[index] = *byte;
         }
         let (docs, problems) = Docs::decode(&[bytes]);
-        if let Some(f) = docs.of(Some("a:b/c@1.0.0"), "f") {
+        if let Some(f) = docs.function(Some("a:b/c@1.0.0"), "f") {
             let _ = (f.text(), f.parameter("r").part("x").text(), problems);
         }
     }

@@ -38,14 +38,14 @@ impl Echo {
         let component = Component::from_binary(&engine, &bytes).unwrap();
         let mut store = Store::new(&engine, ());
         let instance = Linker::new(&engine).instantiate(&mut store, &component).unwrap();
-        let exports = Exports::of(&engine, &component);
+        let exports = Exports::from_component(&engine, &component);
         Self { wit, store, component, instance, exports }
     }
 
     /// The type of the function `index` as the component has it.
     pub(super) fn model(&self, index: usize) -> Type {
         let exported = &self.exports.functions[index];
-        let signature = Signature::of(&exported.ty, None).unwrap();
+        let signature = Signature::from_function(&exported.ty, None).unwrap();
         signature.params.into_iter().next().unwrap().ty
     }
 

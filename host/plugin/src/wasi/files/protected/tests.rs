@@ -4,11 +4,11 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 /// A directory with `closed` in it, which is hidden, and `free`, which is not.
-struct Ground {
+struct Fixture {
     directory: tempfile::TempDir,
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for folder in ["closed/deep", "free/deep"] {
@@ -26,86 +26,86 @@ impl Ground {
         Root::resolve(Path::new("/"), &self.path(name)).unwrap()
     }
 
-    fn seals(&self) -> ProtectedPaths {
-        ProtectedPaths::of(
+    fn protected_paths(&self) -> ProtectedPaths {
+        ProtectedPaths::from_grant(
             &Grant::none().with_hidden(self.root("closed")).with_fixed(self.root("free/deep/file")),
         )
     }
 
     fn open(&self, name: &str) -> Object {
-        Object::of(File::open(self.path(name)).unwrap()).unwrap()
+        Object::from_file(File::open(self.path(name)).unwrap()).unwrap()
     }
 }
 
-const HIDDEN: Option<ProtectedObject> = Some(ProtectedObject { closed: Closed::Hidden, itself: false });
+const HIDDEN: Option<ProtectedObject> = Some(ProtectedObject { level: Protection::Hidden, itself: false });
 
 /// SB05: by identity and by place, the thing itself and all below.
 #[test]
 fn sb05_what_is_closed_is_told_by_what_it_is() {
-    let ground = Ground::new();
-    let seals = ground.seals();
+    let fixture = Fixture::new();
+    let protected_paths = fixture.protected_paths();
     for (name, expected) in [
-        ("closed", Some(ProtectedObject { closed: Closed::Hidden, itself: true })),
+        ("closed", Some(ProtectedObject { level: Protection::Hidden, itself: true })),
         ("closed/deep", HIDDEN),
         ("closed/deep/file", HIDDEN),
-        ("free/deep/file", Some(ProtectedObject { closed: Closed::Fixed, itself: true })),
+        ("free/deep/file", Some(ProtectedObject { level: Protection::ReadOnly, itself: true })),
         ("free/deep", None),
         ("free", None),
         (".", None),
         ("/", None),
     ] {
-        assert_eq!(seals.on(&ground.open(name)).unwrap(), expected, "{name}");
+        assert_eq!(protected_paths.protection_of(&fixture.open(name)).unwrap(), expected, "{name}");
         // Once more, with what was remembered.
-        assert_eq!(seals.on(&ground.open(name)).unwrap(), expected, "{name}");
+        assert_eq!(protected_paths.protection_of(&fixture.open(name)).unwrap(), expected, "{name}");
     }
-    let lookalike = ground.path("closed-lookalike");
+    let lookalike = fixture.path("closed-lookalike");
     fs::write(&lookalike, "").unwrap();
-    assert_eq!(seals.on(&ground.open("closed-lookalike")).unwrap(), None);
+    assert_eq!(protected_paths.protection_of(&fixture.open("closed-lookalike")).unwrap(), None);
 }
 
 /// SB05: what is remembered to be free is so in its place only.
 #[test]
 fn sb05_what_is_moved_is_judged_again() {
-    let ground = Ground::new();
-    let seals = ground.seals();
-    let held = ground.open("free/deep");
-    assert_eq!(seals.on(&held).unwrap(), None);
-    fs::rename(ground.path("free/deep"), ground.path("closed/moved")).unwrap();
-    assert_eq!(seals.on(&held).unwrap(), HIDDEN);
-    fs::rename(ground.path("closed"), ground.path("renamed")).unwrap();
-    assert_eq!(seals.on(&held).unwrap(), HIDDEN);
-    assert_eq!(seals.on(&ground.open("renamed/deep/file")).unwrap(), HIDDEN);
+    let fixture = Fixture::new();
+    let protected_paths = fixture.protected_paths();
+    let held = fixture.open("free/deep");
+    assert_eq!(protected_paths.protection_of(&held).unwrap(), None);
+    fs::rename(fixture.path("free/deep"), fixture.path("closed/moved")).unwrap();
+    assert_eq!(protected_paths.protection_of(&held).unwrap(), HIDDEN);
+    fs::rename(fixture.path("closed"), fixture.path("renamed")).unwrap();
+    assert_eq!(protected_paths.protection_of(&held).unwrap(), HIDDEN);
+    assert_eq!(protected_paths.protection_of(&fixture.open("renamed/deep/file")).unwrap(), HIDDEN);
     // What comes to stand in its place is closed as well, and the first one still is.
-    fs::create_dir_all(ground.path("closed/new")).unwrap();
-    assert_eq!(seals.on(&ground.open("closed/new")).unwrap(), HIDDEN);
-    assert_eq!(seals.on(&ground.open("renamed/deep")).unwrap(), HIDDEN);
+    fs::create_dir_all(fixture.path("closed/new")).unwrap();
+    assert_eq!(protected_paths.protection_of(&fixture.open("closed/new")).unwrap(), HIDDEN);
+    assert_eq!(protected_paths.protection_of(&fixture.open("renamed/deep")).unwrap(), HIDDEN);
 }
 
 /// SB05: an object without a place is not judged by where it was.
 #[test]
 fn sb05_what_is_gone_has_no_place() {
-    let ground = Ground::new();
-    let seals = ground.seals();
-    let (file, replaced) = (ground.open("free/deep/file"), ground.open("free/deep/file"));
-    fs::rename(ground.path("closed/deep/file"), ground.path("free/deep/file")).unwrap();
-    assert!(matches!(seals.judge(&file).unwrap(), Judged::Gone));
-    fs::remove_file(ground.path("free/deep/file")).unwrap();
-    assert!(matches!(seals.judge(&replaced).unwrap(), Judged::Gone));
+    let fixture = Fixture::new();
+    let protected_paths = fixture.protected_paths();
+    let (file, replaced) = (fixture.open("free/deep/file"), fixture.open("free/deep/file"));
+    fs::rename(fixture.path("closed/deep/file"), fixture.path("free/deep/file")).unwrap();
+    assert!(matches!(protected_paths.check(&file).unwrap(), ProtectionCheck::Gone));
+    fs::remove_file(fixture.path("free/deep/file")).unwrap();
+    assert!(matches!(protected_paths.check(&replaced).unwrap(), ProtectionCheck::Gone));
 }
 
 /// SB05: names that are closed, there or not, and those that lead there.
 #[test]
 fn sb05_names_on_the_way_are_closed() {
-    let ground = Ground::new();
-    fs::create_dir(ground.path("links")).unwrap();
-    symlink("links/second", ground.path("first")).unwrap();
-    symlink(ground.path("closed/.."), ground.path("links/second")).unwrap();
-    let seals = ProtectedPaths::of(
-        &Grant::none().with_hidden(ground.root("first/closed/deep")).with_hidden(ground.root("absent/key")),
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("links")).unwrap();
+    symlink("links/second", fixture.path("first")).unwrap();
+    symlink(fixture.path("closed/.."), fixture.path("links/second")).unwrap();
+    let protected_paths = ProtectedPaths::from_grant(
+        &Grant::none().with_hidden(fixture.root("first/closed/deep")).with_hidden(fixture.root("absent/key")),
     );
     let entry = |directory: &str, name: &str| {
-        let directory = File::open(ground.path(directory)).unwrap();
-        seals.on_entry(&directory, name).unwrap().map(|seal| seal.closed)
+        let directory = File::open(fixture.path(directory)).unwrap();
+        protected_paths.protection_of_entry(&directory, name).unwrap().map(|protection| protection.level)
     };
     for (directory, name) in [
         (".", "first"),
@@ -115,40 +115,45 @@ fn sb05_names_on_the_way_are_closed() {
         ("closed", "deep"),
         (".", "absent"),
     ] {
-        assert_eq!(entry(directory, name), Some(Closed::Hidden), "{directory}/{name}");
+        assert_eq!(entry(directory, name), Some(Protection::Hidden), "{directory}/{name}");
     }
     for (directory, name) in
         [(".", "free"), (".", "new"), ("links", "new"), ("closed", "other"), ("free", "deep")]
     {
         assert_eq!(entry(directory, name), None, "{directory}/{name}");
     }
-    fs::create_dir(ground.path("absent")).unwrap();
-    assert_eq!(entry("absent", "key"), Some(Closed::Hidden));
+    fs::create_dir(fixture.path("absent")).unwrap();
+    assert_eq!(entry("absent", "key"), Some(Protection::Hidden));
     assert_eq!(entry("absent", "other"), None);
 }
 
 #[test]
 fn circles_of_links_come_to_an_end() {
-    let ground = Ground::new();
-    symlink("circle", ground.path("circle")).unwrap();
-    assert_eq!(links(&ground.path("circle/file")).len(), MAX_LINKS);
+    let fixture = Fixture::new();
+    symlink("circle", fixture.path("circle")).unwrap();
+    assert_eq!(links(&fixture.path("circle/file")).len(), MAX_LINKS);
 }
 
 /// SB05: what is too deep to be judged is refused, and memory stays bounded.
 #[test]
 fn sb05_depth_and_memory_are_bounded() {
-    let ground = Ground::new();
-    let seals = ground.seals();
-    let mut deep = ground.path("free");
+    let fixture = Fixture::new();
+    let protected_paths = fixture.protected_paths();
+    let mut deep = fixture.path("free");
     while deep.as_os_str().len() < 3900 {
         deep.push("d");
     }
     fs::create_dir_all(&deep).unwrap();
-    assert!(seals.on(&Object::of(File::open(&deep).unwrap()).unwrap()).is_err());
+    assert!(protected_paths.protection_of(&Object::from_file(File::open(&deep).unwrap()).unwrap()).is_err());
     for number in 0..MAX_FREE + 10 {
-        let directory = ground.path(&format!("free/{number}"));
+        let directory = fixture.path(&format!("free/{number}"));
         fs::create_dir(&directory).unwrap();
-        assert_eq!(seals.on(&Object::of(File::open(&directory).unwrap()).unwrap()).unwrap(), None);
+        assert_eq!(
+            protected_paths
+                .protection_of(&Object::from_file(File::open(&directory).unwrap()).unwrap())
+                .unwrap(),
+            None
+        );
     }
-    assert!(seals.free.lock().unwrap().len() <= MAX_FREE);
+    assert!(protected_paths.free.lock().unwrap().len() <= MAX_FREE);
 }

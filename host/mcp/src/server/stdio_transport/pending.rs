@@ -11,22 +11,22 @@ use tokio_util::sync::CancellationToken;
 
 /// Requests of a client that are not answered yet. Guests take turns at a quarter of it; a client
 /// with more has lost count, and every one holds memory.
-pub(super) const MAX_UNDER_WAY: usize = 256;
+pub(super) const MAX_PENDING: usize = 256;
 
 /// Bytes of all of them: four of the largest. One alone may always be there.
 const MAX_BYTES: usize = 64 << 20;
 
 /// Requests by their ids.
 #[derive(Debug, Default)]
-pub(super) struct UnderWay {
-    all: Lock<HashMap<RequestId, (Instant, Request)>>,
-    /// Told when one is answered or taken back.
+pub(super) struct PendingRequests {
+    all: Lock<HashMap<RequestId, (Instant, PendingRequest)>>,
+    /// Notified when one is answered or cancelled.
     fewer: Notify,
 }
 
 /// Why a request is not taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum AdmissionError {
     /// Another with this id is not answered yet.
     InUse,
     /// There are too many, or they are too long.
@@ -35,26 +35,29 @@ pub(super) enum Refused {
 
 /// What is to be known of a request.
 #[derive(Debug, Default)]
-pub(super) struct Request {
+pub(super) struct PendingRequest {
     /// How long its line was.
     pub(super) bytes: usize,
-    /// What ends it, where rmcp knows nothing of it.
+    /// Cancels the call, where it does not run through rmcp.
     pub(super) stop: Option<CancellationToken>,
     /// Whether it is answered only when haft or the client ends it.
     pub(super) lasts: bool,
 }
 
-impl UnderWay {
-    /// Notes a request; why not, where it is one too many.
-    pub(super) fn begin(&self, id: &RequestId, request: Request) -> Result<(), Refused> {
+impl PendingRequests {
+    /// Registers a request.
+    ///
+    /// # Errors
+    /// Its id is in use, or too many requests or bytes are pending.
+    pub(super) fn begin(&self, id: &RequestId, request: PendingRequest) -> Result<(), AdmissionError> {
         let mut all = self.lock();
         // Two of one id would count as one.
         if all.contains_key(id) {
-            return Err(Refused::InUse);
+            return Err(AdmissionError::InUse);
         }
-        let busy = |what: String| Err(Refused::Busy(format!("{what} under way: wait for answers")));
-        if all.len() >= MAX_UNDER_WAY {
-            return busy(format!("more than {MAX_UNDER_WAY} requests"));
+        let busy = |what: String| Err(AdmissionError::Busy(format!("{what} under way: wait for answers")));
+        if all.len() >= MAX_PENDING {
+            return busy(format!("more than {MAX_PENDING} requests"));
         }
         let bytes: usize = all.values().map(|(_, request)| request.bytes).sum();
         if bytes > 0 && bytes + request.bytes > MAX_BYTES {
@@ -64,12 +67,12 @@ impl UnderWay {
         Ok(())
     }
 
-    /// It is answered now; nothing where nobody wants the answer.
-    pub(super) fn end(&self, id: &RequestId) -> Option<Request> {
+    /// Removes a request that is answered; `None` where it was cancelled.
+    pub(super) fn end(&self, id: &RequestId) -> Option<PendingRequest> {
         self.remove(id)
     }
 
-    /// It will not be answered: nobody wants that any more.
+    /// Removes and cancels a request.
     pub(super) fn cancel(&self, id: &RequestId) {
         if let Some(stop) = self.remove(id).and_then(|request| request.stop) {
             stop.cancel();
@@ -77,11 +80,11 @@ impl UnderWay {
     }
 
     /// Ends when every request is answered but those that last, and those that began before `since`.
-    pub(super) async fn answered(&self, since: Option<Instant>) {
+    pub(super) async fn wait_until_answered(&self, since: Option<Instant>) {
         loop {
-            // Hears of what is told from here on.
+            // Registered before the check, so that no notification is missed.
             let fewer = self.fewer.notified();
-            let is_waited_for = |(begun, request): &(Instant, Request)| {
+            let is_waited_for = |(begun, request): &(Instant, PendingRequest)| {
                 !request.lasts && since.is_none_or(|since| *begun >= since)
             };
             if !self.lock().values().any(is_waited_for) {
@@ -91,13 +94,13 @@ impl UnderWay {
         }
     }
 
-    fn remove(&self, id: &RequestId) -> Option<Request> {
+    fn remove(&self, id: &RequestId) -> Option<PendingRequest> {
         let removed = self.lock().remove(id);
         self.fewer.notify_waiters();
         removed.map(|(_, request)| request)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, (Instant, Request)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, (Instant, PendingRequest)>> {
         self.all.lock()
     }
 }

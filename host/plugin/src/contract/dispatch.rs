@@ -1,0 +1,127 @@
+//! Finding the contract of a component by its exports, and linking, instantiating and calling it by that contract.
+//! Knows nothing of rights: an instance is given the store that holds them.
+
+use wasmtime::Store;
+use wasmtime::component::Component;
+
+use crate::component::listing::ListedTool;
+use crate::contract::answer::Output;
+use crate::contract::{Contract, Request, act, haft_world, typed};
+use crate::engine::Engine;
+use crate::failure::LoadError;
+use crate::instance::state::GuestState;
+use haft_core::tool::ToolError;
+
+/// A component linked to everything it may import, with its exports resolved.
+#[derive(Clone)]
+pub(crate) enum LinkedComponent {
+    Plugin(haft_world::HaftComponent),
+    Act(act::ActComponent),
+    Typed(typed::TypedComponent),
+}
+
+/// One instance, by its contract.
+pub(crate) enum GuestInstance {
+    Plugin(haft_world::HaftGuest),
+    Act(act::ActGuest),
+    Typed(typed::TypedGuest),
+}
+
+/// The contract of a component that exports these names.
+///
+/// # Errors
+/// A known contract in a version that is not supported, or nothing that could be called.
+pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
+    if haft_world::is_exported(exports)? {
+        return Ok(Contract::Plugin);
+    }
+    if act::is_exported(exports)? {
+        return Ok(Contract::Act);
+    }
+    if exports.iter().all(|name| typed::is_hidden(name)) {
+        return Err(LoadError::nothing(exports));
+    }
+    Ok(Contract::Typed)
+}
+
+impl LinkedComponent {
+    /// Links a component and resolves its exports, once for all instances.
+    ///
+    /// # Errors
+    /// A missing import, or exports that fit no contract.
+    pub(crate) fn new(engine: &Engine, component: &Component) -> Result<Self, LoadError> {
+        let exports = component.component_type();
+        let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
+        match detect_contract(&names)? {
+            Contract::Plugin => haft_world::HaftComponent::new(engine.link(component)?).map(Self::Plugin),
+            Contract::Typed => {
+                let exports = typed::Exports::from_component(component.engine(), component);
+                Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports)))
+            }
+            Contract::Act => act::ActComponent::new(engine.link(component)?, &names).map(Self::Act),
+        }
+    }
+
+    /// The contract it keeps.
+    pub(crate) fn contract(&self) -> Contract {
+        match self {
+            Self::Plugin(_) => Contract::Plugin,
+            Self::Act(_) => Contract::Act,
+            Self::Typed(_) => Contract::Typed,
+        }
+    }
+
+    /// The component that is linked.
+    pub(crate) fn component(&self) -> &Component {
+        match self {
+            Self::Plugin(linked) => linked.component(),
+            Self::Act(linked) => linked.component(),
+            Self::Typed(linked) => linked.component(),
+        }
+    }
+
+    /// Bytes of overhead for each byte of a result while haft reads it: for typed functions wasmtime makes a `Val` of
+    /// every element of a list, bytes included.
+    pub(crate) fn result_cost(&self) -> usize {
+        match self {
+            Self::Plugin(_) | Self::Act(_) => 0,
+            Self::Typed(_) => size_of::<wasmtime::component::Val>(),
+        }
+    }
+
+    /// Makes an instance in `store`.
+    pub(crate) async fn instantiate(&self, store: &mut Store<GuestState>) -> wasmtime::Result<GuestInstance> {
+        match self {
+            Self::Plugin(linked) => linked.instantiate(store).await.map(GuestInstance::Plugin),
+            Self::Act(linked) => linked.instantiate(store).await.map(GuestInstance::Act),
+            Self::Typed(linked) => linked.instantiate(store).await.map(GuestInstance::Typed),
+        }
+    }
+}
+
+impl GuestInstance {
+    /// Asks for the list of tools. Typed functions are listed without being asked, so there are none.
+    pub(crate) async fn list(
+        &self,
+        store: &mut Store<GuestState>,
+    ) -> wasmtime::Result<Result<Vec<ListedTool>, LoadError>> {
+        match self {
+            Self::Plugin(guest) => guest.list(store).await.map(Ok),
+            Self::Act(guest) => guest.list(store).await,
+            Self::Typed(_) => Ok(Ok(Vec::new())),
+        }
+    }
+
+    /// Runs a tool to its end.
+    pub(crate) async fn call(
+        &self,
+        store: &mut Store<GuestState>,
+        request: &Request,
+    ) -> wasmtime::Result<Result<Output, ToolError>> {
+        match self {
+            Self::Plugin(guest) => guest.call(store, request).await,
+            Self::Act(guest) => guest.call(store, request).await,
+            Self::Typed(guest) => guest.call(store, request).await,
+        }
+    }
+}
