@@ -1,4 +1,4 @@
-//! What somebody agrees to: every tool as a model is told of it, and every file of a package. DisclosureDigests in
+//! What somebody agrees to: every tool as a model is told of it, and every file of a package. Shown in
 //! full or as the difference to what was shown before, and noted by digests in program.lock. Judges
 //! nothing.
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Exit;
 use super::check::component::{self, Checked};
 use super::terminal::{Hinted, Terminal, rounded};
-use crate::cli::installing::{access, with_hint};
+use crate::cli::install_session::{access, with_hint};
 use crate::program::{Dirs, FILE_NAME, InstallContext};
 use haft_author::archive::Package;
 use haft_author::pack;
