@@ -189,7 +189,7 @@ fn component(offered: &Offered) -> Result<Vec<Item>, TreeError> {
 
 /// The files of a package.
 fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
-    let (components, named) = (components(bundle), bundle.named());
+    let (components, named) = (components(bundle), bundle.executed_files());
     let kind = |path: &str| {
         if path == skill::FILE {
             ItemKind::Read

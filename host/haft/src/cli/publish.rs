@@ -57,8 +57,8 @@ struct Ready {
 impl Publish {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let reference = self.reference()?;
-        let bench = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
-        let engine = bench.engine()?;
+        let context = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
+        let engine = context.engine()?;
         let ready = if self.what.is_dir() {
             self.package(engine, terminal).await?
         } else {
