@@ -188,7 +188,7 @@ impl Bundle {
 
     /// Whether its command lines name files that it brings along: then every file of it counts.
     pub fn runs_its_own(&self) -> bool {
-        !self.named().is_empty()
+        !self.executed_files().is_empty()
     }
 
     /// The same with what is its own in its command lines by whole paths: processes run in the workspace, which may
@@ -220,8 +220,8 @@ impl Bundle {
     }
 
     /// The files that its command lines name, themselves or by their folder, as the listing has them.
-    pub(super) fn named(&self) -> BTreeSet<&str> {
-        let paths = command_line::all(&self.manifest).flat_map(|line| command_line::named(line));
+    pub(super) fn executed_files(&self) -> BTreeSet<&str> {
+        let paths = command_line::all(&self.manifest).flat_map(|line| command_line::named_files(line));
         paths.flat_map(|path| command_line::within(&self.listing, &path).collect::<Vec<_>>()).collect()
     }
 

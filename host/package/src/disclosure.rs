@@ -1,4 +1,4 @@
-//! What somebody agrees to: every tool as a model is told of it, and every file of a package. DisclosureDigests in
+//! What somebody agrees to: every tool as a model is told of it, and every file of a package. Shown in
 //! full or as the difference to what was shown before, and noted by digests in program.lock. Judges
 //! nothing.
 
@@ -189,7 +189,7 @@ fn component(offered: &Offered) -> Result<Vec<Item>, TreeError> {
 
 /// The files of a package.
 fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
-    let (components, named) = (components(bundle), bundle.named());
+    let (components, named) = (components(bundle), bundle.executed_files());
     let kind = |path: &str| {
         if path == skill::FILE {
             ItemKind::Read

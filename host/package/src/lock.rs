@@ -57,8 +57,8 @@ pub struct Pin {
     pub asked: Vec<String>,
     /// What it was granted when it was installed or updated.
     pub granted: Vec<String>,
-    /// What somebody was shown of it; `None` where an earlier haft pinned it, which noted nothing.
-    pub shown: Option<DisclosureDigests>,
+    /// What was disclosed to whoever agreed to it (`shown` in the file); `None` where an earlier haft pinned it, which noted nothing.
+    pub disclosed: Option<DisclosureDigests>,
 }
 
 /// A table of program.toml whose entries are installed.
@@ -289,7 +289,7 @@ impl Pin {
             signer: signer.map_err(|error| named("signer", &error))?,
             asked: pin.asked,
             granted: pin.granted,
-            shown: pin.shown.map(read_digests).transpose().map_err(|error| named("shown", &error))?,
+            disclosed: pin.shown.map(read_digests).transpose().map_err(|error| named("shown", &error))?,
         })
     }
 
@@ -307,7 +307,7 @@ impl Pin {
             asked: self.asked.clone(),
             granted: self.granted.clone(),
             shown: self
-                .shown
+                .disclosed
                 .as_ref()
                 .map(|shown| WrittenDigests { tools: written(&shown.tools), files: written(&shown.files) }),
         }
@@ -343,7 +343,7 @@ mod tests {
             signer: None,
             asked: vec!["words:read=./docs".into()],
             granted: vec![],
-            shown: Some(DisclosureDigests {
+            disclosed: Some(DisclosureDigests {
                 tools: [("words__count".to_owned(), Digest::hash(b"tool"))].into(),
                 files: [("bin/run it".to_owned(), Digest::hash(b"script"))].into(),
             }),
@@ -387,10 +387,10 @@ mod tests {
     /// S02: what an earlier haft pinned is read, and says that nobody was shown what is in it.
     #[test]
     fn s02_a_lock_of_the_version_before_is_read() {
-        let text = Lock { pins: vec![Pin { shown: None, ..pin("a", Kind::Plugin) }] }.text();
+        let text = Lock { pins: vec![Pin { disclosed: None, ..pin("a", Kind::Plugin) }] }.text();
         let old = text.replace("version = 2", "version = 1");
         assert_ne!(old, text);
-        assert_eq!(parse(&old).unwrap().pins[0].shown, None);
+        assert_eq!(parse(&old).unwrap().pins[0].disclosed, None);
     }
 
     #[test]

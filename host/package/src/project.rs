@@ -270,7 +270,7 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
         match rustix::fs::flock(file.as_fd(), how) {
             Ok(()) => return Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => {
-                std::thread::sleep(POLL_INTERVAL)
+                std::thread::sleep(POLL_INTERVAL);
             }
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(ProjectError::Busy(folder.to_owned())),
             Err(error) => return Err(failed("lock", folder)(error.into())),

@@ -187,7 +187,7 @@ fn locked(file: File, path: &Path, how: FlockOperation, patience: Duration) -> R
         match rustix::fs::flock(file.as_fd(), how) {
             Ok(()) => return Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => {
-                std::thread::sleep(POLL_INTERVAL)
+                std::thread::sleep(POLL_INTERVAL);
             }
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 return Err(StoreError::Busy(path.parent().unwrap_or(path).to_owned()));

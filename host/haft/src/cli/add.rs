@@ -9,7 +9,7 @@ use super::Exit;
 use super::terminal::Terminal;
 use crate::cli::install_args::{Rights, parse_source};
 use crate::cli::install_consent::TerminalConsent;
-use crate::cli::installing::{InstallSession, install_error, installed_json, trust};
+use crate::cli::install_session::{InstallSession, install_error, installed_json, trust};
 use haft_core::manifest::Name;
 use haft_core::report::plain;
 use haft_package::{Addition, Digest, Expected, Installed, ProjectEntry, Restored};

@@ -46,8 +46,8 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed));
     let components = match program.manifest.build {
         Some(_) => {
-            let bench = InstallContext::new(options, &program.manifest)?;
-            component::of_program(&program.manifest, bench.engine()?).await
+            let context = InstallContext::new(options, &program.manifest)?;
+            component::of_program(&program.manifest, context.engine()?).await
         }
         None => Vec::new(),
     };

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::terminal::{DIM, Terminal};
 use super::{Exit, build, call};
-use crate::cli::disclosed::Sheet;
+use crate::cli::disclosure_sheet::Sheet;
 use crate::program::{FILE_NAME, Options, Program};
 use haft_author::watch::Watch;
 use haft_author::{BuildLog, Interrupted, Language, Project, Workshop, language};

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::terminal::Terminal;
-use crate::cli::installing::{InstallSession, project_error};
+use crate::cli::install_session::{InstallSession, project_error};
 use haft_core::report::plain;
 use haft_package::{Change, Project, ProjectError, edit};
 
@@ -74,7 +74,7 @@ fn warn_of_unknown_content(session: &InstallSession, name: &str, terminal: Termi
     for pin in pins {
         let why = match session.installer().verify(pin) {
             Err(why) => format!("is not what was agreed to: {}", plain(&why.to_string())),
-            Ok(()) if pin.shown.is_none() => {
+            Ok(()) if pin.disclosed.is_none() => {
                 "was pinned by an earlier haft, which did not note what it showed".to_owned()
             }
             Ok(()) => continue,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::terminal::{Terminal, rounded};
-use crate::cli::installing::with_hint;
+use crate::cli::install_session::with_hint;
 use crate::program::Dirs;
 use haft_package::{Store, SweepError, Swept};
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use self::component::{Bytes, Component, Subject};
 use super::Exit;
 use super::terminal::{Hinted, Terminal, rounded};
-use crate::cli::installing::{InstallSession, install_error, trust};
+use crate::cli::install_session::{InstallSession, install_error, trust};
 use crate::program::{builtin, builtin_names, command_tools};
 use haft_core::limit::Limits;
 use haft_core::report::{nearest, plain};

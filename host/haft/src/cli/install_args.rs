@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use super::consent::is_grantable;
+use super::consent_page::is_grantable;
 use super::terminal::Hinted;
 use haft_core::grant::{Right, RightError, normalise};
 use haft_core::report::plain;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
-use super::consent::{Before, Page, is_grantable};
+use super::consent_page::{Before, Page, is_grantable};
 use super::install_args::Rights;
-use super::installing::InstallSession;
+use super::install_session::InstallSession;
 use super::terminal::{Hinted, Terminal};
 use haft_package::{Consent, Decision, Offered, Operation, Proposal, Request};
 
@@ -51,13 +51,12 @@ impl TerminalConsent<'_> {
         let offered = &proposal.candidate.offered;
         let folder = self.session.project.folder();
         match proposal.operation {
-            Operation::Add => self.rights.chosen(offered, &self.here, folder),
             Operation::Adopt => Ok(Vec::new()),
             Operation::Update(_) if self.rights.grant.is_empty() => {
                 let requests = proposal.more.iter().map(|request| (*request).clone()).collect();
                 self.rights.chosen(&Offered { requests, ..offered.clone() }, &self.here, folder)
             }
-            Operation::Update(_) => self.rights.chosen(offered, &self.here, folder),
+            Operation::Add | Operation::Update(_) => self.rights.chosen(offered, &self.here, folder),
         }
     }
 

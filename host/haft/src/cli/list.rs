@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Exit;
 use super::terminal::{Column, DIM, HEAD, Terminal, WARNING};
-use crate::cli::installing::InstallSession;
+use crate::cli::install_session::InstallSession;
 use haft_core::report::plain;
 use haft_package::{Kind, Offered, ProjectEntry, ToolLister};
 use haft_sandbox::lookup::find_on_path;

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::Exit;
 use super::check::component::{self, Checked};
 use super::terminal::{Hinted, Terminal, rounded};
-use crate::cli::installing::{access, with_hint};
+use crate::cli::install_session::{access, with_hint};
 use crate::program::{Dirs, FILE_NAME, InstallContext};
 use haft_author::archive::Package;
 use haft_author::pack;
@@ -57,8 +57,8 @@ struct Ready {
 impl Publish {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let reference = self.reference()?;
-        let bench = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
-        let engine = bench.engine()?;
+        let context = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
+        let engine = context.engine()?;
         let ready = if self.what.is_dir() {
             self.package(engine, terminal).await?
         } else {

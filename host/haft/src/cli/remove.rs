@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::terminal::Terminal;
-use crate::cli::installing::{InstallSession, install_error};
+use crate::cli::install_session::{InstallSession, install_error};
 
 #[derive(Debug, Args)]
 pub(super) struct Remove {

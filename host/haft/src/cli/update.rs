@@ -8,7 +8,7 @@ use super::Exit;
 use super::common::Common;
 use super::install_args::Rights;
 use super::install_consent::TerminalConsent;
-use super::installing::{InstallSession, install_error, installed_json, project_error, public_key};
+use super::install_session::{InstallSession, install_error, installed_json, project_error, public_key};
 use super::terminal::Terminal;
 use haft_package::disclosure::Change;
 use haft_package::{Pin, ProjectEntry, Updated};

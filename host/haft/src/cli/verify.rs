@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
-use crate::cli::installing::{InstallSession, project_error};
+use crate::cli::install_session::{InstallSession, project_error};
 use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
 #[derive(Debug, Args)]

@@ -38,7 +38,7 @@ pub(super) type Agreed = Arc<BTreeMap<String, Digest>>;
 
 /// What a pin says of them; nothing where an earlier haft noted none.
 pub(super) fn agreed(pin: &Pin) -> Option<Agreed> {
-    pin.shown.as_ref().map(|digests| Arc::new(digests.tools.clone()))
+    pin.disclosed.as_ref().map(|digests| Arc::new(digests.tools.clone()))
 }
 
 /// What is said of an entry that is not installed.

@@ -30,7 +30,7 @@ pub(super) fn all_mut(manifest: &mut Manifest) -> impl Iterator<Item = &mut Vec<
 }
 
 /// The paths of the package that a command line names: files and folders.
-pub(super) fn named(line: &[String]) -> impl Iterator<Item = String> {
+pub(super) fn named_files(line: &[String]) -> impl Iterator<Item = String> {
     let program = line.first().filter(|word| word.contains('/')).and_then(|word| normal(word));
     program.into_iter().chain(line.iter().skip(1).filter_map(|word| own(word)))
 }
@@ -58,10 +58,10 @@ fn normal(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{named, normal};
+    use super::{named_files, normal};
 
     fn names(line: &str) -> Vec<String> {
-        named(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
+        named_files(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
     /// S02: one file has many spellings, and all of them are that file.

@@ -107,7 +107,7 @@ impl Candidate {
             signer: self.fetched.verdict.signer().cloned(),
             asked: self.offered.requests.iter().map(ToString::to_string).collect(),
             granted: granted.iter().map(ToString::to_string).collect(),
-            shown: Some(self.disclosure.digests()),
+            disclosed: Some(self.disclosure.digests()),
         }
     }
 

@@ -46,7 +46,7 @@ impl Installer<'_> {
         match self.project.lock.find(kind, name) {
             Some(pin) if pin.source != entry.source => Ok(Restored::OtherSource),
             Some(pin) if self.verify(pin).is_ok() => Ok(Restored::Present),
-            Some(pin) if pin.shown.is_some() || pin.is_used_in_place() => {
+            Some(pin) if pin.disclosed.is_some() || pin.is_used_in_place() => {
                 self.refetch(pin).await.map(|()| Restored::Fetched)
             }
             // An earlier haft pinned it: nobody knows what was shown to whom.
@@ -70,7 +70,7 @@ impl Installer<'_> {
         if candidate.fetched.kept != pin.kept {
             return Err(InstallError::OtherContent(name));
         }
-        if pin.shown.as_ref().is_some_and(|shown| *shown != candidate.disclosure.digests()) {
+        if pin.disclosed.as_ref().is_some_and(|digests| *digests != candidate.disclosure.digests()) {
             return Err(InstallError::OtherTools(name));
         }
         Ok(candidate.keep()?)
@@ -100,9 +100,9 @@ impl Installer<'_> {
             None => pin,
         };
         if new.is_empty() {
-            self.write_pin(pin)?
+            self.write_pin(pin)?;
         } else {
-            self.write_update(pin, &new)?
+            self.write_update(pin, &new)?;
         }
         Ok(Restored::Adopted)
     }

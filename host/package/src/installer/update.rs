@@ -16,7 +16,7 @@ pub enum Updated {
     /// Something else is installed now.
     Replaced {
         /// What that is.
-        installed: Installed,
+        installed: Box<Installed>,
         /// What is not as it was agreed to before; `None` where nothing was noted of that.
         changes: Option<Vec<Change>>,
     },
@@ -74,13 +74,13 @@ impl Installer<'_> {
         candidate.keep()?;
         let granted = [entry.granted.as_slice(), &new].concat();
         self.write_update(candidate.pin(&granted), &new)?;
-        Ok(Updated::Replaced { installed: candidate.installed(granted), changes })
+        Ok(Updated::Replaced { installed: Box::new(candidate.installed(granted)), changes })
     }
 
     /// What is not as it was agreed to; `None` where nobody noted what that was.
     async fn changes(&self, old: Option<&Pin>, candidate: &Candidate) -> Option<Vec<Change>> {
         let pin = old?;
-        let noted = pin.shown.as_ref()?;
+        let noted = pin.disclosed.as_ref()?;
         Some(candidate.disclosure.changes(noted, &self.previous_disclosure(pin).await))
     }
 }
@@ -100,7 +100,7 @@ fn is_same(old: &Pin, candidate: &Candidate) -> bool {
     old.kept == fetched.kept
         && old.source == candidate.source
         && old.signer.as_ref() == fetched.verdict.signer()
-        && old.shown.as_ref() == Some(&candidate.disclosure.digests())
+        && old.disclosed.as_ref() == Some(&candidate.disclosure.digests())
 }
 
 /// Why somebody has to be asked.
@@ -117,9 +117,11 @@ fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) 
         (_, Some((before, now))) if !is_here && before == now && is_other_content => {
             Some(UpdateReason::SameVersion(now))
         }
-        _ if old.shown.is_none() => Some(UpdateReason::NothingNoted),
+        _ if old.disclosed.is_none() => Some(UpdateReason::NothingNoted),
         _ if is_other_content => Some(UpdateReason::OtherContent),
-        _ if old.shown.as_ref() != Some(&candidate.disclosure.digests()) => Some(UpdateReason::OtherTools),
+        _ if old.disclosed.as_ref() != Some(&candidate.disclosure.digests()) => {
+            Some(UpdateReason::OtherTools)
+        }
         _ => None,
     }
 }

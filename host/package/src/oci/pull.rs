@@ -86,7 +86,7 @@ pub struct Pulled {
     pub verdict: Verdict,
 }
 
-/// Fetches the one layer of `reference` to a file of at most [`MAX_SIZE`](crate::MAX_SIZE) bytes in
+/// Fetches the one layer of `reference` to a file of at most [`MAX_SIZE`] bytes in
 /// [`Fetching::directory`]: counted, compared with the manifest's digest, and signed as
 /// [`Fetching::trust`] has it.
 pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pulled, FetchError> {

@@ -44,7 +44,7 @@ fn pin(kept: &Digest) -> Pin {
         signer: None,
         asked: vec![],
         granted: vec![],
-        shown: None,
+        disclosed: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
 use super::super::transcript;
 use crate::cli::conversation::Conversation;
-use crate::cli::disclosed::Sheet;
+use crate::cli::disclosure_sheet::Sheet;
 
 /// A row of [`COMMANDS`].
 pub(super) struct Kind {

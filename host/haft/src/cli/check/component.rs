@@ -32,8 +32,8 @@ pub(in crate::cli) struct Checked {
 
 /// Checks one component's file.
 pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-    let bench = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
-    let checked = check(path, None, bench.engine()?).await?;
+    let context = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
+    let checked = check(path, None, context.engine()?).await?;
     let is_good = checked.findings.errors.is_empty();
     if terminal.json {
         terminal.json(&checked.json())?;

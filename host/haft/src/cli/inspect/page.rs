@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::component::{Component, Tools};
 use super::imports::{grouped, section};
 use super::{Found, compact};
-use crate::cli::disclosed::{Sheet, clean};
+use crate::cli::disclosure_sheet::{Sheet, clean};
 use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
 use haft_core::report::plain;
 use haft_plugin_host::inspect::{Producer, Sections};

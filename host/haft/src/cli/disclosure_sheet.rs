@@ -64,19 +64,19 @@ impl Sheet {
 
     /// The same, where there is any.
     pub(super) fn package(&mut self, disclosure: &Disclosure) {
-        let of = |kind| disclosure.items.iter().filter(move |item| item.kind == kind);
-        for (index, item) in of(ItemKind::Tool).enumerate() {
+        let items_of = |kind| disclosure.items.iter().filter(move |item| item.kind == kind);
+        for (index, item) in items_of(ItemKind::Tool).enumerate() {
             self.line(if index == 0 { "tools" } else { "" }, HEAD, &clean(&item.name));
             self.whole(item);
         }
-        for item in of(ItemKind::Read) {
+        for item in items_of(ItemKind::Read) {
             let text = format!("{}: {}, which the model reads", clean(&item.name), counted(item.lines()));
             self.line("skill", HEAD, &text);
             self.whole(item);
         }
-        self.files("scripts", &of(ItemKind::Runs).collect::<Vec<_>>());
-        self.files("files", &of(ItemKind::File).collect::<Vec<_>>());
-        let is_cut = of(ItemKind::Runs).chain(of(ItemKind::File)).next().is_some();
+        self.files("scripts", &items_of(ItemKind::Runs).collect::<Vec<_>>());
+        self.files("files", &items_of(ItemKind::File).collect::<Vec<_>>());
+        let is_cut = items_of(ItemKind::Runs).chain(items_of(ItemKind::File)).next().is_some();
         if let Some(rest) = self.rest.clone().filter(|_| is_cut) {
             self.line("", DIM, &format!("`{rest}` shows what is in them"));
         }

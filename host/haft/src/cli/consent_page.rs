@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
-use crate::cli::disclosed::{Sheet, clean};
+use crate::cli::disclosure_sheet::{Sheet, clean};
 use haft_core::grant::{Grant, Reach, Right, Root, normalise};
 use haft_core::limit::Limits;
 use haft_core::manifest::units::{format_duration, format_size};
