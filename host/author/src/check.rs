@@ -48,7 +48,7 @@ pub struct Subject<'a> {
     /// Bytes of its file.
     pub bytes: u64,
     /// What is in the file.
-    pub look: &'a Sections,
+    pub sections: &'a Sections,
     /// What it asks for; `None` where nothing says.
     pub asked: Option<&'a GrantTable>,
     /// What came of loading it.
@@ -73,7 +73,7 @@ pub fn tokens(def: &ToolDef) -> usize {
 }
 
 /// The first sentence of a description, as far as it takes a line.
-pub fn gist(description: &str) -> String {
+pub fn summary_line(description: &str) -> String {
     let paragraph = description.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default().trim();
     match sentence.char_indices().nth(MAX_GIST) {
@@ -96,15 +96,15 @@ impl Findings {
         } else if subject.bytes > LARGE {
             self.warn(format!("large: {shown}, which takes long to compile on first use"), &[]);
         }
-        for problem in &subject.look.problems {
+        for problem in &subject.sections.problems {
             self.warn(problem.clone(), &["build or pack it again".to_owned()]);
         }
-        let is_typed = subject.look.contract().is_ok_and(|contract| contract == Contract::Typed);
-        if is_typed && subject.look.wit.is_empty() {
+        let is_typed = subject.sections.contract().is_ok_and(|contract| contract == Contract::Typed);
+        if is_typed && subject.sections.wit.is_empty() {
             let hint = format!("`haft build` adds it, and so does `haft pack {path} --wit DIR`");
             self.warn("no documentation in the component: models see names and types only".into(), &[hint]);
         }
-        if subject.look.program.is_none() && subject.asked.is_none() && subject.look.act.is_none() {
+        if subject.sections.program.is_none() && subject.asked.is_none() && subject.sections.act.is_none() {
             let hint = "`haft build` and `haft pack --program program.toml` add it".to_owned();
             self.warn("nothing says what it asks for: whoever installs it has to find out".into(), &[hint]);
         }
@@ -114,10 +114,10 @@ impl Findings {
     fn rights(&mut self, subject: &Subject<'_>) {
         let Some(asked) = subject.asked else { return };
         for right in RIGHTS {
-            let import = subject.look.imports.iter().find(|import| right.is_served_by(&import.name));
+            let import = subject.sections.imports.iter().find(|import| right.is_served_by(&import.name));
             let (is_asked, keys) = ((right.is_asked)(asked), right.keys);
             match import {
-                Some(import) if !is_asked && right.needs_asking && !always_imports(subject.look) => {
+                Some(import) if !is_asked && right.needs_asking && !always_imports(subject.sections) => {
                     let message =
                         format!("imports `{}`, but asks for no `{keys}`: it will be refused", import.name);
                     let hint = format!("if it is used, ask: `[plugins.grant]` with `{}`", right.example);
@@ -229,8 +229,8 @@ const INTERPRETERS: &[&str] = &[
     "jco",
 ];
 
-fn always_imports(look: &Sections) -> bool {
-    let names = look.producers.iter().map(|producer| producer.name.to_lowercase());
+fn always_imports(sections: &Sections) -> bool {
+    let names = sections.producers.iter().map(|producer| producer.name.to_lowercase());
     names.into_iter().any(|name| INTERPRETERS.iter().any(|known| name.contains(known)))
 }
 
@@ -262,7 +262,7 @@ mod tests {
     use haft_core::grant::HostPattern;
     use haft_plugin_host::inspect::{Extern, ExternKind, Producer};
 
-    fn look(imports: &[&str], producer: &str) -> Sections {
+    fn sections(imports: &[&str], producer: &str) -> Sections {
         let import = |name: &&str| Extern { name: (*name).to_owned(), kind: ExternKind::Interface };
         let producer =
             Producer { field: "processed-by".into(), name: producer.into(), version: String::new() };
@@ -273,9 +273,9 @@ mod tests {
         }
     }
 
-    fn warnings(look: &Sections, asked: Option<&GrantTable>) -> Vec<String> {
+    fn warnings(sections: &Sections, asked: Option<&GrantTable>) -> Vec<String> {
         let error = LoadError::Changed;
-        let subject = Subject { name: "p", path: "p.wasm", bytes: 1, look, asked, loaded: Err(&error) };
+        let subject = Subject { name: "p", path: "p.wasm", bytes: 1, sections, asked, loaded: Err(&error) };
         examine(&subject).warnings.iter().map(|problem| problem.message().to_owned()).collect()
     }
 
@@ -286,22 +286,22 @@ mod tests {
             GrantTable { hosts: vec!["a.example".parse::<HostPattern>().unwrap()], ..GrantTable::default() },
         );
         let http = "wasi:http/outgoing-handler@0.2.6";
-        let text = warnings(&look(&[http], "rustc"), Some(&nothing));
+        let text = warnings(&sections(&[http], "rustc"), Some(&nothing));
         assert_eq!(text, [format!("imports `{http}`, but asks for no `hosts`: it will be refused")]);
-        assert!(warnings(&look(&[http], "rustc"), Some(&hosts)).is_empty());
+        assert!(warnings(&sections(&[http], "rustc"), Some(&hosts)).is_empty());
         for interpreter in ["componentize-py", "component-init-transform"] {
-            assert!(warnings(&look(&[http], interpreter), Some(&nothing)).is_empty());
+            assert!(warnings(&sections(&[http], interpreter), Some(&nothing)).is_empty());
         }
-        let text = warnings(&look(&["wasi:filesystem/types@0.2.6"], "rustc"), Some(&hosts));
+        let text = warnings(&sections(&["wasi:filesystem/types@0.2.6"], "rustc"), Some(&hosts));
         assert_eq!(text, ["asks for `hosts`, but imports nothing that could use it"]);
-        assert_eq!(warnings(&look(&[], ""), None).len(), 1, "nothing says what it asks for");
+        assert_eq!(warnings(&sections(&[], ""), None).len(), 1, "nothing says what it asks for");
     }
 
     #[test]
     fn a_gist_is_a_sentence_that_takes_a_line() {
-        assert_eq!(gist("One thing\nand another. More."), "One thing and another.");
-        assert_eq!(gist("First\n\nsecond"), "First");
-        assert!(gist(&"ä".repeat(200)).chars().count() == MAX_GIST + 1);
+        assert_eq!(summary_line("One thing\nand another. More."), "One thing and another.");
+        assert_eq!(summary_line("First\n\nsecond"), "First");
+        assert!(summary_line(&"ä".repeat(200)).chars().count() == MAX_GIST + 1);
     }
 
     #[test]

@@ -110,21 +110,21 @@ impl Tool {
 pub(super) struct Runner {
     confiner: Confiner,
     grant: Grant,
-    talk: BuildLog,
+    log: BuildLog,
 }
 
 impl Runner {
     /// `confiner` is [`Confiner::open`], except where this process cannot be started anew.
-    pub(super) fn new(confiner: Confiner, folder: &Path, talk: BuildLog) -> std::io::Result<Self> {
+    pub(super) fn new(confiner: Confiner, folder: &Path, log: BuildLog) -> std::io::Result<Self> {
         let root = Root::resolve(&std::env::current_dir()?, folder)?;
         let grant = Grant::none().with_workspace(root.clone()).with_write(root).with_read_anywhere();
         let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let grant = names.fold(grant.with_network(true).with_unix_sockets(true), Grant::with_env);
-        Ok(Self { confiner, grant, talk })
+        Ok(Self { confiner, grant, log })
     }
 
     pub(super) fn log(&self) -> &BuildLog {
-        &self.talk
+        &self.log
     }
 
     /// Runs a tool and tells all that it writes.
@@ -149,7 +149,7 @@ impl Runner {
 
     /// What a tool writes, wherever it does, as one stream.
     fn merged_events(&self) -> Events {
-        let events = self.talk.events.clone();
+        let events = self.log.events.clone();
         Events::to(move |event| match event {
             Event::Stdout { call, chunk } if call == MERGED => {
                 events.emit(|| Event::Stderr { call: call.clone(), chunk: chunk.clone() });
@@ -170,7 +170,7 @@ impl Runner {
             timeout: BOUND,
         };
         let own = Own::default();
-        let context = Context { events, cancel: &self.talk.cancel, ..own.context(&self.grant) };
+        let context = Context { events, cancel: &self.log.cancel, ..own.context(&self.grant) };
         let call = if output == Output::Merged { MERGED } else { "" };
         let finished = process::run(&self.confiner, &job, call, &context).await.map_err(|error| {
             Report::from(Problem::new(format!("cannot run `{}`: {error}", tool.program.display())))

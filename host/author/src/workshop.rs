@@ -18,7 +18,7 @@ pub struct Workshop {
     /// What watches over tools, [`Confiner::open`]: they are the author's own, and not confined.
     pub confiner: Confiner,
     /// Where they speak.
-    pub talk: BuildLog,
+    pub log: BuildLog,
 }
 
 /// What came of a build.
@@ -38,7 +38,7 @@ impl Workshop {
     /// Builds `project`.
     pub async fn build(&self, project: &Project) -> anyhow::Result<Built> {
         let started = Instant::now();
-        let runner = Runner::new(self.confiner.clone(), &project.folder, self.talk.clone())
+        let runner = Runner::new(self.confiner.clone(), &project.folder, self.log.clone())
             .with_context(|| format!("cannot work in `{}`", project.folder.display()))?;
         // Before any tool complains of it in its own words.
         let wit = project.wit()?;

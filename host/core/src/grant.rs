@@ -200,7 +200,7 @@ impl Grant {
 
     /// Closes what is closed in `other` too.
     #[must_use]
-    pub fn with_seals_of(mut self, other: &Self) -> Self {
+    pub fn with_protected_paths_of(mut self, other: &Self) -> Self {
         self.sealed = self.sealed.join(&other.sealed);
         self
     }

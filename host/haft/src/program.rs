@@ -96,7 +96,7 @@ pub struct Program {
     pub files: Vec<PathBuf>,
     /// Tools that there may be besides.
     unseen: Unseen,
-    places: Dirs,
+    dirs: Dirs,
 }
 
 impl Program {
@@ -116,8 +116,8 @@ impl Program {
         let skills = packages::skills(&installed);
         let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         drop(installed);
-        let Loaded { places, manifest, redactor, .. } = loaded;
-        let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &places) };
+        let Loaded { dirs, manifest, redactor, .. } = loaded;
+        let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
         Ok(Self {
             manifest,
@@ -135,7 +135,7 @@ impl Program {
             is_complete,
             files,
             unseen,
-            places,
+            dirs,
         })
     }
 
@@ -156,7 +156,7 @@ impl Program {
 
     /// The sessions of this machine; `None` where nothing is to be noted down.
     pub fn sessions(&self) -> Option<Sessions> {
-        self.journal.is_kept().then(|| Sessions::new(self.places.sessions()))
+        self.journal.is_kept().then(|| Sessions::new(self.dirs.sessions()))
     }
 
     /// How a session of this program begins, in the folder that haft was started in.
@@ -168,7 +168,7 @@ impl Program {
 
     /// Reads the secrets of this program.
     pub fn secrets(&self) -> Secrets<'_> {
-        Secrets::new(&self.manifest, &self.places.home, &self.redactor)
+        Secrets::new(&self.manifest, &self.dirs.home, &self.redactor)
     }
 
     /// The tools that `patterns` name or, where there are none, those that `[agent] tools` names, told of within
@@ -190,8 +190,8 @@ impl Program {
 }
 
 /// The journal of this machine, with the program's name.
-fn journal(manifest: &Manifest, places: &Dirs) -> Journal {
+fn journal(manifest: &Manifest, dirs: &Dirs) -> Journal {
     let name = manifest.program.as_ref().map(|program| program.name.as_str());
     let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-    Journal::new(&places.journal(), journal::Program::new(name, path))
+    Journal::new(&dirs.journal(), journal::Program::new(name, path))
 }

@@ -65,8 +65,8 @@ pub(super) async fn until_interrupted<T>(
     work: impl AsyncFnOnce(&Workshop) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let cancel = CancellationToken::new();
-    let talk = BuildLog { events: terminal.work(), cancel: cancel.clone() };
-    let workshop = Workshop { confiner: Confiner::open(), talk };
+    let log = BuildLog { events: terminal.work(), cancel: cancel.clone() };
+    let workshop = Workshop { confiner: Confiner::open(), log };
     let mut work = std::pin::pin!(work(&workshop));
     tokio::select! {
         done = &mut work => done,

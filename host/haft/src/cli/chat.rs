@@ -39,22 +39,22 @@ impl Chat {
             return Err(Hinted::new(message, "`haft run -` takes a task from standard input").into());
         }
         let screen = Screen::new(terminal, Show::All);
-        let mut talk =
+        let mut conversation =
             Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
-        let mut editor = Editor::new(&talk, common.no_journal)?;
-        welcome(&talk, terminal);
-        let exit = converse(&mut talk, &mut editor, &screen, terminal).await;
-        if let Some(id) = talk.id() {
+        let mut editor = Editor::new(&conversation, common.no_journal)?;
+        welcome(&conversation, terminal);
+        let exit = converse(&mut conversation, &mut editor, &screen, terminal).await;
+        if let Some(id) = conversation.id() {
             terminal.message(format_args!("{DIM}`haft chat --resume {id}` goes on with this session{DIM:#}"));
         }
-        talk.close().await;
+        conversation.close().await;
         exit
     }
 }
 
 /// Reads and does until somebody leaves.
 async fn converse(
-    talk: &mut Conversation,
+    conversation: &mut Conversation,
     editor: &mut Editor,
     screen: &Screen,
     terminal: Terminal,
@@ -71,7 +71,7 @@ async fn converse(
                     terminal.fail(&error);
                     Next::Read
                 },
-                |command| command.execute(talk, terminal),
+                |command| command.execute(conversation, terminal),
             ),
             None => Next::Do(Some(text)),
         };
@@ -79,10 +79,10 @@ async fn converse(
             Next::Read => false,
             Next::Leave => return Ok(Exit::Success),
             Next::Model(model) => {
-                use_model(talk, &model, terminal).await;
+                use_model(conversation, &model, terminal).await;
                 false
             }
-            Next::Do(prompt) => answer(talk, prompt.as_deref(), screen, terminal).await?,
+            Next::Do(prompt) => answer(conversation, prompt.as_deref(), screen, terminal).await?,
         };
         if is_left {
             return Ok(Exit::Interrupted);
@@ -92,12 +92,12 @@ async fn converse(
 
 /// Does what was asked for; whether somebody wants to leave. An error is said, and the conversation goes on.
 async fn answer(
-    talk: &mut Conversation,
+    conversation: &mut Conversation,
     prompt: Option<&str>,
     screen: &Screen,
     terminal: Terminal,
 ) -> anyhow::Result<bool> {
-    match talk.task(prompt).await {
+    match conversation.task(prompt).await {
         Ok(None) => return Ok(true),
         Ok(Some(outcome)) => {
             if !screen.has_shown() {
@@ -113,19 +113,21 @@ async fn answer(
     Ok(false)
 }
 
-async fn use_model(talk: &mut Conversation, model: &str, terminal: Terminal) {
-    match talk.use_model(model).await {
-        Ok(()) => terminal.message(format_args!("{DIM}`{}` is asked from now on{DIM:#}", talk.model())),
+async fn use_model(conversation: &mut Conversation, model: &str, terminal: Terminal) {
+    match conversation.use_model(model).await {
+        Ok(()) => {
+            terminal.message(format_args!("{DIM}`{}` is asked from now on{DIM:#}", conversation.model()))
+        }
         Err(error) => terminal.fail(&error),
     }
 }
 
-fn welcome(talk: &Conversation, terminal: Terminal) {
-    let (model, tools) = (talk.model(), talk.toolbox.entries().len());
+fn welcome(conversation: &Conversation, terminal: Terminal) {
+    let (model, tools) = (conversation.model(), conversation.toolbox.entries().len());
     terminal.message(format_args!(
         "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D leaves{DIM:#}"
     ));
-    if talk.is_unfinished() {
+    if conversation.is_unfinished() {
         terminal.hint("the last task was not finished; `/continue` goes on with it");
     }
 }

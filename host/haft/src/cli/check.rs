@@ -10,7 +10,7 @@ use serde_json::json;
 
 use self::component::Checked;
 use super::Exit;
-use super::common::{Common, offered_pane};
+use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
 use crate::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
@@ -82,7 +82,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
         terminal.message(format!("not checked: {line}"));
     }
     for component in &components {
-        component.tell(terminal)?;
+        component.report(terminal)?;
     }
     if is_good && !components.is_empty() {
         terminal
@@ -179,6 +179,6 @@ fn summary(program: &Program, is_all: bool) -> String {
         "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
         write.join(", "),
         commands.unwrap_or_default()
-            + &offered_pane(program.is_without_pane).map(|offer| format!("\n{offer}")).unwrap_or_default()
+            + &proposed_pane(program.is_without_pane).map(|offer| format!("\n{offer}")).unwrap_or_default()
     )
 }

@@ -106,7 +106,7 @@ impl Common {
         }
         // One command is over before anybody looks at its pane.
         if options.many_calls && options.person.is_some() {
-            offer_pane(program.is_without_pane, terminal);
+            propose_pane(program.is_without_pane, terminal);
         }
         Ok(program)
     }
@@ -144,15 +144,15 @@ impl Common {
 }
 
 /// Says so once where a pane may be had, to a person and to no program.
-pub(super) fn offer_pane(is_without: bool, terminal: Terminal) {
-    if let Some(offer) = offered_pane(is_without).filter(|_| !terminal.json) {
+pub(super) fn propose_pane(is_without: bool, terminal: Terminal) {
+    if let Some(offer) = proposed_pane(is_without).filter(|_| !terminal.json) {
         terminal.message(offer);
     }
 }
 
 /// What somebody is told who sits in a tmux of their own, where commands run without a pane and nothing was said of
 /// panes.
-pub(super) fn offered_pane(is_without: bool) -> Option<&'static str> {
+pub(super) fn proposed_pane(is_without: bool) -> Option<&'static str> {
     (is_without && std::env::var_os("TMUX_PANE").is_some()).then_some(
         "this terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of haft's \
          own, which you can attach to from here",

@@ -31,7 +31,7 @@ pub(super) struct Page<'a> {
     /// What commands of the program may do.
     pub(super) sandbox: &'a Grant,
     /// What relative directories start from, and what `~` means.
-    pub(super) places: (&'a Path, &'a Path),
+    pub(super) dirs: (&'a Path, &'a Path),
 }
 
 /// What was agreed to before.
@@ -181,13 +181,13 @@ impl Page<'_> {
     }
 
     fn request_text(&self, request: &Request) -> String {
-        let whose = match (self.candidate.offered.plugins.len(), request) {
+        let owner = match (self.candidate.offered.plugins.len(), request) {
             (_, Request::Command(name, _) | Request::Server(name, _)) => Some(name.as_str()),
             (0 | 1, _) => None,
             _ => request.whose(),
         };
-        let whose = whose.map(|whose| format!(" ({})", plain(whose))).unwrap_or_default();
-        format!("{} {}{whose}", request.what(), clean(&request.detail()))
+        let owner = owner.map(|owner| format!(" ({})", plain(owner))).unwrap_or_default();
+        format!("{} {}{owner}", request.what(), clean(&request.detail()))
     }
 
     /// What it gets, directories by the paths that they have on this machine.
@@ -207,7 +207,7 @@ impl Page<'_> {
 
     /// The directory that is meant, and where it leads.
     fn absolute(&self, written: &str) -> String {
-        let (folder, home) = self.places;
+        let (folder, home) = self.dirs;
         let path = match Path::new(written).strip_prefix("~") {
             Ok(rest) => home.join(rest),
             Err(_) => folder.join(written),
@@ -263,7 +263,7 @@ pub(super) fn is_asked(requests: &[Request], granted: &Request) -> bool {
 
 /// What the commands of a program may do, in a few words.
 fn commands_may(grant: &Grant) -> String {
-    let places = |reach: &Reach| match reach {
+    let dirs = |reach: &Reach| match reach {
         Reach::Anywhere => "everything".to_owned(),
         Reach::Roots(roots) => {
             let is_inner = |root: &Root| roots.iter().any(|other| other != root && other.contains(root));
@@ -271,7 +271,7 @@ fn commands_may(grant: &Grant) -> String {
             outer.map(|root| root.path().display().to_string()).collect::<Vec<_>>().join(", ")
         }
     };
-    let (read, write) = (places(&grant.readable()), places(grant.writable()));
+    let (read, write) = (dirs(&grant.readable()), dirs(grant.writable()));
     let network = if grant.network() { "use the network" } else { "use no network" };
     format!("read {read}; write {write}; {network}")
 }

@@ -54,8 +54,8 @@ impl Dev {
         let project = Project::open(&self.folder)?;
         let mut watch = watch(&project);
         let cancel = CancellationToken::new();
-        let talk = BuildLog { events: terminal.work(), cancel: cancel.clone() };
-        let workshop = Workshop { confiner: Confiner::open(), talk };
+        let log = BuildLog { events: terminal.work(), cancel: cancel.clone() };
+        let workshop = Workshop { confiner: Confiner::open(), log };
         let mut session = Session {
             folder: &self.folder,
             common,
@@ -98,7 +98,7 @@ fn watch(project: &Project) -> Watch {
 impl Session<'_> {
     /// Builds, then waits for what comes first: a change, a line, the end.
     async fn work(&mut self, watch: &mut Watch, lines: &mut Receiver<String>) -> anyhow::Result<()> {
-        let cancel = self.workshop.talk.cancel.clone();
+        let cancel = self.workshop.log.cancel.clone();
         self.rebuild().await?;
         let mut listening = true;
         loop {
@@ -157,7 +157,7 @@ impl Session<'_> {
     /// Tells what a model will be told: all of it at first, then what changed.
     fn show_tools(&mut self, good: &Good) {
         let now = Disclosure::from_tools(good.tools().cloned());
-        let mut sheet = Sheet::new(self.terminal.talk_columns(), None);
+        let mut sheet = Sheet::new(self.terminal.message_columns(), None);
         if self.shown.items.is_empty() {
             sheet.disclosure(&now);
         } else {
@@ -184,7 +184,7 @@ impl Session<'_> {
         match good.read(line) {
             Ok(call) => {
                 let mut session = good.program.session(self.terminal.messages());
-                session.cancel = self.workshop.talk.cancel.child_token();
+                session.cancel = self.workshop.log.cancel.child_token();
                 let result = good.program.toolbox.dispatch(call, &session).await;
                 match (self.terminal.json, result.is_error) {
                     (true, _) => self.terminal.json(&result)?,

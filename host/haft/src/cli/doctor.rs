@@ -63,17 +63,17 @@ impl Doctor {
 impl Diagnosis {
     async fn make(options: Options) -> anyhow::Result<Self> {
         // Without a home there is nothing to look at, and the error says what to do.
-        let places = Dirs::of_this_machine()?;
+        let dirs = Dirs::of_this_machine()?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let loaded = Program::load(&Options { confiner: Some(confiner.clone()), ..options }).await;
         let machine = Machine::gather();
         let program = loaded.as_ref().ok();
         let grant = program.map(|program| &program.grant);
-        let sandbox = Sandbox::test(&confiner, grant, &places, machine.container).await;
+        let sandbox = Sandbox::test(&confiner, grant, &dirs, machine.container).await;
         Ok(Self {
-            tools: tools::find_tools(&confiner, &places, sandbox.is_refused()).await,
+            tools: tools::find_tools(&confiner, &dirs, sandbox.is_refused()).await,
             providers: Providers::gather(program).await,
-            places: places::inspect_dirs(&places),
+            places: places::inspect_dirs(&dirs),
             servers: servers::list_servers(program),
             program: Found::new(&loaded),
             plugins: Plugins::gather(),

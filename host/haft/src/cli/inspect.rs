@@ -175,7 +175,7 @@ impl Inspect {
                 session.installer().installed(pin).map_err(|error| error.to_string())
             }
             (None, Some(PackageSource::Path(path))) if kind == Kind::Plugin => {
-                let file = session.project.manifest.resolve(path, &session.context.places.home);
+                let file = session.project.manifest.resolve(path, &session.context.dirs.home);
                 offered_component(&file, name)
             }
             (None, _) => Err("it is not installed on this machine".to_owned()),

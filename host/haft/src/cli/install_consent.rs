@@ -69,15 +69,15 @@ impl TerminalConsent<'_> {
             changes: previous.changes.clone(),
         });
         let context = &self.session.context;
-        let places = (self.session.project.folder(), context.places.home.as_path());
-        Page { candidate: proposal.candidate, granted, before, sandbox: &context.sandbox, places }
+        let dirs = (self.session.project.folder(), context.dirs.home.as_path());
+        Page { candidate: proposal.candidate, granted, before, sandbox: &context.sandbox, dirs }
     }
 
     /// Whether somebody agrees, who is shown the page for it.
     async fn agree(&self, page: &Page<'_>, question: &str) -> anyhow::Result<bool> {
         let (rights, terminal) = (self.rights, self.terminal);
         let rest = (!rights.full).then(|| self.full_command.clone());
-        terminal.message(page.render(terminal.talk_columns(), rest));
+        terminal.message(page.render(terminal.message_columns(), rest));
         if rights.yes {
             return Ok(true);
         }

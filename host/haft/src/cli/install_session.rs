@@ -42,7 +42,7 @@ impl InstallSession {
         let path = common.program.clone().unwrap_or_else(|| FILE_NAME.into());
         let project = Project::open(&path).map_err(project_error)?;
         let mut context = InstallContext::new(&common.options(terminal, false)?, &project.manifest)?;
-        context.access = access(&context.places.home, terminal);
+        context.access = access(&context.dirs.home, terminal);
         context.progress = terminal.progress();
         Ok(Self { project, context })
     }

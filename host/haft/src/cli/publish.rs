@@ -101,8 +101,8 @@ impl Publish {
         if !is_right(&checked, terminal) {
             return Ok(None);
         }
-        let look = checked.look();
-        let inner = look.program.as_deref().map(|text| Manifest::parse(text, Path::new(FILE_NAME)));
+        let sections = checked.sections();
+        let inner = sections.program.as_deref().map(|text| Manifest::parse(text, Path::new(FILE_NAME)));
         let beside = self.what.with_file_name(FILE_NAME);
         let manifest = match inner.transpose()? {
             None if beside.is_file() => Manifest::load(&beside)?,
@@ -114,9 +114,9 @@ impl Publish {
         let publication = Publication {
             content: Content::Component,
             file: self.what.clone(),
-            annotations: annotations(manifest.program.as_ref(), Some(look)),
-            imports: names(&look.imports),
-            exports: names(&look.exports),
+            annotations: annotations(manifest.program.as_ref(), Some(sections)),
+            imports: names(&sections.imports),
+            exports: names(&sections.exports),
         };
         Ok(Some(Ready { publication, _directory: tempfile::tempdir()? }))
     }
@@ -160,9 +160,9 @@ fn is_right(checked: &Checked, terminal: Terminal) -> bool {
 }
 
 /// What registries show: what program.toml says, else what the component says of itself.
-fn annotations(program: Option<&manifest::Program>, look: Option<&Sections>) -> BTreeMap<String, String> {
+fn annotations(program: Option<&manifest::Program>, sections: Option<&Sections>) -> BTreeMap<String, String> {
     let label = |name: &str| {
-        let labels = look.into_iter().flat_map(|look| &look.labels);
+        let labels = sections.into_iter().flat_map(|sections| &sections.labels);
         labels.into_iter().find(|(own, _)| own == name).map(|(_, text)| text.clone())
     };
     let of_program = |text: fn(&manifest::Program) -> Option<String>| program.and_then(text);

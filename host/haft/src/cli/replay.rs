@@ -49,7 +49,7 @@ enum Which {
 
 /// A call on record with its answer.
 struct Recorded {
-    wanted: RequestedCall,
+    requested: RequestedCall,
     result: ToolResult,
     /// Whether a tool answered.
     is_run: bool,
@@ -87,9 +87,10 @@ fn recorded(lines: Vec<Line>) -> Vec<Recorded> {
             }
             Entry::Running { call } => run.push(call),
             Entry::Answered { call, result, unknown: false, .. } => {
-                if let Some(at) = calls.iter().position(|wanted: &RequestedCall| wanted.call.id == call) {
+                if let Some(at) = calls.iter().position(|requested: &RequestedCall| requested.call.id == call)
+                {
                     let is_run = run.contains(&call);
-                    recorded.push(Recorded { wanted: calls.swap_remove(at), result, is_run });
+                    recorded.push(Recorded { requested: calls.swap_remove(at), result, is_run });
                 }
             }
             _ => {}
@@ -107,20 +108,23 @@ async fn rerun(
     let screen = Screen::new(terminal, Show::Quiet);
     let session = Session { approvals: Approvals::by(screen.person()), ..program.session(screen.events()) };
     let (mut same, mut different, mut skipped) = (0, 0, 0);
-    for Recorded { wanted, result, is_run } in recorded {
-        let reads = program.toolbox.find(&wanted.call.tool).is_some_and(|entry| entry.def().hints.read_only);
+    for Recorded { requested, result, is_run } in recorded {
+        let reads =
+            program.toolbox.find(&requested.call.tool).is_some_and(|entry| entry.def().hints.read_only);
         if !is_run || which == Which::Reading && !reads {
             skipped += 1;
             continue;
         }
-        let Some(now) = answer(program, &wanted.call, &session).await else { return Ok(Exit::Interrupted) };
+        let Some(now) = answer(program, &requested.call, &session).await else {
+            return Ok(Exit::Interrupted);
+        };
         let is_same = (now.is_error, &now.content) == (result.is_error, &result.content);
         if is_same {
             same += 1;
         } else {
             different += 1;
         }
-        show(&wanted.call, result, &now, is_same, terminal)?;
+        show(&requested.call, result, &now, is_same, terminal)?;
     }
     if !terminal.json {
         terminal.message(format_args!(

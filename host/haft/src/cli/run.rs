@@ -53,11 +53,11 @@ impl Run {
         };
         let prompt = self.prompt.as_deref().map(prompt).transpose()?;
         let screen = Screen::new(terminal, show);
-        let mut talk =
+        let mut conversation =
             Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
-        let outcome = talk.task(prompt.as_deref()).await;
-        let id = talk.id();
-        talk.close().await;
+        let outcome = conversation.task(prompt.as_deref()).await;
+        let id = conversation.id();
+        conversation.close().await;
         let Some(outcome) = outcome? else { return Ok(Exit::Interrupted) };
         report_outcome(&outcome, id.as_deref(), &screen, terminal)?;
         Ok(exit(&outcome))

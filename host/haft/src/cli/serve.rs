@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
-use super::common::{Common, offer_pane};
+use super::common::{Common, propose_pane};
 use super::terminal::Terminal;
 use crate::cli::Exit;
 use crate::cli::elicitation;
@@ -91,7 +91,7 @@ impl Serve {
         let (live, offers) = Live::start(options, choice, move |news| report_news(terminal, &news)).await?;
         // A client that starts haft may leave it the terminal for what it says, and draws there itself.
         if std::io::stdin().is_terminal() && elicitation::present().is_some() {
-            offer_pane(live.is_without_pane(), terminal);
+            propose_pane(live.is_without_pane(), terminal);
         }
         let stop = CancellationToken::new();
         let ending = tokio::spawn(signals(stop.clone()));
@@ -172,8 +172,8 @@ fn streams() -> std::io::Result<(File, File)> {
 
 /// A token is kept where any secret may be.
 async fn read(source: &SecretSource, terminal: Terminal) -> anyhow::Result<Token> {
-    let (places, manifest, redactor) = (Dirs::of_this_machine()?, Manifest::default(), terminal.redactor());
-    let secret = Secrets::new(&manifest, &places.home, &redactor).read(source).await?;
+    let (dirs, manifest, redactor) = (Dirs::of_this_machine()?, Manifest::default(), terminal.redactor());
+    let secret = Secrets::new(&manifest, &dirs.home, &redactor).read(source).await?;
     Ok(Token::new(secret)?)
 }
 

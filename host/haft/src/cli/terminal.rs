@@ -113,7 +113,7 @@ impl Terminal {
     }
 
     /// Columns of the terminal that talk goes to; `None` where it is none.
-    pub(super) fn talk_columns(self) -> Option<usize> {
+    pub(super) fn message_columns(self) -> Option<usize> {
         Output::Messages.width()
     }
 

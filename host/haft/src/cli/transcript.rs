@@ -15,11 +15,11 @@ pub(super) fn of_messages(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
         match message {
-            Message::User(said) => person(&mut text, said),
+            Message::User(prompt) => person(&mut text, prompt),
             Message::Turn(exchange) => {
                 model(&mut text, exchange.reply());
-                for (wanted, result) in exchange.answered() {
-                    call(&mut text, &wanted.call, result, "");
+                for (requested, result) in exchange.answered() {
+                    call(&mut text, &requested.call, result, "");
                 }
             }
         }
@@ -33,10 +33,10 @@ pub(super) fn of_lines(lines: &[Line]) -> String {
     let mut calls: Vec<ToolCall> = Vec::new();
     for line in lines {
         match &line.entry {
-            Entry::Said { text: said } => person(&mut text, said),
+            Entry::Said { text: prompt } => person(&mut text, prompt),
             Entry::Turn(turned) => {
                 model(&mut text, &turned.reply);
-                calls = turned.reply.calls.iter().map(|wanted| wanted.call.clone()).collect();
+                calls = turned.reply.calls.iter().map(|requested| requested.call.clone()).collect();
             }
             Entry::Answered { call: id, result, duration_ms, .. } => {
                 if let Some(at) = calls.iter().position(|call| call.id == *id) {
@@ -51,9 +51,9 @@ pub(super) fn of_lines(lines: &[Line]) -> String {
     text
 }
 
-fn person(text: &mut String, said: &str) {
+fn person(text: &mut String, prompt: &str) {
     // Writing to a `String` cannot fail.
-    let _ = write!(text, "## You\n\n{}\n\n", said.trim_end());
+    let _ = write!(text, "## You\n\n{}\n\n", prompt.trim_end());
 }
 
 fn model(text: &mut String, reply: &Reply) {

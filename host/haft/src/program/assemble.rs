@@ -29,18 +29,18 @@ pub(super) async fn fill<'a>(
     rights: Rights,
 ) -> anyhow::Result<Started> {
     let Rights { grant, plugins, packages, confiner, engine, problems } = rights;
-    let (places, secrets, only) = (&loaded.places, loaded.secrets(), options.only.as_deref());
+    let (dirs, secrets, only) = (&loaded.dirs, loaded.secrets(), options.only.as_deref());
     assembly.problems.extend(problems);
-    let backend = backend::connect(assembly, options, places, &confiner, &grant).await?;
-    let mut pending = plugins::declared_plugins(assembly, places, &grant, plugins, &loaded.pinned());
-    pending.extend(packages::plugins(assembly, installed, places, packages)?);
+    let backend = backend::connect(assembly, options, dirs, &confiner, &grant).await?;
+    let mut pending = plugins::declared_plugins(assembly, dirs, &grant, plugins, &loaded.pinned());
+    pending.extend(packages::plugins(assembly, installed, dirs, packages)?);
     let (now, later) = pending_plugin::split(pending, only);
     plugins::load(assembly, &engine, now, secrets).await?;
     children::add_commands(assembly, &confiner, &grant)?;
     packages::add_commands(assembly, installed, &confiner, &grant)?;
     let mut declared = servers::declared(&loaded.manifest, &grant);
     declared.extend(servers::of_packages(installed, &grant)?);
-    let servers = servers::start(assembly, declared, options, places, &confiner).await?;
+    let servers = servers::start(assembly, declared, options, dirs, &confiner).await?;
     rest(assembly, only, later, &engine, secrets).await?;
     Ok(Started { backend, servers })
 }

@@ -18,12 +18,12 @@ use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostConte
 pub(super) async fn connect(
     assembly: &mut Assembly<'_>,
     options: &Options,
-    places: &Dirs,
+    dirs: &Dirs,
     confiner: &Confiner,
     grant: &Grant,
 ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
-    let backend = connected(assembly.manifest, options, places, confiner, grant).await?;
-    assembly.is_target = choice(assembly.manifest, &options.target, places).is_some();
+    let backend = connected(assembly.manifest, options, dirs, confiner, grant).await?;
+    assembly.is_target = choice(assembly.manifest, &options.target, dirs).is_some();
     children::add_native(assembly, confiner, grant, (backend.clone(), options.only.is_some()))?;
     Ok(backend)
 }
@@ -32,24 +32,24 @@ pub(super) async fn connect(
 async fn connected(
     manifest: &Manifest,
     options: &Options,
-    places: &Dirs,
+    dirs: &Dirs,
     confiner: &Confiner,
     grant: &Grant,
 ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
-    let Some(choice) = choice(manifest, &options.target, places) else { return Ok(None) };
-    if let Some(problem) = two_places(manifest, &options.target) {
+    let Some(choice) = choice(manifest, &options.target, dirs) else { return Ok(None) };
+    if let Some(problem) = two_targets(manifest, &options.target) {
         return Err(manifest.report(vec![problem]).into());
     }
     let is_wanted = options.only.as_deref().is_none_or(is_of_target);
     if !is_wanted || options.known_only {
         return Ok(None);
     }
-    places.own()?;
+    dirs.own()?;
     let host = HostContext {
         confiner: confiner.clone(),
         transport_confiner: confiner.without_layers(),
         haft: std::env::current_exe()?,
-        state: places.state.clone(),
+        state: dirs.state.clone(),
         grant: grant.clone(),
     };
     match haft_sandbox::connect(&choice, &host).await {
@@ -59,7 +59,7 @@ async fn connected(
 }
 
 /// Commands run in one place.
-fn two_places(manifest: &Manifest, target: &Target) -> Option<Problem> {
+fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
     let BackendTable { container, ssh, .. } = &manifest.backend;
     let is_settled = target.container.is_some() || target.ssh.is_some();
     let ssh = ssh.as_ref().filter(|_| container.is_some() && !is_settled)?;
@@ -72,7 +72,7 @@ fn two_places(manifest: &Manifest, target: &Target) -> Option<Problem> {
 }
 
 /// What was chosen, if anything was.
-fn choice(manifest: &Manifest, target: &Target, places: &Dirs) -> Option<BackendConfig> {
+fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendConfig> {
     let written = &manifest.backend;
     if target.here {
         return None;
@@ -85,7 +85,7 @@ fn choice(manifest: &Manifest, target: &Target, places: &Dirs) -> Option<Backend
     let choice = match named {
         // What `[backend]` says of another place is not meant for this one.
         Some(place) => BackendConfig { place, ..BackendConfig::default() },
-        None => of_table(manifest, written, places),
+        None => of_table(manifest, written, dirs),
     };
     let choice = BackendConfig {
         tmux: target.tmux.or(choice.tmux),
@@ -104,12 +104,12 @@ pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
     !is_host && target.tmux.or(table.tmux).is_none()
 }
 
-fn of_table(manifest: &Manifest, table: &BackendTable, places: &Dirs) -> BackendConfig {
+fn of_table(manifest: &Manifest, table: &BackendTable, dirs: &Dirs) -> BackendConfig {
     let engine = table.engine.map(|engine| match engine {
         ContainerEngine::Docker => Engine::Docker,
         ContainerEngine::Podman => Engine::Podman,
     });
-    let config = table.ssh_config.as_ref().map(|path| manifest.resolve(&path.value, &places.home));
+    let config = table.ssh_config.as_ref().map(|path| manifest.resolve(&path.value, &dirs.home));
     let place = match (&table.container, &table.ssh) {
         (Some(name), _) => Place::Container { name: name.clone(), engine },
         (None, Some(target)) => Place::Ssh { target: target.value.clone(), config },
@@ -147,14 +147,14 @@ mod tests {
     fn be01_two_places_are_one_too_many() {
         let text = "[backend]\ncontainer = \"web\"\nssh = \"host\"\n";
         let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
-        let problem = two_places(&manifest, &Target::default()).unwrap();
-        let said = manifest.report(vec![problem]).to_string();
+        let problem = two_targets(&manifest, &Target::default()).unwrap();
+        let report = manifest.report(vec![problem]).to_string();
         assert!(
-            said.contains("program.toml:3:7") && said.contains("hint: leave one of the two away"),
-            "{said}"
+            report.contains("program.toml:3:7") && report.contains("hint: leave one of the two away"),
+            "{report}"
         );
         let named = Target { container: Some("other".into()), ..Target::default() };
-        assert_eq!(two_places(&manifest, &named), None);
+        assert_eq!(two_targets(&manifest, &named), None);
     }
 
     /// BE01, CL02: the command line and program.toml choose; nothing said is this machine.

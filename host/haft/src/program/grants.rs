@@ -47,11 +47,11 @@ impl FromStr for Allow {
 }
 
 /// Adds a right; relative paths start from the current directory, as on any command line.
-fn with_right(right: &Right, grant: Grant, places: &Dirs) -> anyhow::Result<Grant> {
+fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant> {
     let root = |path: &str| -> anyhow::Result<Root> {
-        let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| places.home.join(rest));
+        let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| dirs.home.join(rest));
         let root = root(&std::env::current_dir()?, &path)?;
-        match refusal(&root, places)? {
+        match refusal(&root, dirs)? {
             Some(refusal) => anyhow::bail!("{refusal}"),
             None => Ok(root),
         }
@@ -67,42 +67,42 @@ fn with_right(right: &Right, grant: Grant, places: &Dirs) -> anyhow::Result<Gran
 /// What the built-in tools, `bash` and commands may do.
 pub(super) fn sandbox(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     allow: &[Allow],
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Grant> {
     let sandbox = &manifest.sandbox;
     let workspace = if let Some(written) = &sandbox.workspace {
-        written_root(manifest, places, written, problems)?
+        written_root(manifest, dirs, written, problems)?
     } else {
-        places.create()?;
-        root(Path::new("/"), &places.workspace)?
+        dirs.create()?;
+        root(Path::new("/"), &dirs.workspace)?
     };
-    let own = [root(Path::new("/"), &places.data)?, root(Path::new("/"), &places.temporary)?];
+    let own = [root(Path::new("/"), &dirs.data)?, root(Path::new("/"), &dirs.temporary)?];
     let mut grant = Grant::sandbox(sandbox.mode, workspace, own);
     if let Some(read) = &sandbox.read {
-        grant = narrowed(&grant, &written_roots(manifest, places, read, problems)?);
+        grant = narrowed(&grant, &written_roots(manifest, dirs, read, problems)?);
     }
     for written in &sandbox.write {
-        grant = grant.with_write(written_root(manifest, places, written, problems)?);
+        grant = grant.with_write(written_root(manifest, dirs, written, problems)?);
     }
     grant = grant.with_network(sandbox.network);
     if sandbox.unix_sockets {
         grant = grant.with_unix_sockets(true);
     }
-    Ok(allowed(grant, allow, None, places)?.with_seals_of(&seals(manifest, places)?))
+    Ok(allowed(grant, allow, None, dirs)?.with_protected_paths_of(&protected(manifest, dirs)?))
 }
 
 /// What is closed to every tool of a program: haft's own directories, the keys that program.toml names
 /// and, for writing, program.toml itself: a tool that could write it would grant itself what it
 /// likes for the next run. Allows nothing.
-fn seals(manifest: &Manifest, places: &Dirs) -> anyhow::Result<Grant> {
+fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
-    let mut grant = places.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
+    let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
     for key in manifest.secret_files() {
-        grant = grant.with_hidden(root(&base, &manifest.resolve(key, &places.home))?);
+        grant = grant.with_hidden(root(&base, &manifest.resolve(key, &dirs.home))?);
     }
-    if let Some(kept) = places.store_for_tools()? {
+    if let Some(kept) = dirs.store_for_tools()? {
         grant = grant.with_fixed(root(&base, kept)?);
     }
     if !manifest.path.as_os_str().is_empty() {
@@ -113,43 +113,43 @@ fn seals(manifest: &Manifest, places: &Dirs) -> anyhow::Result<Grant> {
 }
 
 /// What `git` may do while a package is fetched, besides writing where it is fetched to.
-pub(super) fn errand(places: &Dirs) -> anyhow::Result<Grant> {
+pub(super) fn git(dirs: &Dirs) -> anyhow::Result<Grant> {
     let grant = Grant::none().with_read_anywhere().with_network(true);
-    Ok(grant.with_seals_of(&seals(&Manifest::default(), places)?))
+    Ok(grant.with_protected_paths_of(&protected(&Manifest::default(), dirs)?))
 }
 
 /// What each enabled plugin of the package `declared` may do: what it asks for and the program allows.
 /// Paths start from the program's folder, whoever wrote them.
 pub(super) fn package(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     (sandbox, allow): (&Grant, &[Allow]),
     package: (&Package, &Bundle),
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Grant>> {
     let (declared, bundle) = package;
-    let given = table(manifest, places, &declared.grant, problems)?;
-    let seals = seals(manifest, places)?;
+    let granted = table(manifest, dirs, &declared.grant, problems)?;
+    let protected = protected(manifest, dirs)?;
     let grant = |(plugin, _, _): (&Plugin, _, _)| {
-        let mut grant = asked(manifest, places, &plugin.grant.rights())?.meet(&given);
+        let mut grant = asked(manifest, dirs, &plugin.grant.rights())?.meet(&granted);
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
-        let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
-        Ok(grant.with_seals_of(&seals))
+        let grant = allowed(grant, allow, Some(plugin.name.as_str()), dirs)?;
+        Ok(grant.with_protected_paths_of(&protected))
     };
     bundle.components().map(grant).collect()
 }
 
 /// Rights that somebody else's program.toml asks for. What no program can grant is left out.
-fn asked(manifest: &Manifest, places: &Dirs, rights: &[Right]) -> anyhow::Result<Grant> {
+fn asked(manifest: &Manifest, dirs: &Dirs, rights: &[Right]) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = Grant::none();
     for right in rights {
         grant = match right {
             Right::Read(path) | Right::Write(path) => {
-                let root = root(&base, &manifest.resolve(Path::new(path), &places.home))?;
-                match (refusal(&root, places)?, right) {
+                let root = root(&base, &manifest.resolve(Path::new(path), &dirs.home))?;
+                match (refusal(&root, dirs)?, right) {
                     (Some(_), _) => grant,
                     (None, Right::Write(_)) => grant.with_write(root),
                     (None, _) => grant.with_read(root),
@@ -165,20 +165,20 @@ fn asked(manifest: &Manifest, places: &Dirs, rights: &[Right]) -> anyhow::Result
 /// The rights that the program gives to a package and no part of it asks for.
 pub(super) fn unasked(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     declared: &Package,
     bundle: &Bundle,
 ) -> anyhow::Result<Vec<Right>> {
     let plugins = bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
     let mut all = Vec::new();
     for plugin in plugins {
-        all.push(asked(manifest, places, &plugin.grant.rights())?);
+        all.push(asked(manifest, dirs, &plugin.grant.rights())?);
     }
     let commands = bundle.manifest.tools.iter().flat_map(|tool| &tool.env);
     all.push(commands.fold(Grant::none(), Grant::with_env));
     let mut unasked = Vec::new();
     for right in declared.grant.rights() {
-        let alone = asked(manifest, places, std::slice::from_ref(&right))?;
+        let alone = asked(manifest, dirs, std::slice::from_ref(&right))?;
         if !all.iter().any(|asked| asked.meet(&alone) != Grant::none()) {
             unasked.push(right);
         }
@@ -196,19 +196,19 @@ fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
 /// What each declared plugin may do, in the order of the file.
 pub(super) fn plugins(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     allow: &[Allow],
     sandbox: &Grant,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Grant>> {
-    let seals = seals(manifest, places)?;
+    let protected = protected(manifest, dirs)?;
     let grant = |plugin: &Plugin| {
-        let mut grant = table(manifest, places, &plugin.grant, problems)?;
+        let mut grant = table(manifest, dirs, &plugin.grant, problems)?;
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
-        let grant = allowed(grant, allow, Some(plugin.name.as_str()), places)?;
-        Ok(grant.with_seals_of(&seals))
+        let grant = allowed(grant, allow, Some(plugin.name.as_str()), dirs)?;
+        Ok(grant.with_protected_paths_of(&protected))
     };
     manifest.plugins.iter().map(grant).collect()
 }
@@ -234,42 +234,42 @@ pub(super) fn unknown_plugins(
 
 fn table(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     table: &GrantTable,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Grant> {
-    let read = written_roots(manifest, places, &table.read, problems)?;
-    let write = written_roots(manifest, places, &table.write, problems)?;
+    let read = written_roots(manifest, dirs, &table.read, problems)?;
+    let write = written_roots(manifest, dirs, &table.write, problems)?;
     let grant = read.into_iter().fold(Grant::none(), Grant::with_read);
     let grant = write.into_iter().fold(grant, Grant::with_write);
     let grant = table.hosts.iter().cloned().fold(grant, Grant::with_host);
     Ok(table.env.iter().fold(grant, Grant::with_env))
 }
 
-fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, places: &Dirs) -> anyhow::Result<Grant> {
+fn allowed(grant: Grant, allow: &[Allow], plugin: Option<&str>, dirs: &Dirs) -> anyhow::Result<Grant> {
     let own = allow.iter().filter(|allow| allow.plugin.as_deref() == plugin);
-    own.map(|allow| &allow.right).try_fold(grant, |grant, right| with_right(right, grant, places))
+    own.map(|allow| &allow.right).try_fold(grant, |grant, right| with_right(right, grant, dirs))
 }
 
 fn written_roots(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     written: &[Located<std::path::PathBuf>],
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Root>> {
-    written.iter().map(|path| written_root(manifest, places, path, problems)).collect()
+    written.iter().map(|path| written_root(manifest, dirs, path, problems)).collect()
 }
 
 /// A directory that program.toml names. One that cannot be opened is a problem, not the end:
 /// it may be made before the first call.
 fn written_root(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     written: &Located<std::path::PathBuf>,
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Root> {
-    let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &places.home))?;
-    if let Some(refusal) = refusal(&root, places)? {
+    let root = root(&std::env::current_dir()?, &manifest.resolve(&written.value, &dirs.home))?;
+    if let Some(refusal) = refusal(&root, dirs)? {
         let problem = Problem::new(refusal).at(written.span, "granted here");
         return Err(manifest.report(vec![problem.hint("name a directory outside of it")]).into());
     }
@@ -286,8 +286,8 @@ fn written_root(
 
 /// Why a directory cannot be granted, whoever grants it: it is haft's own, or part of one that is.
 /// One that haft's own lies in can be; tools get all of it but that.
-fn refusal(root: &Root, places: &Dirs) -> anyhow::Result<Option<String>> {
-    for own in places.own()? {
+fn refusal(root: &Root, dirs: &Dirs) -> anyhow::Result<Option<String>> {
+    for own in dirs.own()? {
         if own.contains(root) {
             let (path, own) = (root.path().display(), own.path().display());
             return Ok(Some(format!("`{path}` cannot be granted: `{own}` belongs to haft itself")));

@@ -16,7 +16,7 @@ use haft_sandbox::confine::Confiner;
 #[derive(Debug)]
 pub struct InstallContext {
     /// Where things are.
-    pub places: Dirs,
+    pub dirs: Dirs,
     /// Where what is installed is kept.
     pub store: Store,
     /// As whom registries are asked: with the credentials that docker and podman keep for this user.
@@ -37,16 +37,16 @@ pub struct InstallContext {
 impl InstallContext {
     /// What is needed to install into the program `manifest`.
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
-        let places = Dirs::of_this_machine()?;
+        let dirs = Dirs::of_this_machine()?;
         let mut problems = Vec::new();
-        let sandbox = grants::sandbox(manifest, &places, &options.allow, &mut problems)?;
-        let declared = grants::plugins(manifest, &places, &[], &sandbox, &mut problems)?;
-        let (git_grant, store) = (grants::errand(&places)?, Store::new(&places.store));
-        let credentials = CredentialFiles::from_environment(&places.home);
+        let sandbox = grants::sandbox(manifest, &dirs, &options.allow, &mut problems)?;
+        let declared = grants::plugins(manifest, &dirs, &[], &sandbox, &mut problems)?;
+        let (git_grant, store) = (grants::git(&dirs)?, Store::new(&dirs.store));
+        let credentials = CredentialFiles::from_environment(&dirs.home);
         let access = Access { credentials, ..Access::default() };
         let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
         let (options, progress) = (options.clone(), Progress::default());
-        Ok(Self { places, store, access, progress, sandbox, git_grant, confiner, options, declared, engine })
+        Ok(Self { dirs, store, access, progress, sandbox, git_grant, confiner, options, declared, engine })
     }
 
     /// What installs into `project`, with the tools listed by components that run without rights.
@@ -54,7 +54,7 @@ impl InstallContext {
         Installer {
             project,
             store: &self.store,
-            home: &self.places.home,
+            home: &self.dirs.home,
             access: &self.access,
             progress: &self.progress,
             confiner: &self.confiner,
@@ -70,7 +70,7 @@ impl InstallContext {
             return Ok(engine);
         }
         let grants = std::iter::once(&self.sandbox).chain(&self.declared);
-        let made = rights::engine(&self.options, &self.places, &self.confiner, grants)?;
+        let made = rights::engine(&self.options, &self.dirs, &self.confiner, grants)?;
         Ok(self.engine.get_or_init(|| made))
     }
 }

@@ -41,7 +41,7 @@ pub struct Live {
     running: Running,
     serve: Serve,
     is_without_pane: bool,
-    tell: Box<NewsHandler>,
+    on_news: Box<NewsHandler>,
 }
 
 /// The MCP servers of a program that is served, as they come and go. Clones are the same.
@@ -82,7 +82,7 @@ impl Live {
     pub async fn start(
         mut options: Options,
         choice: ToolChoice,
-        tell: impl Fn(News<'_>) + Send + Sync + 'static,
+        on_news: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> anyhow::Result<(Self, ToolSnapshots)> {
         // One for all that is loaded: children are started by the same process.
         options.confiner.get_or_insert_default();
@@ -95,13 +95,13 @@ impl Live {
         }
         let is_complete = program.is_complete && program.servers.unknown().is_empty();
         if is_complete && let Some(report) = program.report() {
-            tell(News::Problems(&report));
+            on_news(News::Problems(&report));
         }
         let (files, running) = (program.files.clone(), Running::default());
         running.put(program.servers.clone());
-        let (publisher, offers) = Publisher::new(offer(&program, &choice));
+        let (publisher, offers) = Publisher::new(snapshot(&program, &choice));
         let offers = offers.with_questions(questions(&program));
-        let (tell, serve) = (Box::new(tell), program.manifest.serve);
+        let (on_news, serve) = (Box::new(on_news), program.manifest.serve);
         let is_without_pane = program.is_without_pane;
         let live = Self {
             options,
@@ -113,7 +113,7 @@ impl Live {
             running,
             serve,
             is_without_pane,
-            tell,
+            on_news,
         };
         Ok((live, offers))
     }
@@ -147,7 +147,7 @@ impl Live {
             let loaded = self.load().await;
             // The first time it may be what was begun with, looked at whole.
             if let Some(is_other) = loaded.filter(|_| is_again) {
-                (self.tell)(News::Reloaded(is_other));
+                (self.on_news)(News::Reloaded(is_other));
             }
             is_again = true;
             is_due = files != self.files && {
@@ -175,7 +175,7 @@ impl Live {
 
     fn watch(&self) -> Option<Watch> {
         let watch = Watch::start(&self.files).map_err(anyhow::Error::new);
-        watch.inspect_err(|error| (self.tell)(News::Unwatched(error))).ok()
+        watch.inspect_err(|error| (self.on_news)(News::Unwatched(error))).ok()
     }
 
     /// Loads all of the program. Whether clients see other tools; nothing where it cannot be loaded.
@@ -197,17 +197,17 @@ impl Live {
             Ok(program) => {
                 let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
                 if let Some(report) = program.report().filter(|_| is_last) {
-                    (self.tell)(News::Problems(&report));
+                    (self.on_news)(News::Problems(&report));
                 }
                 if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
-                    (self.tell)(News::Problems(&report));
+                    (self.on_news)(News::Problems(&report));
                 }
                 self.files.clone_from(&program.files);
                 self.running.put(program.servers.clone());
-                Some(self.publisher.publish(offer(&program, &self.choice)))
+                Some(self.publisher.publish(snapshot(&program, &self.choice)))
             }
             Err(error) => {
-                (self.tell)(News::Broken(&error));
+                (self.on_news)(News::Broken(&error));
                 None
             }
         }
@@ -266,15 +266,15 @@ fn questions(program: &Program) -> Questions {
     let workspace = program.grant.workspace().map(Root::path);
     let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
     // No path has a NUL.
-    Questions::in_folder(program.places.approvals(), names.map(OsStrExt::as_bytes).join(&0))
+    Questions::in_folder(program.dirs.approvals(), names.map(OsStrExt::as_bytes).join(&0))
 }
 
-fn offer(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
+fn snapshot(program: &Program, choice: &ToolChoice) -> ToolSnapshot {
     let (toolbox, session) = (choice.select(&program.toolbox), program.session(Events::none()));
-    let offer = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
+    let snapshot = ToolSnapshot::new(toolbox, session, about(program), program.is_complete);
     match &choice.plugin {
-        Some(plugin) => offer.without_prefix(format!("{plugin}__")),
-        None => offer,
+        Some(plugin) => snapshot.without_prefix(format!("{plugin}__")),
+        None => snapshot,
     }
 }
 

@@ -15,7 +15,7 @@ pub const FILE_NAME: &str = "program.toml";
 
 /// What is written about a program: its files, as they are on this machine. Grants nothing.
 pub(super) struct Loaded {
-    pub(super) places: Dirs,
+    pub(super) dirs: Dirs,
     pub(super) manifest: Manifest,
     pub(super) lock: Lock,
     pub(super) store: Store,
@@ -25,10 +25,10 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Reads program.toml and its lock file, and has the redactor learn the secrets that they name.
     pub(super) async fn read(options: &Options) -> anyhow::Result<Self> {
-        let places = Dirs::of_this_machine()?;
+        let dirs = Dirs::of_this_machine()?;
         let (manifest, lock) = read(options.program.as_deref()).await?;
-        let (store, redactor) = (Store::new(&places.store), options.redactor.clone());
-        let loaded = Self { places, manifest, lock, store, redactor };
+        let (store, redactor) = (Store::new(&dirs.store), options.redactor.clone());
+        let loaded = Self { dirs, manifest, lock, store, redactor };
         loaded.secrets().learn();
         Ok(loaded)
     }
@@ -38,7 +38,7 @@ impl Loaded {
     }
 
     pub(super) fn secrets(&self) -> Secrets<'_> {
-        Secrets::new(&self.manifest, &self.places.home, &self.redactor)
+        Secrets::new(&self.manifest, &self.dirs.home, &self.redactor)
     }
 }
 

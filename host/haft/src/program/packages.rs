@@ -113,14 +113,14 @@ fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
 /// and those of this run.
 pub(super) fn granted(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     rights: (&Grant, &[Allow]),
     installed: &[Installed<'_>],
     problems: &mut Vec<Problem>,
 ) -> anyhow::Result<Vec<Vec<Grant>>> {
     let of_one = |package: &Installed<'_>| {
         let package = (package.declared, &package.bundle);
-        grants::package(manifest, places, rights, package, problems)
+        grants::package(manifest, dirs, rights, package, problems)
     };
     installed.iter().map(of_one).collect()
 }
@@ -161,7 +161,7 @@ pub(super) fn check_patterns(assembly: &mut Assembly<'_>) {
 pub(super) fn plugins<'m>(
     assembly: &mut Assembly<'m>,
     installed: &'m [Installed<'m>],
-    places: &Dirs,
+    dirs: &Dirs,
     granted: Vec<Vec<Grant>>,
 ) -> anyhow::Result<Vec<PendingPlugin<'m>>> {
     let mut pending = Vec::new();
@@ -178,7 +178,7 @@ pub(super) fn plugins<'m>(
                 agreed: agreed.clone(),
             });
         }
-        note_unasked(assembly, grants::unasked(assembly.manifest, places, declared, bundle)?, declared);
+        note_unasked(assembly, grants::unasked(assembly.manifest, dirs, declared, bundle)?, declared);
     }
     Ok(pending)
 }

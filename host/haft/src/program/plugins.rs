@@ -23,14 +23,14 @@ use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source
 /// what each may do: `grants` are those of the declared ones.
 pub(super) fn declared_plugins<'m>(
     assembly: &mut Assembly<'m>,
-    places: &Dirs,
+    dirs: &Dirs,
     sandbox: &Grant,
     grants: Vec<Grant>,
     pinned: &Pinned<'_>,
 ) -> Vec<PendingPlugin<'m>> {
     let mut pending: Vec<PendingPlugin<'m>> = builtins::enabled(assembly, sandbox);
     for (plugin, grant) in assembly.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
-        match declared(assembly.manifest, places, plugin, grant, pinned) {
+        match declared(assembly.manifest, dirs, plugin, grant, pinned) {
             Ok(plugin) => pending.push(plugin),
             Err(problem) => assembly.problems.push(problem),
         }
@@ -153,7 +153,7 @@ fn add_tools(
 
 fn declared<'a>(
     manifest: &Manifest,
-    places: &Dirs,
+    dirs: &Dirs,
     plugin: &'a Declared,
     grant: Grant,
     pinned: &Pinned<'_>,
@@ -162,9 +162,9 @@ fn declared<'a>(
     let source = Located { value: component.value.source(), span: component.span };
     let pin = pinned.find(Kind::Plugin, name, &source)?;
     let source = match (&component.value, pin) {
-        (Component::File(path), None) => Source::File(manifest.resolve(path, &places.home)),
+        (Component::File(path), None) => Source::File(manifest.resolve(path, &dirs.home)),
         (Component::File(path), Some(pin)) => {
-            Source::Pinned(manifest.resolve(path, &places.home), pin.kept.hex().to_owned())
+            Source::Pinned(manifest.resolve(path, &dirs.home), pin.kept.hex().to_owned())
         }
         (_, Some(pin)) if pinned.store.has(&pin.kept) => {
             Source::Pinned(pinned.store.component(&pin.kept), pin.kept.hex().to_owned())

@@ -52,8 +52,9 @@ impl Program {
         if let Some(own) = own {
             self.secrets_of(own, &mut settings).await?;
         }
-        let told = choice.base_url.clone().or_else(|| own?.base_url.as_ref().map(|url| url.value.clone()));
-        settings.base_url = told.or_else(|| usual_url(kind));
+        let base_url =
+            choice.base_url.clone().or_else(|| own?.base_url.as_ref().map(|url| url.value.clone()));
+        settings.base_url = base_url.or_else(|| usual_url(kind));
         models(choice, own, kind, &mut settings)?;
         if settings.api_key.is_none() {
             settings.api_key = usual_key(kind);
@@ -160,8 +161,9 @@ fn usual_key(kind: &ProviderKind) -> Option<SecretString> {
 
 /// Where the vendor's own tools look for a server of one's own.
 fn usual_url(kind: &ProviderKind) -> Option<String> {
-    let told = std::env::var(OLLAMA_HOST).ok().filter(|told| kind.name == "ollama" && !told.is_empty())?;
-    let (scheme, host, port) = ollama_host(&told);
+    let base_url =
+        std::env::var(OLLAMA_HOST).ok().filter(|base_url| kind.name == "ollama" && !base_url.is_empty())?;
+    let (scheme, host, port) = ollama_host(&base_url);
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     Some(format!("{scheme}://{host}:{port}"))
 }

@@ -35,16 +35,16 @@ impl Rights {
         installed: &[Installed<'_>],
         mut problems: Vec<Problem>,
     ) -> anyhow::Result<Self> {
-        let Loaded { manifest, places, .. } = loaded;
+        let Loaded { manifest, dirs, .. } = loaded;
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
         grants::unknown_plugins(manifest, &options.allow, &names)?;
-        let grant = grants::sandbox(manifest, places, &options.allow, &mut problems)?;
-        let plugins = grants::plugins(manifest, places, &options.allow, &grant, &mut problems)?;
+        let grant = grants::sandbox(manifest, dirs, &options.allow, &mut problems)?;
+        let plugins = grants::plugins(manifest, dirs, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let of_program = (&grant, options.allow.as_slice());
-        let packages = packages::granted(manifest, places, of_program, installed, &mut problems)?;
+        let packages = packages::granted(manifest, dirs, of_program, installed, &mut problems)?;
         let all = std::iter::once(&grant).chain(&plugins).chain(packages.iter().flatten());
-        let engine = engine(options, places, &confiner, all)?;
+        let engine = engine(options, dirs, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
@@ -64,16 +64,16 @@ fn children(confiner: &Confiner, grant: &Grant, many_calls: bool) -> Option<Prob
 /// The engine of plugins with the grants `grants`.
 pub(super) fn engine<'g>(
     options: &Options,
-    places: &Dirs,
+    dirs: &Dirs,
     confiner: &Confiner,
     grants: impl Iterator<Item = &'g Grant>,
 ) -> anyhow::Result<Engine> {
-    let cache = Root::resolve(Path::new("/"), &places.cache)?;
+    let cache = Root::resolve(Path::new("/"), &dirs.cache)?;
     // Where nothing is covered for children, a directory that they may write is not haft's alone.
     let is_open = confiner.layers() == Layers::NONE;
     let exposed = grants.filter(|grant| is_open || !grant.hides(&cache));
     Engine::new(&EngineOptions {
-        cache: Some(places.cache.join("components")),
+        cache: Some(dirs.cache.join("components")),
         writable: exposed.map(|grant| grant.writable().clone()).collect(),
         pooling: options.many_calls,
         ahead: if options.many_calls { EngineOptions::DEFAULT_AHEAD } else { 0 },

@@ -78,7 +78,7 @@ pub(super) async fn start(
     assembly: &mut Assembly<'_>,
     declared: Vec<Declared<'_>>,
     options: &Options,
-    places: &Dirs,
+    dirs: &Dirs,
     confiner: &Confiner,
 ) -> anyhow::Result<Servers> {
     let declared = without_duplicates(assembly, declared);
@@ -86,9 +86,9 @@ pub(super) async fn start(
         confiner: confiner.clone(),
         grant: declared.grant.clone(),
         elicitor: options.person.clone(),
-        cache: Some(places.cache.join("servers")),
+        cache: Some(dirs.cache.join("servers")),
     };
-    let config = |declared: &Declared<'_>| declared.config(&places.home, &options.redactor);
+    let config = |declared: &Declared<'_>| declared.config(&dirs.home, &options.redactor);
     assembly.problems.extend(declared.iter().flat_map(Declared::withheld));
     let own = |declared: &Declared<'_>| {
         let (config, host) = (config(declared), host(declared));

@@ -76,9 +76,9 @@ impl Watch {
 
 /// A file by the name it was given and, behind links, by its own.
 fn names(file: &Path) -> impl Iterator<Item = PathBuf> {
-    let given = std::path::absolute(file).ok();
-    let real = file.canonicalize().ok().filter(|real| Some(real) != given.as_ref());
-    given.into_iter().chain(real)
+    let absolute = std::path::absolute(file).ok();
+    let real = file.canonicalize().ok().filter(|real| Some(real) != absolute.as_ref());
+    absolute.into_iter().chain(real)
 }
 
 /// Whether one of `files` may have another content now. Reading them is nothing, nor is what does

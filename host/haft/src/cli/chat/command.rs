@@ -111,24 +111,24 @@ impl Command {
     }
 
     /// Does it.
-    pub(super) fn execute(self, talk: &mut Conversation, terminal: Terminal) -> Next {
+    pub(super) fn execute(self, conversation: &mut Conversation, terminal: Terminal) -> Next {
         match self {
             Self::Help => help(terminal),
-            Self::Tools => tools(talk, terminal),
-            Self::ShowModel => terminal.message(talk.model()),
+            Self::Tools => tools(conversation, terminal),
+            Self::ShowModel => terminal.message(conversation.model()),
             Self::Model(model) => return Next::Model(model),
-            Self::Allowed => allowed(talk, terminal),
-            Self::Allow(tool) => allow(talk, &tool, terminal),
-            Self::Deny(tool) => deny(talk, &tool, terminal),
-            Self::Continue if talk.is_unfinished() => return Next::Do(None),
+            Self::Allowed => allowed(conversation, terminal),
+            Self::Allow(tool) => allow(conversation, &tool, terminal),
+            Self::Deny(tool) => deny(conversation, &tool, terminal),
+            Self::Continue if conversation.is_unfinished() => return Next::Do(None),
             Self::Continue => terminal.message("nothing is left to go on with"),
             Self::Clear => {
-                talk.clear();
+                conversation.clear();
                 terminal.message(format_args!(
                     "{DIM}all is forgotten; what you say next begins another session{DIM:#}"
                 ));
             }
-            Self::Save(file) => save(talk, file, terminal),
+            Self::Save(file) => save(conversation, file, terminal),
             Self::Quit => return Next::Leave,
         }
         Next::Read
@@ -142,8 +142,8 @@ fn help(terminal: Terminal) {
     }
 }
 
-fn tools(talk: &Conversation, terminal: Terminal) {
-    for entry in talk.toolbox.entries() {
+fn tools(conversation: &Conversation, terminal: Terminal) {
+    for entry in conversation.toolbox.entries() {
         let def = entry.def();
         let asks = if entry.asks() { " (asks)" } else { "" };
         let line = haft_core::report::plain(def.description.lines().next().unwrap_or_default());
@@ -151,58 +151,59 @@ fn tools(talk: &Conversation, terminal: Terminal) {
     }
 }
 
-fn allowed(talk: &Conversation, terminal: Terminal) {
-    let allowed = talk.approvals.allowed();
-    let asks = talk.toolbox.entries().filter(|entry| entry.asks()).map(|entry| entry.def().name.clone());
+fn allowed(conversation: &Conversation, terminal: Terminal) {
+    let allowed = conversation.approvals.allowed();
+    let asks =
+        conversation.toolbox.entries().filter(|entry| entry.asks()).map(|entry| entry.def().name.clone());
     let asks: Vec<_> = asks.filter(|name| !allowed.contains(name)).collect();
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     terminal.message(format_args!("allowed in this session: {}", list(&allowed)));
     terminal.message(format_args!("ask before every call: {}", list(&asks)));
 }
 
-fn allow(talk: &Conversation, tool: &str, terminal: Terminal) {
-    match talk.toolbox.find(tool) {
-        None => terminal.message(none_called(talk, tool)),
+fn allow(conversation: &Conversation, tool: &str, terminal: Terminal) {
+    match conversation.toolbox.find(tool) {
+        None => terminal.message(none_called(conversation, tool)),
         Some(entry) if !entry.asks() => {
             terminal.message(format_args!("`{}` runs without being approved anyway", entry.def().name));
         }
         Some(entry) => {
             let def = entry.def();
-            let mut sheet = Sheet::new(terminal.talk_columns(), None);
+            let mut sheet = Sheet::new(terminal.message_columns(), None);
             sheet.tool("allowed", &def.name, def);
             terminal.message(sheet.text.trim_end());
-            talk.approvals.allow(def.name.clone());
+            conversation.approvals.allow(def.name.clone());
             terminal.message(format_args!("`{}` runs without being approved in this session", def.name));
         }
     }
 }
 
 /// What is said of a name that no tool has.
-fn none_called(talk: &Conversation, tool: &str) -> String {
-    let names = talk.toolbox.entries().map(|entry| entry.def().name.as_str());
+fn none_called(conversation: &Conversation, tool: &str) -> String {
+    let names = conversation.toolbox.entries().map(|entry| entry.def().name.as_str());
     match haft_core::report::nearest(tool, names) {
         Some(near) => format!("there is no tool `{tool}`; did you mean `{near}`?"),
         None => format!("there is no tool `{tool}`; `/tools` lists them"),
     }
 }
 
-fn deny(talk: &Conversation, tool: &str, terminal: Terminal) {
+fn deny(conversation: &Conversation, tool: &str, terminal: Terminal) {
     // What was allowed for a session may be gone by now, and is withdrawn all the same.
-    let found = talk.toolbox.find(tool);
+    let found = conversation.toolbox.find(tool);
     let name = found.map_or(tool, |entry| &entry.def().name);
-    if found.is_none() && !talk.approvals.allowed().iter().any(|allowed| allowed == tool) {
-        terminal.message(none_called(talk, tool));
-    } else if talk.approvals.withdraw(name) {
+    if found.is_none() && !conversation.approvals.allowed().iter().any(|allowed| allowed == tool) {
+        terminal.message(none_called(conversation, tool));
+    } else if conversation.approvals.withdraw(name) {
         terminal.message(format_args!("`{name}` is to be approved again"));
     } else {
         terminal.message(format_args!("`{name}` was not allowed in this session"));
     }
 }
 
-fn save(talk: &Conversation, file: Option<PathBuf>, terminal: Terminal) {
-    let name = || PathBuf::from(format!("haft-{}.md", talk.id().unwrap_or_else(|| "chat".into())));
+fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) {
+    let name = || PathBuf::from(format!("haft-{}.md", conversation.id().unwrap_or_else(|| "chat".into())));
     let file = file.unwrap_or_else(name);
-    let text = transcript::of_messages(talk.history().messages());
+    let text = transcript::of_messages(conversation.history().messages());
     match write(&file, &text) {
         Ok(()) => terminal.message(format_args!("written to `{}`", file.display())),
         Err(error) => {

@@ -10,7 +10,7 @@ use super::super::build::relative;
 use super::super::common::Common;
 use super::super::terminal::Terminal;
 use crate::program::{FILE_NAME, InstallContext};
-use haft_author::check::{Findings, Subject, examine, gist, tokens};
+use haft_author::check::{Findings, Subject, examine, summary_line, tokens};
 use haft_author::pack::size;
 use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Checked {
     path: String,
     name: String,
     bytes: u64,
-    look: Sections,
+    sections: Sections,
     asked: Option<GrantTable>,
     loaded: Result<Plugin, LoadError>,
     pub(in crate::cli) findings: Findings,
@@ -38,7 +38,7 @@ pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) ->
     if terminal.json {
         terminal.json(&checked.json())?;
     } else {
-        checked.tell(terminal)?;
+        checked.report(terminal)?;
         if is_good {
             let path = &checked.path;
             terminal
@@ -66,12 +66,12 @@ pub(in crate::cli) async fn check(
     engine: &Engine,
 ) -> anyhow::Result<Checked> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let look = read_sections(&bytes).map_err(|error| {
+    let sections = read_sections(&bytes).map_err(|error| {
         Report::from(Problem::new(format!("`{}` cannot be used: {error}", path.display())))
     })?;
     let (name, asked) = match declared {
         Some(plugin) => (plugin.name.as_str().to_owned(), Some(plugin.grant.clone())),
-        None => said(path, &look)?,
+        None => declaration(path, &sections)?,
     };
     let source = Source::File(path.to_owned());
     let loaded = Plugin::load(engine, &name, source, &Limits::default()).await;
@@ -80,20 +80,20 @@ pub(in crate::cli) async fn check(
         name: &name,
         path: &path,
         bytes,
-        look: &look,
+        sections: &sections,
         asked: asked.as_ref(),
         loaded: loaded.as_ref(),
     };
     let findings = examine(&subject);
-    Ok(Checked { path, name, bytes, look, asked, loaded, findings })
+    Ok(Checked { path, name, bytes, sections, asked, loaded, findings })
 }
 
 /// What the component says of itself, else what the program.toml beside it says: the plugin's name and
 /// what it asks for.
-fn said(path: &Path, look: &Sections) -> anyhow::Result<(String, Option<GrantTable>)> {
+fn declaration(path: &Path, sections: &Sections) -> anyhow::Result<(String, Option<GrantTable>)> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let beside = path.parent().unwrap_or(Path::new("")).join(FILE_NAME);
-    let manifest = match &look.program {
+    let manifest = match &sections.program {
         Some(text) => Manifest::parse(text, &PathBuf::from(format!("{}: {FILE_NAME}", path.display())))?,
         None if beside.is_file() => Manifest::load(&beside)?,
         None => return Ok((stem, None)),
@@ -103,7 +103,7 @@ fn said(path: &Path, look: &Sections) -> anyhow::Result<(String, Option<GrantTab
         _ => false,
     };
     let of_that_file = manifest.plugins.iter().find(is_this);
-    let only = manifest.plugins.first().filter(|_| manifest.plugins.len() == 1 && look.program.is_some());
+    let only = manifest.plugins.first().filter(|_| manifest.plugins.len() == 1 && sections.program.is_some());
     Ok(match of_that_file.or(only) {
         Some(plugin) => (plugin.name.as_str().to_owned(), Some(plugin.grant.clone())),
         None => (stem, None),
@@ -112,12 +112,12 @@ fn said(path: &Path, look: &Sections) -> anyhow::Result<(String, Option<GrantTab
 
 impl Checked {
     /// What is in the file.
-    pub(in crate::cli) fn look(&self) -> &Sections {
-        &self.look
+    pub(in crate::cli) fn sections(&self) -> &Sections {
+        &self.sections
     }
 
     /// What it is on standard output; what is wrong on standard error.
-    pub(super) fn tell(&self, terminal: Terminal) -> std::io::Result<()> {
+    pub(super) fn report(&self, terminal: Terminal) -> std::io::Result<()> {
         terminal.data(&self.summary())?;
         if !self.findings.errors.is_empty() {
             terminal.report(&Report::new(self.findings.errors.clone()));
@@ -139,7 +139,7 @@ impl Checked {
             // Writing to a `String` cannot fail.
             let _ = write!(text, ", {}, {count}, about {all} tokens", plugin.contract());
             for tool in tools {
-                let _ = write!(text, "\n  {}__{}  {}", self.name, tool.name, gist(&tool.description));
+                let _ = write!(text, "\n  {}__{}  {}", self.name, tool.name, summary_line(&tool.description));
             }
         }
         if let Some(asked) = &self.asked {
@@ -163,7 +163,7 @@ impl Checked {
             "bytes": self.bytes,
             "contract": plugin.map(|plugin| plugin.contract().to_string()),
             "tools": tools.unwrap_or_default(),
-            "imports": self.look.imports.iter().map(|import| &import.name).collect::<Vec<_>>(),
+            "imports": self.sections.imports.iter().map(|import| &import.name).collect::<Vec<_>>(),
             "asks": self.asked.as_ref().map(asks),
             "errors": problems(&self.findings.errors),
             "warnings": problems(&self.findings.warnings),

@@ -38,16 +38,16 @@ enum State {
 }
 
 /// What is haft's alone, and the directories that tools may write.
-pub(super) fn inspect_dirs(places: &Dirs) -> Vec<Place> {
-    let journal = places.journal();
+pub(super) fn inspect_dirs(dirs: &Dirs) -> Vec<Place> {
+    let journal = dirs.journal();
     let own = [
-        ("state", &places.state),
+        ("state", &dirs.state),
         ("journal", &journal),
-        ("cache", &places.cache),
-        ("config", &places.config),
-        ("store", &places.store),
+        ("cache", &dirs.cache),
+        ("config", &dirs.config),
+        ("store", &dirs.store),
     ];
-    let tools = [("data", &places.data), ("workspace", &places.workspace), ("temporary", &places.temporary)];
+    let tools = [("data", &dirs.data), ("workspace", &dirs.workspace), ("temporary", &dirs.temporary)];
     let place = |is_own: bool| {
         move |(name, path): (&'static str, &PathBuf)| Place {
             name,

@@ -8,7 +8,7 @@ use haft_plugin_host::{Engine, EngineOptions, LandlockState};
 /// What the kernel adds.
 #[derive(Serialize)]
 pub(super) struct Plugins {
-    second_wall: &'static str,
+    landlock: &'static str,
     /// What is open, and why.
     lacks: Option<String>,
 }
@@ -24,12 +24,12 @@ impl Plugins {
             Ok(engine) => engine.landlock_state(),
             Err(error) => LandlockState::None { reason: error.to_string() },
         };
-        let second_wall = match state {
+        let landlock = match state {
             LandlockState::Full => FULL,
             LandlockState::Partial { .. } => PARTIAL,
             LandlockState::None { .. } => NONE,
         };
-        Self { second_wall, lacks: (second_wall != FULL).then(|| state.to_string()) }
+        Self { landlock, lacks: (landlock != FULL).then(|| state.to_string()) }
     }
 
     pub(super) fn line(&self) -> Line {

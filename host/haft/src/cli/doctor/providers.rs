@@ -73,7 +73,7 @@ impl Providers {
         });
         let named = program.and_then(|program| Some((program, program.manifest.provider.as_ref()?)));
         let named = match named {
-            Some((program, provider)) => Some(Named::look(provider, program).await),
+            Some((program, provider)) => Some(Named::gather(provider, program).await),
             None => None,
         };
         Self {
@@ -106,8 +106,8 @@ impl Known {
 }
 
 impl Local {
-    async fn probe(told: Option<&str>) -> Self {
-        let (_, host, port) = ollama_host(told.unwrap_or_default());
+    async fn probe(address: Option<&str>) -> Self {
+        let (_, host, port) = ollama_host(address.unwrap_or_default());
         let connected = timeout(BOUND, TcpStream::connect((host.as_str(), port))).await;
         Self { address: format!("{host}:{port}"), is_reachable: matches!(connected, Ok(Ok(_))) }
     }
@@ -125,12 +125,12 @@ impl Local {
 }
 
 impl Named {
-    async fn look(provider: &Provider, program: &Program) -> Self {
+    async fn gather(provider: &Provider, program: &Program) -> Self {
         Self {
             name: provider.name.value.as_str(),
             model: provider.model_complex.clone().or_else(|| provider.model.clone()),
             base_url: provider.base_url.as_ref().map(|url| url.value.clone()),
-            key: Key::look(provider, program).await,
+            key: Key::gather(provider, program).await,
         }
     }
 
@@ -150,7 +150,7 @@ impl Named {
 }
 
 impl Key {
-    async fn look(provider: &Provider, program: &Program) -> Self {
+    async fn gather(provider: &Provider, program: &Program) -> Self {
         let Some(source) = &provider.api_key else { return Self::usual(provider.name.value.as_str()) };
         let place = match source {
             SecretSource::Keyring(entry) => return Self::NotAskedFor(format!("the keyring as `{entry}`")),

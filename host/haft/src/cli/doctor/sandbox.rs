@@ -44,10 +44,10 @@ impl Sandbox {
     pub(super) async fn test(
         confiner: &Confiner,
         grant: Option<&Grant>,
-        places: &Dirs,
+        dirs: &Dirs,
         container: Option<&str>,
     ) -> Self {
-        let self_test = tested(confiner, places).await;
+        let self_test = tested(confiner, dirs).await;
         let (mut layers, mut missing) = (confiner.layers(), confiner.missing());
         let verdict = layers.verdict();
         if let Verdict::Refused(_) = verdict {
@@ -169,16 +169,16 @@ fn name(verdict: &Verdict, is_refused: bool) -> &'static str {
     }
 }
 
-async fn tested(confiner: &Confiner, places: &Dirs) -> Tested {
+async fn tested(confiner: &Confiner, dirs: &Dirs) -> Tested {
     let failed = |why: String| Tested::NotRun { why, is_failure: true };
     if let Verdict::Refused(_) = confiner.layers().verdict() {
         let why = "nothing is started under less than is needed".to_owned();
         return Tested::NotRun { why, is_failure: false };
     }
-    if let Err(error) = places.create().and_then(|()| places.own().map(drop)) {
+    if let Err(error) = dirs.create().and_then(|()| dirs.own().map(drop)) {
         return failed(error.to_string());
     }
-    match selftest::run(confiner, &places.data, &places.state).await {
+    match selftest::run(confiner, &dirs.data, &dirs.state).await {
         Ok(done) => Tested::done(done),
         Err(error) => failed(error.to_string()),
     }

@@ -39,7 +39,7 @@ const fn program(name: &'static str, version: &'static [&'static str]) -> ToolQu
 }
 
 /// In the order in which they are shown.
-const WANTED: &[ToolQuery] = &[
+const QUERIES: &[ToolQuery] = &[
     ToolQuery { needed: Some("the tool `bash`"), ..program("bash", &["--version"]) },
     program("git", &["--version"]),
     program("ssh", &["-V"]),
@@ -79,15 +79,15 @@ struct Asker {
 
 /// Looks for all of them, and asks those that are there, at the same time. Where no process may be
 /// started (`is_refused`) none is asked.
-pub(super) async fn find_tools(confiner: &Confiner, places: &Dirs, is_refused: bool) -> Vec<Tool> {
-    let plain = grant(places);
+pub(super) async fn find_tools(confiner: &Confiner, dirs: &Dirs, is_refused: bool) -> Vec<Tool> {
+    let plain = grant(dirs);
     let connected = plain.clone().with_network(true).with_unix_sockets(true);
     let connected = ENGINE_VARIABLES.iter().fold(connected, |grant, name| grant.with_env(*name));
     let asker = Asker { confiner: confiner.clone(), plain: Arc::new(plain), engine: Arc::new(connected) };
     let mut answers = JoinSet::new();
-    for (index, wanted) in WANTED.iter().enumerate() {
+    for (index, query) in QUERIES.iter().enumerate() {
         let asker = asker.clone();
-        answers.spawn(async move { (index, asker.tool(wanted, is_refused).await) });
+        answers.spawn(async move { (index, asker.tool(query, is_refused).await) });
     }
     let mut tools = answers.join_all().await;
     tools.sort_by_key(|(index, _)| *index);
@@ -95,21 +95,21 @@ pub(super) async fn find_tools(confiner: &Confiner, places: &Dirs, is_refused: b
 }
 
 /// Reading, and nothing else.
-fn grant(places: &Dirs) -> Grant {
+fn grant(dirs: &Dirs) -> Grant {
     let grant = Grant::none().with_read_anywhere().with_workspace(Root::everything());
-    let own = [&places.state, &places.cache, &places.config];
-    let hidden = own.into_iter().filter_map(|path| Root::resolve(&places.home, path).ok());
+    let own = [&dirs.state, &dirs.cache, &dirs.config];
+    let hidden = own.into_iter().filter_map(|path| Root::resolve(&dirs.home, path).ok());
     hidden.fold(grant, Grant::with_hidden)
 }
 
 impl Asker {
-    async fn tool(&self, wanted: &'static ToolQuery, is_refused: bool) -> Tool {
-        let ToolQuery { name, needed, .. } = *wanted;
+    async fn tool(&self, query: &'static ToolQuery, is_refused: bool) -> Tool {
+        let ToolQuery { name, needed, .. } = *query;
         let path = find_on_path(name);
         let (mut version, mut engine) = (None, None);
         if let Some(path) = path.as_ref().filter(|_| !is_refused) {
-            version = Some(self.ask(path, wanted.version, &self.plain).await);
-            if let Some(words) = wanted.engine {
+            version = Some(self.ask(path, query.version, &self.plain).await);
+            if let Some(words) = query.engine {
                 engine = Some(self.ask(path, words, &self.engine).await);
             }
         }
@@ -129,12 +129,12 @@ impl Asker {
         };
         let finished = process::run(&self.confiner, &job, "doctor", &Own::default().context(grant)).await;
         let mut finished = finished.map_err(|error| error.to_string())?;
-        let said = finished.stdout.render(MAX_ANSWER);
+        let version = finished.stdout.render(MAX_ANSWER);
         let complained = finished.stderr.map(|mut text| text.render(MAX_ANSWER)).unwrap_or_default();
         match finished.end {
             // Some say their version there (`ssh`).
             End::Exited(status) if status.success() => {
-                line(&said).or_else(|| line(&complained)).ok_or_else(|| "it says nothing".to_owned())
+                line(&version).or_else(|| line(&complained)).ok_or_else(|| "it says nothing".to_owned())
             }
             End::Exited(status) => Err(last_line(&complained).unwrap_or_else(|| status.to_string())),
             End::TimedOut | End::Cancelled => Err(format!("no answer within {BOUND:?}")),

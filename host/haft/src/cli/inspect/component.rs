@@ -42,7 +42,7 @@ pub(super) struct Component {
     pub(super) size: u64,
     pub(super) digest: Digest,
     /// Its insides, or why they cannot be seen.
-    pub(super) look: Result<Sections, String>,
+    pub(super) sections: Result<Sections, String>,
     /// Which contract it keeps, or why none.
     pub(super) contract: Result<String, String>,
     /// Its tools, or why there is no list; `None` where nobody was asked.
@@ -62,10 +62,10 @@ impl Component {
     pub(super) async fn inspect(subject: Subject, engine: &Engine, only_look: bool) -> anyhow::Result<Self> {
         let bytes = subject.read()?;
         let (digest, size) = (Digest::hash(&bytes), bytes.len() as u64);
-        let look = read_sections(&bytes).map_err(|error| error.to_string());
+        let sections = read_sections(&bytes).map_err(|error| error.to_string());
         drop(bytes);
-        let contract = match &look {
-            Ok(look) => look.contract().map(|one| one.to_string()).map_err(|error| error.to_string()),
+        let contract = match &sections {
+            Ok(sections) => sections.contract().map(|one| one.to_string()).map_err(|error| error.to_string()),
             Err(_) => Err("it cannot be looked into".to_owned()),
         };
         let source = subject.source();
@@ -74,17 +74,17 @@ impl Component {
             _ => None,
         };
         let compiled = engine.compiled(&source);
-        Ok(Self { title: subject.title, size, digest, look, contract, tools, compiled })
+        Ok(Self { title: subject.title, size, digest, sections, contract, tools, compiled })
     }
 
     /// Whether nothing is wrong with it, as far as was asked.
     pub(super) fn is_sound(&self) -> bool {
-        self.look.is_ok() && self.contract.is_ok() && !matches!(self.tools, Some(Err(_)))
+        self.sections.is_ok() && self.contract.is_ok() && !matches!(self.tools, Some(Err(_)))
     }
 
     /// All of it as data.
     pub(super) fn json(&self) -> Value {
-        let look = self.look.as_ref().ok();
+        let sections = self.sections.as_ref().ok();
         let names = |externs: &[haft_plugin_host::inspect::Extern]| {
             externs.iter().map(|one| one.name.clone()).collect::<Vec<_>>()
         };
@@ -95,32 +95,32 @@ impl Component {
             "error": self.error(),
             "tools": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::json),
             "uncallable": self.tools.as_ref().and_then(|tools| tools.as_ref().ok()).map(Tools::uncallable),
-            "imports": look.map(|look| names(&look.imports)),
-            "exports": look.map(|look| names(&look.exports)),
+            "imports": sections.map(|sections| names(&sections.imports)),
+            "exports": sections.map(|sections| names(&sections.exports)),
             "sizes": {
                 "component": self.size,
-                "code": look.map(|look| look.code),
-                "data": look.map(|look| look.data),
-                "core_modules": look.map(|look| look.modules),
-                "components": look.map(|look| look.components),
+                "code": sections.map(|sections| sections.code),
+                "data": sections.map(|sections| sections.data),
+                "core_modules": sections.map(|sections| sections.modules),
+                "components": sections.map(|sections| sections.components),
                 "compiled": self.compiled,
             },
-            "producers": look.map(|look| look.producers.iter().map(|producer| json!({
+            "producers": sections.map(|sections| sections.producers.iter().map(|producer| json!({
                 "field": producer.field, "name": producer.name, "version": producer.version,
             })).collect::<Vec<_>>()),
-            "labels": look.map(|look| look.labels.iter().cloned().collect::<std::collections::BTreeMap<_, _>>()),
-            "sections": look.map(|look| look.custom.iter().map(|section| json!({
+            "labels": sections.map(|sections| sections.labels.iter().cloned().collect::<std::collections::BTreeMap<_, _>>()),
+            "sections": sections.map(|sections| sections.custom.iter().map(|section| json!({
                 "name": section.name, "bytes": section.size, "depth": section.depth,
                 "meaning": imports::section(&section.name),
             })).collect::<Vec<_>>()),
-            "problems": look.map(|look| look.problems.clone()),
+            "problems": sections.map(|sections| sections.problems.clone()),
         })
     }
 
     /// What is wrong with it.
     pub(super) fn error(&self) -> Option<&str> {
         let tools = self.tools.as_ref().and_then(|tools| tools.as_ref().err());
-        self.look.as_ref().err().or(self.contract.as_ref().err()).or(tools).map(String::as_str)
+        self.sections.as_ref().err().or(self.contract.as_ref().err()).or(tools).map(String::as_str)
     }
 }
 

@@ -100,7 +100,7 @@ impl Page {
         if found.digest.as_ref() != Some(&component.digest) {
             self.line("digest", Style::new(), &component.digest.to_string());
         }
-        match (&component.contract, &component.look) {
+        match (&component.contract, &component.sections) {
             (Ok(contract), _) => self.line("contract", Style::new(), contract),
             (Err(why), Ok(_)) => self.line("contract", ERROR, &format!("none: {why}")),
             (Err(_), Err(why)) => self.line("broken", ERROR, why),
@@ -111,8 +111,8 @@ impl Page {
             None if component.contract.is_ok() => self.line("tools", DIM, "not asked for"),
             None => {}
         }
-        if let Ok(look) = &component.look {
-            self.insides(look);
+        if let Ok(sections) = &component.sections {
+            self.insides(sections);
         }
     }
 
@@ -128,20 +128,20 @@ impl Page {
         self.lines("no tools", DIM, &reasons);
     }
 
-    fn insides(&mut self, look: &Sections) {
-        for (index, group) in grouped(&look.imports).iter().enumerate() {
+    fn insides(&mut self, sections: &Sections) {
+        for (index, group) in grouped(&sections.imports).iter().enumerate() {
             let head = if index == 0 { "imports" } else { "" };
             self.line(head, Style::new(), &format!("{}: {}", group.about, group.means));
             for line in wrapped(group.names.iter().map(|name| bare(name))) {
                 self.line("", DIM, &format!("  {line}"));
             }
         }
-        if !look.imports.is_empty() {
+        if !sections.imports.is_empty() {
             self.line("", DIM, "imports say what it can be linked with, not what it needs or may do");
         }
-        let exports: Vec<String> = look.exports.iter().map(|one| one.name.clone()).collect();
+        let exports: Vec<String> = sections.exports.iter().map(|one| one.name.clone()).collect();
         self.lines("exports", Style::new(), &exports);
-        let (modules, components) = (look.modules, look.components);
+        let (modules, components) = (sections.modules, sections.components);
         self.line(
             "inside",
             Style::new(),
@@ -149,23 +149,23 @@ impl Page {
                 "{modules} core module{}, {components} component{}; {} of code, {} of data",
                 plural(modules),
                 plural(components),
-                rounded(look.code),
-                rounded(look.data)
+                rounded(sections.code),
+                rounded(sections.data)
             ),
         );
-        self.line("made with", Style::new(), &made_with(&look.producers));
-        let own = look.custom.iter().filter(|one| one.depth == 0);
+        self.line("made with", Style::new(), &made_with(&sections.producers));
+        let own = sections.custom.iter().filter(|one| one.depth == 0);
         let described = own.map(|one| match section(&one.name) {
             Some(meaning) => format!("{} ({}): {meaning}", one.name, rounded(one.size as u64)),
             None => format!("{} ({})", one.name, rounded(one.size as u64)),
         });
-        let mut sections: Vec<String> = described.collect();
-        let inner = look.custom.len() - sections.len();
+        let mut custom: Vec<String> = described.collect();
+        let inner = sections.custom.len() - custom.len();
         if inner > 0 {
-            sections.push(format!("and {inner} in what is inside it"));
+            custom.push(format!("and {inner} in what is inside it"));
         }
-        self.lines("sections", Style::new(), &sections);
-        self.lines("note", WARNING, &look.problems);
+        self.lines("sections", Style::new(), &custom);
+        self.lines("note", WARNING, &sections.problems);
     }
 }
 

@@ -35,26 +35,26 @@ pub(super) fn row(record: &Record) -> String {
 /// Everything, a line each.
 pub(super) fn detail(record: &Record) -> String {
     let mut text = String::new();
-    let mut say = |name: &str, value: &str| {
+    let mut row = |name: &str, value: &str| {
         if !value.is_empty() {
             // Writing to a `String` cannot fail.
             let _ = writeln!(text, "{name:10} {Column}{}", plain(value).replace('\n', "\n           "));
         }
     };
     let time = record.time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S%.3f %:z").to_string();
-    say("call", &record.id);
-    say("time", &time);
-    say("tool", &named(&record.tool, record.origin.as_deref()));
-    say("outcome", outcome(record));
-    say("took", &record.duration_ms.map(took).unwrap_or_default());
-    say("memory", &record.peak_memory.map(memory).unwrap_or_default());
-    say("component", &record.digest.as_ref().map(|digest| format!("sha256:{digest}")).unwrap_or_default());
-    say("program", &program(record));
-    say("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));
-    record.grant.iter().for_each(|granted| say("granted", &grant(granted)));
-    say("decided", &record.decisions.join("\n"));
-    say("arguments", &serde_json::to_string_pretty(&record.arguments).unwrap_or_default());
-    say("error", record.error.as_deref().unwrap_or_default());
+    row("call", &record.id);
+    row("time", &time);
+    row("tool", &named(&record.tool, record.origin.as_deref()));
+    row("outcome", outcome(record));
+    row("took", &record.duration_ms.map(took).unwrap_or_default());
+    row("memory", &record.peak_memory.map(memory).unwrap_or_default());
+    row("component", &record.digest.as_ref().map(|digest| format!("sha256:{digest}")).unwrap_or_default());
+    row("program", &program(record));
+    row("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));
+    record.grant.iter().for_each(|granted| row("granted", &grant(granted)));
+    row("decided", &record.decisions.join("\n"));
+    row("arguments", &serde_json::to_string_pretty(&record.arguments).unwrap_or_default());
+    row("error", record.error.as_deref().unwrap_or_default());
     text
 }
 

@@ -61,8 +61,8 @@ impl Output {
         if !self.is_terminal() {
             return None;
         }
-        let said = std::env::var(COLUMNS).ok().and_then(|columns| columns.trim().parse().ok());
-        said.filter(|columns| *columns > 0).or_else(|| match self {
+        let declared = std::env::var(COLUMNS).ok().and_then(|columns| columns.trim().parse().ok());
+        declared.filter(|columns| *columns > 0).or_else(|| match self {
             Self::Data => columns(io::stdout()),
             Self::Messages => columns(io::stderr()),
         })
