@@ -126,13 +126,13 @@ async fn the_key_that_is_given_must_have_signed() {
         let fake = Fake::honest();
         let digest = fake.thing("1", COMPONENT, EMPTY);
         assert_eq!(judged(&fake, &Trust::Nobody).await, Ok(Verdict::Unsigned));
-        let error = judged(&fake, &Trust::Given(right.public())).await.unwrap_err();
+        let error = judged(&fake, &Trust::Named(right.public())).await.unwrap_err();
         assert!(error.contains("it is not signed, and `--key` asks for the "), "{error}");
         sign(&fake, &digest, &digest, &[&other]);
-        let error = judged(&fake, &Trust::Given(right.public())).await.unwrap_err();
+        let error = judged(&fake, &Trust::Named(right.public())).await.unwrap_err();
         assert!(error.contains("found one with a key for cosign: it was made with another key"), "{error}");
         sign(&fake, &digest, &digest, &[&other, &right]);
-        let verdict = judged(&fake, &Trust::Given(right.public())).await.unwrap();
+        let verdict = judged(&fake, &Trust::Named(right.public())).await.unwrap();
         assert_eq!(verdict.signer(), Some(&signer(&right)));
     }
 }
@@ -161,7 +161,7 @@ async fn pr08_a_signature_is_about_one_manifest() {
     let fake = Fake::honest();
     let digest = fake.thing("1", COMPONENT, EMPTY);
     sign(&fake, &digest, &Digest::hash(b"other"), &[&pair]);
-    let error = judged(&fake, &Trust::Given(pair.public())).await.unwrap_err();
+    let error = judged(&fake, &Trust::Named(pair.public())).await.unwrap_err();
     assert!(error.contains("it is about another manifest"), "{error}");
 }
 
@@ -187,12 +187,12 @@ async fn a_bundle_counts_where_it_is_a_signature() {
     let digest = fake.thing("1", COMPONENT, EMPTY);
     let key = json!({ "publicKey": { "hint": "" } });
     bundle(&fake, &digest, &key, "https://slsa.dev/provenance/v1", &pair);
-    let error = judged(&fake, &Trust::Given(pair.public())).await.unwrap_err();
+    let error = judged(&fake, &Trust::Named(pair.public())).await.unwrap_err();
     assert!(error.contains("it states something else than a signature"), "{error}");
     bundle(&fake, &digest, &key, SIGN, &Pair::p256());
-    assert!(judged(&fake, &Trust::Given(pair.public())).await.unwrap_err().contains("made with another key"));
+    assert!(judged(&fake, &Trust::Named(pair.public())).await.unwrap_err().contains("made with another key"));
     bundle(&fake, &digest, &key, SIGN, &pair);
-    assert_eq!(judged(&fake, &Trust::Given(pair.public())).await, Ok(Verdict::Signed(signer(&pair))));
+    assert_eq!(judged(&fake, &Trust::Named(pair.public())).await, Ok(Verdict::Signed(signer(&pair))));
     // A certificate says of itself who it is; that is told, with what it is worth.
     let mut der = b"\x06\x03\x55\x1d\x11\x01\x01\xff\x04\x0f\x30\x0d\x81\x0ba@b.example".to_vec();
     der.extend_from_slice(b"\x06\x0a\x2b\x06\x01\x04\x01\x83\xbf\x30\x01\x01\x04\x0fhttps://a.b/c/d");

@@ -81,7 +81,7 @@ pub fn size(bytes: u64) -> String {
 
 /// Where the component's own custom sections of the names that `wanted` accepts lie, whole. Those of
 /// what it consists of lie inside other sections.
-fn sections(component: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
+fn sections(component: &[u8], is_selected: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
     let mut at = PREAMBLE;
     while at < component.len() {
@@ -91,7 +91,7 @@ fn sections(component: &[u8], wanted: impl Fn(&str) -> bool) -> Option<Vec<Range
         if component.get(at) == Some(&0) {
             let (name_length, name_head) = read_number(body)?;
             let name = body.get(name_head..name_head.checked_add(name_length)?)?;
-            if std::str::from_utf8(name).is_ok_and(&wanted) {
+            if std::str::from_utf8(name).is_ok_and(&is_selected) {
                 found.push(at..from + length);
             }
         }

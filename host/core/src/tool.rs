@@ -33,7 +33,7 @@ pub use self::entry::Entry;
 pub use self::foreign::foreign;
 pub use self::ledger::Ledger;
 pub use self::name::exposed_name;
-pub use self::notes::{Noted, Notes};
+pub use self::notes::{CallNotes, Notes};
 pub use self::own::Own;
 pub use self::session::Session;
 pub use self::toolbox::{DuplicateTool, Toolbox};

@@ -301,11 +301,11 @@ fn location_text(component: &Located<Component>) -> String {
     })
 }
 
-fn plugin_requests(whose: Option<&str>, plugin: &Plugin) -> Vec<Request> {
-    let mut all = request::table_requests(whose, &plugin.grant);
-    let secret = |secret| Request::Secret(whose.map(str::to_owned), secret);
+fn plugin_requests(plugin_name: Option<&str>, plugin: &Plugin) -> Vec<Request> {
+    let mut all = request::table_requests(plugin_name, &plugin.grant);
+    let secret = |secret| Request::Secret(plugin_name.map(str::to_owned), secret);
     all.extend(plugin.secrets.iter().cloned().map(secret));
-    all.extend(request::limits_requests(whose, &plugin.limits));
+    all.extend(request::limits_requests(plugin_name, &plugin.limits));
     all
 }
 
@@ -358,11 +358,11 @@ impl Offered {
         let inner = look.program.as_deref().map(|text| Manifest::parse(text, Path::new(MANIFEST)));
         let inner = inner.transpose().map_err(BundleError::Manifest)?.unwrap_or_default();
         let program = inner.program.as_ref();
-        let said = program.map(|program| program.name.to_string());
-        let said = said.or_else(|| look.act.as_ref().map(|act| act.name.clone()));
+        let declared_name = program.map(|program| program.name.to_string());
+        let declared_name = declared_name.or_else(|| look.act.as_ref().map(|act| act.name.clone()));
         let name = match name {
             Some(name) => name,
-            None => usable_name(&said.unwrap_or_else(|| stem.to_owned()))?,
+            None => usable_name(&declared_name.unwrap_or_else(|| stem.to_owned()))?,
         };
         // One component, one plugin: the others of its package are not in it.
         let own = inner.plugins.first();

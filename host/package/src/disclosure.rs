@@ -110,11 +110,11 @@ impl Disclosure {
     /// What is noted of it.
     pub fn digests(&self) -> DisclosureDigests {
         let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
-        let noted = |item: &Item| (item.name.clone(), item.digest.clone());
+        let digests = |item: &Item| (item.name.clone(), item.digest.clone());
         let files = self.items.iter().filter(|item| !is_tool(item)).take(MAX_NOTED);
         DisclosureDigests {
-            tools: self.items.iter().filter(is_tool).map(noted).collect(),
-            files: files.map(noted).collect(),
+            tools: self.items.iter().filter(is_tool).map(digests).collect(),
+            files: files.map(digests).collect(),
         }
     }
 

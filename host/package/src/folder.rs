@@ -20,20 +20,20 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
     let (mut seen, mut files) = (Inventory::default(), BTreeSet::new());
     list(from, "", &mut seen, &mut files)?;
     // One that cannot be understood is told as such where it is read again.
-    let wanted = match Manifest::load(&from.join(MANIFEST)) {
+    let included = match Manifest::load(&from.join(MANIFEST)) {
         Ok(manifest) => parts(from, &manifest),
         Err(_) => BTreeSet::from([MANIFEST.to_owned()]),
     };
     fs::create_dir(to).map_err(io_error("create folder", to))?;
     let mut inventory = Inventory::default();
-    for path in &wanted {
+    for path in &included {
         let target = to.join(path);
         if let Some(folder) = target.parent() {
             fs::create_dir_all(folder).map_err(io_error("create folder", folder))?;
         }
         copy_listed(&from.join(path), &target, path, &mut inventory)?;
     }
-    Ok(files.into_iter().filter(|path| !wanted.contains(path)).collect())
+    Ok(files.into_iter().filter(|path| !included.contains(path)).collect())
 }
 
 /// Every file of a folder: what no package may have is refused, whether or not it would be a part of it.

@@ -90,9 +90,11 @@ impl Request {
     }
 
     /// Whose it is, where that is a part of a package.
-    pub fn whose(&self) -> Option<&str> {
+    pub fn plugin_name(&self) -> Option<&str> {
         match self {
-            Self::Right(whose, _) | Self::Limit(whose, _) | Self::Secret(whose, _) => whose.as_deref(),
+            Self::Right(plugin_name, _) | Self::Limit(plugin_name, _) | Self::Secret(plugin_name, _) => {
+                plugin_name.as_deref()
+            }
             Self::Command(name, _) | Self::Server(name, _) => Some(name),
             Self::Instructions | Self::Unknown(_) => None,
         }
@@ -103,8 +105,8 @@ impl Request {
         if self.to_string() == text {
             return true;
         }
-        let rest = match self.whose() {
-            Some(whose) => text.strip_prefix(whose).and_then(|rest| rest.strip_prefix(':')),
+        let rest = match self.plugin_name() {
+            Some(plugin_name) => text.strip_prefix(plugin_name).and_then(|rest| rest.strip_prefix(':')),
             None => Some(text),
         };
         let Some(rest) = rest else { return false };
@@ -136,8 +138,10 @@ impl Limit {
 /// `words:read=./docs`: what program.lock says, on one line.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let (Self::Right(..) | Self::Limit(..) | Self::Secret(..), Some(whose)) = (self, self.whose()) {
-            write!(f, "{whose}:")?;
+        if let (Self::Right(..) | Self::Limit(..) | Self::Secret(..), Some(plugin_name)) =
+            (self, self.plugin_name())
+        {
+            write!(f, "{plugin_name}:")?;
         }
         match self {
             Self::Right(_, right) => right.fmt(f),
@@ -158,18 +162,18 @@ pub fn more<'r>(agreed: &[String], new: &'r [Request]) -> Vec<&'r Request> {
 }
 
 /// The rights of a grant table.
-pub(super) fn table_requests(whose: Option<&str>, table: &GrantTable) -> Vec<Request> {
-    table.rights().into_iter().map(|right| Request::Right(whose.map(str::to_owned), right)).collect()
+pub(super) fn table_requests(plugin_name: Option<&str>, table: &GrantTable) -> Vec<Request> {
+    table.rights().into_iter().map(|right| Request::Right(plugin_name.map(str::to_owned), right)).collect()
 }
 
 /// The limits that are wider than usual.
-pub(super) fn limits_requests(whose: Option<&str>, limits: &Limits) -> Vec<Request> {
+pub(super) fn limits_requests(plugin_name: Option<&str>, limits: &Limits) -> Vec<Request> {
     let usual = Limits::default();
     let memory = (limits.memory > usual.memory).then_some(Limit::Memory(limits.memory));
     let time = (limits.time > usual.time).then_some(Limit::Time(limits.time));
     let result = (limits.result > usual.result).then_some(Limit::Result(limits.result));
     let disk = (limits.disk > usual.disk).then_some(Limit::Disk(limits.disk));
-    let limit = |limit| Request::Limit(whose.map(str::to_owned), limit);
+    let limit = |limit| Request::Limit(plugin_name.map(str::to_owned), limit);
     memory.into_iter().chain(time).chain(result).chain(disk).map(limit).collect()
 }
 
@@ -256,8 +260,8 @@ fn source_text(source: &SecretSource) -> String {
 mod tests {
     use super::*;
 
-    fn right(whose: Option<&str>, text: &str) -> Request {
-        Request::Right(whose.map(str::to_owned), text.parse().unwrap())
+    fn right(plugin_name: Option<&str>, text: &str) -> Request {
+        Request::Right(plugin_name.map(str::to_owned), text.parse().unwrap())
     }
 
     /// PR10: asking for less, or for the same in other words, is not asking for more.
@@ -267,8 +271,9 @@ mod tests {
             ["a:read=.", "host=*.a.test", "b:memory=256MiB", "command=c: gh pr", "a:time=1m"]
                 .map(str::to_owned)
                 .into();
-        let memory =
-            |whose: &str, mebibytes: u64| Request::Limit(Some(whose.into()), Limit::Memory(mebibytes << 20));
+        let memory = |plugin_name: &str, mebibytes: u64| {
+            Request::Limit(Some(plugin_name.into()), Limit::Memory(mebibytes << 20))
+        };
         let words = |text: &str| text.split(' ').map(str::to_owned).collect();
         for (request, is_more) in [
             (right(Some("a"), "read=./docs"), false),

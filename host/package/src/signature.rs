@@ -81,7 +81,7 @@ pub enum Trust {
     #[default]
     Nobody,
     /// Made with the key that a person gave.
-    Given(PublicKey),
+    Named(PublicKey),
     /// Made with the key that was pinned before.
     Pinned(Signer),
 }
@@ -109,10 +109,10 @@ pub enum SignatureError {
     #[error("it is not signed, and {0}")]
     Unsigned(String),
     /// There are others.
-    #[error("none of its signatures is right, and {wanted}: found {}", found.join("; "))]
+    #[error("none of its signatures is right, and {expected}: found {}", found.join("; "))]
     Other {
         /// What was wanted, and why.
-        wanted: String,
+        expected: String,
         /// What each says of itself, and what is wrong with it.
         found: Vec<String>,
     },
@@ -141,10 +141,10 @@ impl SignatureError {
 
 impl Trust {
     /// The key that is wanted, and why, for people.
-    fn wanted(&self) -> Option<(&PublicKey, String)> {
+    fn expected(&self) -> Option<(&PublicKey, String)> {
         match self {
             Self::Nobody => None,
-            Self::Given(key) => Some((key, format!("`--key` asks for {}", key.describe()))),
+            Self::Named(key) => Some((key, format!("`--key` asks for {}", key.describe()))),
             Self::Pinned(Signer(key)) => {
                 Some((key, format!("what is installed was signed with {}", key.describe())))
             }
@@ -240,7 +240,7 @@ pub fn judge(
     trust: &Trust,
 ) -> Result<Verdict, SignatureError> {
     let statements = statements.get(..MAX_STATEMENTS).unwrap_or(statements);
-    let Some((key, wanted)) = trust.wanted() else {
+    let Some((key, expected)) = trust.expected() else {
         let claims: Vec<String> = statements.iter().map(claim).collect();
         return Ok(if claims.is_empty() { Verdict::Unsigned } else { Verdict::Unchecked(claims) });
     };
@@ -252,9 +252,9 @@ pub fn judge(
         }
     }
     Err(if found.is_empty() {
-        SignatureError::Unsigned(wanted)
+        SignatureError::Unsigned(expected)
     } else {
-        SignatureError::Other { wanted, found }
+        SignatureError::Other { expected, found }
     })
 }
 

@@ -153,7 +153,7 @@ impl Store {
         let bytes = lock.as_os_str().as_encoded_bytes();
         let file = folder.join(Digest::hash(bytes).hex());
         // One that an earlier haft was killed over is empty or cut off.
-        if fs::read(&file).is_ok_and(|noted| noted == bytes) {
+        if fs::read(&file).is_ok_and(|written| written == bytes) {
             return Ok(());
         }
         // Whole or not at all: half a path is a program that is gone, whose content nobody would keep.

@@ -103,11 +103,11 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
 }
 
 fn finding(attempt: &Attempt, answers: &[Answer], fixture: &Fixture, layers: Layers) -> Finding {
-    let told = answers.iter().find(|answer| answer.attempt == attempt.name).map(|answer| &answer.outcome);
-    let told = told.cloned().unwrap_or_else(|| Outcome::Untried("it ended before this".into()));
+    let reported = answers.iter().find(|answer| answer.attempt == attempt.name).map(|answer| &answer.outcome);
+    let reported = reported.cloned().unwrap_or_else(|| Outcome::Untried("it ended before this".into()));
     let seen = (attempt.evidence)(fixture).map(Outcome::Escaped);
     let is_known = layers == Layers::NONE || (attempt.gap)(layers);
-    let outcome = match seen.unwrap_or(told) {
+    let outcome = match seen.unwrap_or(reported) {
         Outcome::Escaped(how) if is_known => Outcome::Gap(how),
         outcome => outcome,
     };

@@ -141,8 +141,8 @@ fn check_package(build: &Build<'_>, interface: &str, folder: &str) -> Result<(),
     if entries.any(|entry| is_source(entry.path())) {
         return Ok(());
     }
-    let missing = |whose: &str, place: &str| {
-        let problem = Problem::new(format!("no Go package for {whose}, which the world exports"));
+    let missing = |owner: &str, place: &str| {
+        let problem = Problem::new(format!("no Go package for {owner}, which the world exports"));
         Report::from(problem.hint(format!("write each of its functions in `{place}`")))
     };
     Err(match folder {

@@ -130,9 +130,9 @@ impl Package {
 
     /// Installs what package.json names, unless that was done since it was changed.
     async fn ensure_installed(&self, build: &Build<'_>) -> anyhow::Result<()> {
-        let noted = build.path(MODULES).join(".haft-installed.json");
+        let record = build.path(MODULES).join(".haft-installed.json");
         let is_there = is_executable(&build.path(PROGRAM));
-        if is_there && std::fs::read_to_string(&noted).is_ok_and(|text| text == self.text) {
+        if is_there && std::fs::read_to_string(&record).is_ok_and(|text| text == self.text) {
             return Ok(());
         }
         let is_kept = |(file, _, _): &&(&str, Need, &[&str])| file.is_empty() || build.path(file).is_file();
@@ -153,7 +153,7 @@ impl Package {
             );
             return Err(Report::from(problem.hint("`npm install --save-dev componentize-qjs@0.4.5`")).into());
         }
-        std::fs::write(&noted, &self.text).with_context(|| format!("cannot write `{}`", noted.display()))
+        std::fs::write(&record, &self.text).with_context(|| format!("cannot write `{}`", record.display()))
     }
 
     /// What made the component: `componentize-qjs 0.4.5`.

@@ -265,8 +265,8 @@ mod tests {
         let dependency =
             r#"{"reason":"compiler-artifact","manifest_path":"/d/Cargo.toml","filenames":["/d.wasm"]}"#;
         let own = r#"{"reason":"compiler-artifact","manifest_path":"/p/Cargo.toml","filenames":["/a.rlib","/p.wasm"]}"#;
-        let said = format!("{dependency}\nno json\n{own}\n{{\"reason\":\"build-finished\"}}\n");
-        assert_eq!(artifact(&said, Path::new("/p/Cargo.toml")), Some("/p.wasm".into()));
-        assert_eq!(artifact(&said, Path::new("/other/Cargo.toml")), None);
+        let output = format!("{dependency}\nno json\n{own}\n{{\"reason\":\"build-finished\"}}\n");
+        assert_eq!(artifact(&output, Path::new("/p/Cargo.toml")), Some("/p.wasm".into()));
+        assert_eq!(artifact(&output, Path::new("/other/Cargo.toml")), None);
     }
 }

@@ -46,12 +46,12 @@ fn is_requirement(line: &str, package: &str) -> bool {
 /// Makes sure that the virtual environment holds what `requirements.txt` names now.
 pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     let requirements = build.path(REQUIREMENTS);
-    let wanted = std::fs::read(&requirements).map_err(|error| {
+    let required = std::fs::read(&requirements).map_err(|error| {
         let problem = Problem::new(format!("cannot read `{}`: {error}", requirements.display()));
         Report::from(problem.hint("name the project's Python tools there, one a line"))
     })?;
-    let noted = build.path(FOLDER).join(INSTALLED);
-    if is_same(&noted, &wanted) && program(build, "python").is_some() {
+    let record = build.path(FOLDER).join(INSTALLED);
+    if is_same(&record, &required) && program(build, "python").is_some() {
         return Ok(());
     }
     if program(build, "python").is_none() {
@@ -64,7 +64,7 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     let pip =
         ["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "-r", REQUIREMENTS];
     build.run(&Tool::new(python).args(pip)).await?;
-    std::fs::write(&noted, wanted).with_context(|| format!("cannot write `{}`", noted.display()))
+    std::fs::write(&record, required).with_context(|| format!("cannot write `{}`", record.display()))
 }
 
 fn is_same(path: &Path, bytes: &[u8]) -> bool {

@@ -23,13 +23,13 @@ pub(super) fn parse(text: &str) -> Result<DeTable<'_>, Vec<Problem>> {
 
 /// One mistake often makes the parser stumble again on the same line: the first of each line.
 fn problems(text: &str, errors: &[Error]) -> Vec<Problem> {
-    let mut places: Vec<(Span, &Error)> =
+    let mut positions: Vec<(Span, &Error)> =
         errors.iter().map(|error| (error.span().map_or(Span::default(), Span::from), error)).collect();
-    places.sort_by_key(|(span, _)| *span);
+    positions.sort_by_key(|(span, _)| *span);
     let same_line =
         |a: Span, b: Span| !text.get(a.start..b.start).is_some_and(|between| between.contains('\n'));
-    places.dedup_by(|(later, _), (earlier, _)| same_line(*earlier, *later));
-    places.into_iter().map(|(span, error)| problem(text, span, error.message())).collect()
+    positions.dedup_by(|(later, _), (earlier, _)| same_line(*earlier, *later));
+    positions.into_iter().map(|(span, error)| problem(text, span, error.message())).collect()
 }
 
 /// The parser's words, where it has good ones.

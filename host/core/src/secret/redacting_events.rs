@@ -22,7 +22,7 @@ pub struct RedactingEvents {
 struct Streams {
     stdout: Stream,
     stderr: Stream,
-    said: Stream,
+    text: Stream,
     thought: Stream,
 }
 
@@ -33,7 +33,7 @@ impl RedactingEvents {
             return Self { to: to.clone(), events: to.clone(), streams: None };
         }
         let stream = || Stream::new(redactor.clone());
-        let streams = Streams { stdout: stream(), stderr: stream(), said: stream(), thought: stream() };
+        let streams = Streams { stdout: stream(), stderr: stream(), text: stream(), thought: stream() };
         let streams = Arc::new(Lock::new(streams));
         let (redactor, own, next) = (redactor.clone(), streams.clone(), to.clone());
         let events = Events::to(move |event| {
@@ -54,15 +54,15 @@ impl RedactingEvents {
     pub fn finish(&self, call: &str) {
         let Some(streams) = &self.streams else { return };
         let mut streams = streams.lock();
-        let tell = |text: String, event: fn(String, String) -> Event| {
+        let emit = |text: String, event: fn(String, String) -> Event| {
             if !text.is_empty() {
                 self.to.emit(|| event(call.to_owned(), text));
             }
         };
-        tell(streams.stdout.finish(), |call, chunk| Event::Stdout { call, chunk });
-        tell(streams.stderr.finish(), |call, chunk| Event::Stderr { call, chunk });
-        tell(streams.thought.finish(), |_, text| Event::Thought(text));
-        tell(streams.said.finish(), |_, text| Event::Said(text));
+        emit(streams.stdout.finish(), |call, chunk| Event::Stdout { call, chunk });
+        emit(streams.stderr.finish(), |call, chunk| Event::Stderr { call, chunk });
+        emit(streams.thought.finish(), |_, text| Event::Thought(text));
+        emit(streams.text.finish(), |_, text| Event::Said(text));
     }
 }
 
@@ -76,11 +76,11 @@ impl Streams {
             Event::Compiling { .. } | Event::Compiled { .. } | Event::Trimmed { .. } => event.clone(),
             Event::Running { call } => Event::Running { call: text(call) },
             Event::Asked { model } => Event::Asked { model: text(model) },
-            Event::Said(piece) => Event::Said(some(self.said.push(piece))?),
+            Event::Said(piece) => Event::Said(some(self.text.push(piece))?),
             Event::Thought(piece) => Event::Thought(some(self.thought.push(piece))?),
             Event::Retrying { reason, delay } => {
                 // What was held back is void with the rest.
-                self.said.finish();
+                self.text.finish();
                 self.thought.finish();
                 Event::Retrying { reason: text(reason), delay: *delay }
             }
@@ -121,24 +121,24 @@ mod tests {
     fn cl04_events_are_told_without_secrets() {
         let redactor = Redactor::default();
         redactor.add([&SecretString::from("sk-4711-0815")]);
-        let heard = Arc::new(Lock::new(Vec::new()));
-        let own = heard.clone();
+        let received = Arc::new(Lock::new(Vec::new()));
+        let own = received.clone();
         let to = Events::to(move |event| own.lock().push(event.clone()));
-        let telling = RedactingEvents::new(&redactor, &to);
+        let redacting = RedactingEvents::new(&redactor, &to);
         let stdout = |chunk: &str| Event::Stdout { call: "1".into(), chunk: chunk.into() };
-        telling.events().emit(|| stdout("a sk-47"));
-        telling.events().emit(|| Event::Info { call: "1".into(), message: "sk-4711-0815!".into() });
-        telling.events().emit(|| stdout("11-08"));
-        telling.events().emit(|| stdout("15 b sk-"));
-        telling.events().emit(|| Event::Said("sk-4711".into()));
-        telling.events().emit(|| Event::Retrying { reason: "sk-4711-0815?".into(), delay: Duration::ZERO });
-        telling.events().emit(|| Event::Thought("sk-4711-08".into()));
-        telling.events().emit(|| Event::Thought("15 hm".into()));
-        telling.finish("1");
-        let heard = format!("{:?}", heard.lock());
-        assert!(!heard.contains("4711"), "{heard}");
+        redacting.events().emit(|| stdout("a sk-47"));
+        redacting.events().emit(|| Event::Info { call: "1".into(), message: "sk-4711-0815!".into() });
+        redacting.events().emit(|| stdout("11-08"));
+        redacting.events().emit(|| stdout("15 b sk-"));
+        redacting.events().emit(|| Event::Said("sk-4711".into()));
+        redacting.events().emit(|| Event::Retrying { reason: "sk-4711-0815?".into(), delay: Duration::ZERO });
+        redacting.events().emit(|| Event::Thought("sk-4711-08".into()));
+        redacting.events().emit(|| Event::Thought("15 hm".into()));
+        redacting.finish("1");
+        let received = format!("{:?}", received.lock());
+        assert!(!received.contains("4711"), "{received}");
         for part in ["\"a \"", "\"***!\"", "\"*** b \"", "\"sk-\"", "\"***?\"", "\"*** hm\""] {
-            assert!(heard.contains(part), "{part}: {heard}");
+            assert!(received.contains(part), "{part}: {received}");
         }
     }
 }

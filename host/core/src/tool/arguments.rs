@@ -62,8 +62,8 @@ impl Schema {
         }
         let mistakes = Mistakes::new(&self.written);
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
-        let told: Vec<String> = all.map(|error| mistakes.describe(&error)).collect();
-        Err(ArgumentsError(told.join("; ")))
+        let problems: Vec<String> = all.map(|error| mistakes.describe(&error)).collect();
+        Err(ArgumentsError(problems.join("; ")))
     }
 }
 
@@ -166,9 +166,12 @@ mod tests {
             empty, case("circle", json!({ "type": "number" })), case("named", json!({ "type": "string" })),
         ] });
         let schema = json!({ "type": "object", "properties": { "shape": shape } });
-        let wanted = r#"is none of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
+        let expected = r#"is none of: {"tag": "empty" | "all"}; {"tag": "circle", "val": a number}; {"tag": "named", "val": a string}"#;
         for wrong in [json!({ "tag": "x" }), json!({ "circle": 1 }), json!("circle"), json!(null)] {
-            assert_eq!(check(&schema, &json!({ "shape": wrong })), format!("at `/shape`: {wrong} {wanted}"));
+            assert_eq!(
+                check(&schema, &json!({ "shape": wrong })),
+                format!("at `/shape`: {wrong} {expected}")
+            );
         }
         assert_eq!(
             check(&schema, &json!({ "shape": { "tag": "circle", "val": "c" } })),

@@ -55,13 +55,13 @@ impl Toolbox {
     /// What models are told of, in order, each with where it comes from.
     pub fn offered(&self) -> Vec<(&ToolDef, &str)> {
         let first = self.offered.as_ref().map_or(usize::MAX, |offered| offered.first);
-        let mut told: Vec<_> =
+        let mut shown: Vec<_> =
             self.entries().take(first).map(|entry| (entry.def(), entry.origin())).collect();
         if let Some(offered) = &self.offered {
-            told.push((offered.search.def(), offered.search.origin()));
-            told.push((&offered.generic, generic::ORIGIN));
+            shown.push((offered.search.def(), offered.search.origin()));
+            shown.push((&offered.generic, generic::ORIGIN));
         }
-        told
+        shown
     }
 
     /// How many tools models are not told of.

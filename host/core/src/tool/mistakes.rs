@@ -14,7 +14,7 @@ const MAX_MISTAKE: usize = 300;
 const MAX_CHOICES: usize = 60;
 
 /// Characters of what was wanted: choices, or the forms of a value.
-const MAX_WANTED: usize = 2000;
+const MAX_FORMS: usize = 2000;
 
 /// Arguments that there are not which are named: as many as a model can mend at once.
 const MAX_UNKNOWN: usize = 8;
@@ -51,7 +51,7 @@ impl<'s> Mistakes<'s> {
             }
             Kind::AdditionalProperties { unexpected } if error.instance_path().as_str().is_empty() => {
                 let unknown = unexpected.iter().take(MAX_UNKNOWN).map(|name| self.unknown(name));
-                cut(unknown.collect::<Vec<_>>().join("; "), MAX_WANTED)
+                cut(unknown.collect::<Vec<_>>().join("; "), MAX_FORMS)
             }
             _ => shorten(error.to_string()),
         };
@@ -86,23 +86,23 @@ impl<'s> Mistakes<'s> {
         let nearest = branches.iter().map(distance).min();
         let is_meant = |(_, branch): &(usize, &Vec<ValidationError<'_>>)| Some(distance(branch)) == nearest;
         let meant: Vec<_> = branches.iter().enumerate().filter(is_meant).collect();
-        let told = |branch: &Vec<ValidationError<'_>>| {
+        let described = |branch: &Vec<ValidationError<'_>>| {
             branch.iter().map(|inner| self.describe(inner)).collect::<Vec<_>>().join("; ")
         };
         if let ([(_, only)], Some(0 | 1)) = (meant.as_slice(), nearest) {
-            return Err(cut(told(only), MAX_WANTED));
+            return Err(cut(described(only), MAX_FORMS));
         }
         // Where a schema refers to another one, the path leads nowhere.
         let written = self.schema.pointer(error.schema_path().as_str()).and_then(Value::as_array);
-        let mut wanted: Vec<String> = Vec::new();
+        let mut forms: Vec<String> = Vec::new();
         for (index, branch) in meant {
             let schema = written.and_then(|all| all.get(index));
-            let form = schema.map_or_else(|| told(branch), |schema| form(schema, 0));
-            if !wanted.contains(&form) {
-                wanted.push(form);
+            let form = schema.map_or_else(|| described(branch), |schema| form(schema, 0));
+            if !forms.contains(&form) {
+                forms.push(form);
             }
         }
-        Ok(format!("{} is none of: {}", quoted(error), cut(wanted.join("; "), MAX_WANTED)))
+        Ok(format!("{} is none of: {}", quoted(error), cut(forms.join("; "), MAX_FORMS)))
     }
 }
 
@@ -122,19 +122,19 @@ fn quoted(error: &ValidationError<'_>) -> String {
 
 /// As many choices as there is room for, and how many more there are.
 fn choices(options: &[Value], between: &str) -> String {
-    let (mut text, mut told) = (String::new(), 0);
+    let (mut text, mut described) = (String::new(), 0);
     for option in options.iter().take(MAX_CHOICES) {
         let option = option.to_string();
-        if told > 0 && text.len() + option.len() > MAX_WANTED {
+        if described > 0 && text.len() + option.len() > MAX_FORMS {
             break;
         }
-        if told > 0 {
+        if described > 0 {
             text.push_str(between);
         }
-        text.push_str(&cut(option, MAX_WANTED));
-        told += 1;
+        text.push_str(&cut(option, MAX_FORMS));
+        described += 1;
     }
-    match options.len() - told {
+    match options.len() - described {
         0 => text,
         more => format!("{text} and {more} more, which the tool's schema lists"),
     }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 /// Takes down what the journal should say of a call. Clones write to the same notes; those of a
 /// call that is not journalled forget everything.
 #[derive(Clone, Debug, Default)]
-pub struct Notes(Option<Arc<Lock<Noted>>>);
+pub struct Notes(Option<Arc<Lock<CallNotes>>>);
 
 /// What was noted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Noted {
+pub struct CallNotes {
     /// What was allowed, narrowed or refused, and what holds the tool to it.
     pub decisions: Vec<String>,
     /// Bytes of memory at most.
@@ -35,34 +35,34 @@ impl Notes {
     /// Notes what was decided, such as `refused: …` or what confines a child. `text` is made only
     /// if anybody reads it.
     pub fn decision(&self, text: impl FnOnce() -> String) {
-        self.change(|noted| {
-            if noted.decisions.len() < MAX_DECISIONS {
+        self.change(|notes| {
+            if notes.decisions.len() < MAX_DECISIONS {
                 let text = text();
                 let end = text.char_indices().nth(MAX_DECISION).map(|(end, _)| end);
-                noted.decisions.push(text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned());
+                notes.decisions.push(text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned());
             }
         });
     }
 
     /// Notes how many bytes of memory the tool used at one time; the most counts.
     pub fn memory(&self, bytes: u64) {
-        self.change(|noted| noted.peak_memory = noted.peak_memory.max(Some(bytes)));
+        self.change(|notes| notes.peak_memory = notes.peak_memory.max(Some(bytes)));
     }
 
     /// Notes that the call was stopped because its time was over.
     pub fn timed_out(&self) {
-        self.change(|noted| noted.timed_out = true);
+        self.change(|notes| notes.timed_out = true);
     }
 
     /// What was noted so far.
-    pub fn noted(&self) -> Noted {
-        let noted = self.0.as_ref().map(|noted| noted.lock().clone());
-        noted.unwrap_or_default()
+    pub fn notes(&self) -> CallNotes {
+        let notes = self.0.as_ref().map(|notes| notes.lock().clone());
+        notes.unwrap_or_default()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Noted)) {
-        if let Some(noted) = &self.0 {
-            change(&mut noted.lock());
+    fn change(&self, change: impl FnOnce(&mut CallNotes)) {
+        if let Some(notes) = &self.0 {
+            change(&mut notes.lock());
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
         for _ in 0..100 {
             notes.decision(|| "ö".repeat(10_000));
         }
-        let decisions = notes.noted().decisions;
+        let decisions = notes.notes().decisions;
         assert_eq!(decisions.len(), MAX_DECISIONS);
         assert!(decisions.iter().all(|text| text.chars().count() == MAX_DECISION));
     }
@@ -87,7 +87,7 @@ mod tests {
         let notes = Notes::recording();
         notes.memory(3);
         notes.memory(2);
-        assert_eq!(notes.noted().peak_memory, Some(3));
+        assert_eq!(notes.notes().peak_memory, Some(3));
         Notes::default().decision(|| unreachable!());
     }
 }

@@ -18,9 +18,9 @@ pub(super) struct Watch<'a> {
     session: &'a Session,
     /// The call as it may be told.
     call: ToolCall,
-    telling: RedactingEvents,
+    redacting: RedactingEvents,
     notes: Notes,
-    noting: Noting<'a>,
+    line: JournalLine<'a>,
     begun: Instant,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Ended {
 }
 
 /// The journal's line of a call, and its end.
-struct Noting<'a> {
+struct JournalLine<'a> {
     journal: &'a Journal,
     redactor: &'a Redactor,
     /// `None` where no journal is kept, and once the end is noted.
@@ -62,8 +62,8 @@ impl<'a> Watch<'a> {
             journal.note(record);
         }
         events.emit_of_call(|| Event::Started(call.clone()));
-        let noting = Noting { journal, redactor, record, notes: notes.clone(), begun };
-        Self { session, call, telling: RedactingEvents::new(redactor, events), notes, noting, begun }
+        let line = JournalLine { journal, redactor, record, notes: notes.clone(), begun };
+        Self { session, call, redacting: RedactingEvents::new(redactor, events), notes, line, begun }
     }
 
     /// Tells that the tool runs from now on.
@@ -73,7 +73,7 @@ impl<'a> Watch<'a> {
 
     /// Where the tool tells what happens.
     pub(super) fn events(&self) -> &Events {
-        self.telling.events()
+        self.redacting.events()
     }
 
     /// Where the tool notes what the journal should say.
@@ -101,8 +101,8 @@ impl<'a> Watch<'a> {
         let duration = self.begun.elapsed();
         let outcome = self.outcome(&result, outcome);
         let result = self.session.redactor.result(result);
-        self.telling.finish(&self.call.id);
-        self.noting.end(outcome, result.is_error.then_some(result.content.as_str()));
+        self.redacting.finish(&self.call.id);
+        self.line.end(outcome, result.is_error.then_some(result.content.as_str()));
         tracing::debug!(tool = self.call.tool, outcome = outcome.name(), elapsed = ?duration, "call answered");
         self.session.events.emit_of_call(|| Event::Completed {
             call: self.call.clone(),
@@ -118,7 +118,7 @@ impl<'a> Watch<'a> {
             Some(outcome) if outcome != Outcome::Error => outcome,
             _ if !result.is_error => Outcome::Ok,
             _ if self.session.cancel.is_cancelled() => Outcome::Cancelled,
-            _ if self.notes.noted().timed_out => Outcome::Timeout,
+            _ if self.notes.notes().timed_out => Outcome::Timeout,
             _ => Outcome::Error,
         }
     }
@@ -136,23 +136,23 @@ fn bounded(error: &str) -> String {
     clip(error, MAX_ERROR, Keep::Ends)
 }
 
-impl Noting<'_> {
+impl JournalLine<'_> {
     fn end(&mut self, outcome: Outcome, error: Option<&str>) {
         let Some(record) = self.record.take() else { return };
-        let noted = self.notes.noted();
+        let notes = self.notes.notes();
         let clean = |text: String| self.redactor.redact_owned(text);
         let record = Record {
             outcome,
             duration_ms: Some(milliseconds(self.begun)),
-            peak_memory: noted.peak_memory,
-            decisions: noted.decisions.into_iter().map(clean).collect(),
+            peak_memory: notes.peak_memory,
+            decisions: notes.decisions.into_iter().map(clean).collect(),
             ..record
         };
         self.journal.note(&error.map(|error| record.clone().failed(error)).unwrap_or(record));
     }
 }
 
-impl Drop for Noting<'_> {
+impl Drop for JournalLine<'_> {
     fn drop(&mut self) {
         self.end(Outcome::Cancelled, None);
     }

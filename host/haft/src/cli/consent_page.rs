@@ -184,7 +184,7 @@ impl Page<'_> {
         let owner = match (self.candidate.offered.plugins.len(), request) {
             (_, Request::Command(name, _) | Request::Server(name, _)) => Some(name.as_str()),
             (0 | 1, _) => None,
-            _ => request.whose(),
+            _ => request.plugin_name(),
         };
         let owner = owner.map(|owner| format!(" ({})", plain(owner))).unwrap_or_default();
         format!("{} {}{owner}", request.what(), clean(&request.detail()))

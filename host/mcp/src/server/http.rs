@@ -5,9 +5,9 @@ mod body;
 mod gate;
 mod message;
 mod origin;
-mod places;
 mod refusal;
 mod sessions;
+mod slots;
 mod stream;
 mod token;
 
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::gate::PATH;
 use self::gate::{Gate, HttpConnection};
-use self::places::{Place, Places};
+use self::slots::{ConnectionSlot, ConnectionSlots};
 use self::stream::WriteTimeoutStream;
 pub use self::token::{Token, TokenError};
 use super::handler::ServerShared;
@@ -103,7 +103,7 @@ struct Acceptor {
     gate: Arc<Gate>,
     shared: ServerShared,
     patience: Patience,
-    places: Places,
+    slots: ConnectionSlots,
 }
 
 impl Default for Patience {
@@ -125,8 +125,8 @@ impl Server {
         let caller = token.as_ref().map_or_else(|| ANYBODY.to_owned(), Token::caller_id);
         let shared = ServerShared::new(snapshots, caller);
         let gate = Arc::new(Gate::new(&shared, token, hosts, room.sessions, patience.body));
-        let places = Places::new(within_file_limit(room.connections));
-        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, places } })
+        let slots = ConnectionSlots::new(within_file_limit(room.connections));
+        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots } })
     }
 
     /// Where it listens: the port that was found, where any was asked for.
@@ -172,14 +172,14 @@ fn within_file_limit(most: usize) -> usize {
 impl Acceptor {
     /// Whether every connection was closed in time.
     async fn are_closed_within(&self, time: Duration) -> bool {
-        tokio::time::timeout(time, self.places.are_empty()).await.is_ok()
+        tokio::time::timeout(time, self.slots.are_empty()).await.is_ok()
     }
 
     async fn accept(&self, listener: &TcpListener, closing: &CancellationToken) {
         loop {
             match listener.accept().await {
                 Ok((stream, source)) => {
-                    let place = self.places.admit(source.ip()).await;
+                    let place = self.slots.admit(source.ip()).await;
                     self.serve_in_background(stream, place, closing.clone());
                 }
                 Err(error) => {
@@ -190,7 +190,7 @@ impl Acceptor {
         }
     }
 
-    fn serve_in_background(&self, stream: TcpStream, place: Place, closing: CancellationToken) {
+    fn serve_in_background(&self, stream: TcpStream, place: ConnectionSlot, closing: CancellationToken) {
         // Every message is written whole; waiting for more only delays it.
         let _ = stream.set_nodelay(true);
         let (gate, patience) = (self.gate.clone(), self.patience);

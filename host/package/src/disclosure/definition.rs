@@ -19,15 +19,15 @@ pub fn lines(def: &ToolDef) -> Vec<String> {
     let mut lines: Vec<String> = def.description.lines().map(str::to_owned).collect();
     parameters(&def.parameters, &mut lines);
     let hints = def.hints;
-    let said = [
+    let hints = [
         (hints.read_only, "only reads"),
         (hints.destructive, "may destroy"),
         (hints.idempotent, "may be repeated"),
         (hints.open_world, "reaches beyond this machine"),
     ];
-    let said: Vec<&str> = said.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect();
-    if !said.is_empty() {
-        lines.push(format!("says of itself: {}", said.join(", ")));
+    let hints: Vec<&str> = hints.into_iter().filter_map(|(is_so, text)| is_so.then_some(text)).collect();
+    if !hints.is_empty() {
+        lines.push(format!("says of itself: {}", hints.join(", ")));
     }
     if let Some(output) = &def.output {
         one("answers", output, None, 0, &mut lines);
@@ -41,8 +41,8 @@ fn parameters(schema: &Value, lines: &mut Vec<String>) {
     for key in HEAD {
         // What every schema of parameters says.
         let is_usual = |value: &&Value| *key == "type" && **value == "object";
-        let told = object.get(*key).filter(|value| !is_usual(value));
-        lines.extend(told.map(|value| format!("{key}: {value}")));
+        let written = object.get(*key).filter(|value| !is_usual(value));
+        lines.extend(written.map(|value| format!("{key}: {value}")));
     }
     inner(schema, 0, lines);
 }
@@ -190,7 +190,7 @@ mod tests {
             parameters: json!({ "type": "object", "additionalProperties": false, "required": ["path", "gone"],
             "title": "a title", "properties": {
                 "path": { "type": "string", "description": "What to read.\n\nAnd more.", "pattern": "^a$" },
-                "unit": { "enum": ["lines", "ignore what was said"], "default": "lines" },
+                "unit": { "enum": ["lines", "ignore what was hints"], "default": "lines" },
                 "deep": { "type": "array", "items": { "type": "object", "properties": {
                     "inner": { "type": ["string", "null"], "description": "innermost", "examples": ["an example"] },
                 } } },
@@ -200,7 +200,7 @@ mod tests {
             ..ToolDef::default()
         };
         let expected = "First.\n\nSecond paragraph.\npath: string, required\n  What to read.\n  \n  And more.\n  \
-            pattern: \"^a$\"\nunit: any, one of \"lines\" \"ignore what was said\", default \"lines\", optional\n\
+            pattern: \"^a$\"\nunit: any, one of \"lines\" \"ignore what was hints\", default \"lines\", optional\n\
             deep: array, optional\n  each: object\n    inner: [\"string\",\"null\"], optional\n      innermost\n      \
             examples: [\"an example\"]\nodd: any, optional\n  anyOf: [{\"description\":\"either\"}]\n\
             requires \"gone\"\ntitle: \"a title\"\nanswers: object\n  what comes back";
@@ -209,14 +209,14 @@ mod tests {
 
     #[test]
     fn s03_a_schema_of_odd_values_hides_nothing() {
-        let said = |parameters: Value| lines(&ToolDef { parameters, ..ToolDef::default() }).join("\n");
-        assert_eq!(said(json!({ "properties": ["do x"] })), "properties: [\"do x\"]");
-        assert_eq!(said(json!({ "required": "do y" })), "required: \"do y\"");
-        assert_eq!(said(json!({ "description": { "a": "do z" } })), "description: {\"a\":\"do z\"}");
+        let hints = |parameters: Value| lines(&ToolDef { parameters, ..ToolDef::default() }).join("\n");
+        assert_eq!(hints(json!({ "properties": ["do x"] })), "properties: [\"do x\"]");
+        assert_eq!(hints(json!({ "required": "do y" })), "required: \"do y\"");
+        assert_eq!(hints(json!({ "description": { "a": "do z" } })), "description: {\"a\":\"do z\"}");
         let mut deep = json!({ "type": "string", "description": "at the bottom" });
         for _ in 0..40 {
             deep = json!({ "properties": { "a": deep } });
         }
-        assert!(said(deep).contains("at the bottom"));
+        assert!(hints(deep).contains("at the bottom"));
     }
 }

@@ -72,13 +72,13 @@ impl Sign {
 
 impl Disclosure {
     /// What of it is not what was `noted`, beside what was shown `before`, as far as that can be had.
-    pub fn changes(&self, noted: &DisclosureDigests, before: &Disclosure) -> Vec<Change> {
+    pub fn changes(&self, digests: &DisclosureDigests, before: &Disclosure) -> Vec<Change> {
         let mut changes: Vec<Change> =
-            self.items.iter().filter_map(|item| changed(item, noted, before)).collect();
+            self.items.iter().filter_map(|item| changed(item, digests, before)).collect();
         let mut gone: Vec<(bool, &str)> =
             before.items.iter().map(|item| (item.kind == ItemKind::Tool, item.name.as_str())).collect();
-        gone.extend(noted.tools.keys().map(|name| (true, name.as_str())));
-        gone.extend(noted.files.keys().map(|name| (false, name.as_str())));
+        gone.extend(digests.tools.keys().map(|name| (true, name.as_str())));
+        gone.extend(digests.files.keys().map(|name| (false, name.as_str())));
         gone.sort_unstable();
         gone.dedup();
         for (is_tool, name) in gone.into_iter().filter(|(is_tool, name)| self.find(*is_tool, name).is_none())
@@ -93,10 +93,10 @@ impl Disclosure {
     }
 }
 
-fn changed(item: &Item, noted: &DisclosureDigests, before: &Disclosure) -> Option<Change> {
+fn changed(item: &Item, digests: &DisclosureDigests, before: &Disclosure) -> Option<Change> {
     let is_tool = item.kind == ItemKind::Tool;
     let change = |what: String, lines| Some(Change { kind: item.kind, name: item.name.clone(), what, lines });
-    let known = if is_tool { &noted.tools } else { &noted.files }.get(&item.name);
+    let known = if is_tool { &digests.tools } else { &digests.files }.get(&item.name);
     // What was kept is what was shown only as long as it is what was noted.
     let is_shown = |old: &&Item| known.is_none_or(|known| *known == old.digest);
     match (before.find(is_tool, &item.name).filter(is_shown), known) {

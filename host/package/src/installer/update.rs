@@ -80,15 +80,15 @@ impl Installer<'_> {
     /// What is not as it was agreed to; `None` where nobody noted what that was.
     async fn changes(&self, old: Option<&Pin>, candidate: &Candidate) -> Option<Vec<Change>> {
         let pin = old?;
-        let noted = pin.disclosed.as_ref()?;
-        Some(candidate.disclosure.changes(noted, &self.previous_disclosure(pin).await))
+        let digests = pin.disclosed.as_ref()?;
+        Some(candidate.disclosure.changes(digests, &self.previous_disclosure(pin).await))
     }
 }
 
 /// Whose signature an update must have.
 fn trusted_for_update(old: Option<&Pin>, key: Option<PublicKey>) -> Trust {
     match (key, old.and_then(|pin| pin.signer.clone())) {
-        (Some(key), _) => Trust::Given(key),
+        (Some(key), _) => Trust::Named(key),
         (None, Some(signer)) => Trust::Pinned(signer),
         (None, None) => Trust::Nobody,
     }

@@ -40,8 +40,8 @@ fn one(header: &str) -> Option<Challenge> {
         return None;
     }
     let parameters = parameters(rest);
-    let value = |wanted: &str| {
-        let found = parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    let value = |target: &str| {
+        let found = parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case(target));
         found.map(|(_, value)| value.clone())
     };
     Some(Challenge::Bearer { realm: value("realm")?, service: value("service"), scope: value("scope") })

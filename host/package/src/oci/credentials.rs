@@ -130,10 +130,10 @@ fn server_of(reference: &Reference) -> String {
 
 /// The entry for the longest part of the reference: podman stores some for a repository alone.
 fn best<'a>(entries: &'a Map<String, Value>, reference: &Reference) -> Option<(&'a str, &'a Value)> {
-    let wanted = format!("{}/{}", reference.registry(), reference.repository());
+    let target = format!("{}/{}", reference.registry(), reference.repository());
     let fits = |key: &str| {
         let key = plain(key);
-        let rest = wanted.strip_prefix(&key)?;
+        let rest = target.strip_prefix(&key)?;
         (rest.is_empty() || rest.starts_with('/')).then_some(key.len())
     };
     let fitting = entries.iter().filter_map(|(key, value)| Some((fits(key)?, key.as_str(), value)));

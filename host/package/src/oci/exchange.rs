@@ -178,14 +178,14 @@ fn check_redirect(ask: &Ask, target: &Url) -> Result<(), Failure> {
     if !target.username().is_empty() || target.password().is_some() {
         return refuse("the address holds a user name or a password");
     }
-    if is_private_ground(&ask.url, target) {
+    if leads_to_private_address(&ask.url, target) {
         return refuse("what comes over TLS from elsewhere is not fetched from this machine or in the clear");
     }
     Ok(())
 }
 
 /// Whether `target` is this machine, or spoken to in the clear, while `from` is not.
-pub(super) fn is_private_ground(from: &Url, target: &Url) -> bool {
+pub(super) fn leads_to_private_address(from: &Url, target: &Url) -> bool {
     let is_local = |url: &Url| url.host_str().is_some_and(is_loopback);
     let allowed = match target.scheme() {
         "https" => !is_local(target) || is_local(from),

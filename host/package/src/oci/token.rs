@@ -13,7 +13,9 @@ use serde::Deserialize;
 use super::challenge::Challenge;
 use super::credential::{Credential, Secret};
 use super::error::{Failure, excerpt};
-use super::exchange::{Ask, Asking, Payload, exchange, explained, is_private_ground, read, without_query};
+use super::exchange::{
+    Ask, Asking, Payload, exchange, explained, leads_to_private_address, read, without_query,
+};
 use haft_core::net::is_loopback;
 
 /// How long handing out a token may take.
@@ -86,7 +88,10 @@ impl Asker<'_> {
         let refuse = |shown: String, why: &str| Failure::Realm { realm: shown, why: why.to_owned() };
         let url = Url::parse(realm).map_err(|_| refuse(excerpt(realm), "that is not an address"))?;
         let shown = without_query(&url);
-        if is_private_ground(self.registry, &url) || !url.username().is_empty() || url.password().is_some() {
+        if leads_to_private_address(self.registry, &url)
+            || !url.username().is_empty()
+            || url.password().is_some()
+        {
             return Err(refuse(shown, "nothing is asked for there"));
         }
         let (own, other) = (self.registry.host_str().unwrap_or_default(), url.host_str().unwrap_or_default());
@@ -101,9 +106,9 @@ impl Asker<'_> {
             Some(Secret::IdentityToken(token)) => Some(token),
             _ => None,
         };
-        let wanted = service.map(|service| ("service", service)).into_iter().chain([("scope", self.scope)]);
+        let target = service.map(|service| ("service", service)).into_iter().chain([("scope", self.scope)]);
         let Some(identity) = identity else {
-            url.query_pairs_mut().extend_pairs(wanted);
+            url.query_pairs_mut().extend_pairs(target);
             return Ask { from_public: self.from_public, ..Ask::get(url) };
         };
         // A form is written as a query is.
@@ -114,7 +119,7 @@ impl Asker<'_> {
             ("client_id", CLIENT),
             ("refresh_token", identity.expose_secret()),
         ];
-        form.query_pairs_mut().extend_pairs(wanted.chain(exchanged));
+        form.query_pairs_mut().extend_pairs(target.chain(exchanged));
         let bytes = form.query().unwrap_or_default().as_bytes().to_vec();
         let payload = Payload::Bytes { media_type: "application/x-www-form-urlencoded".to_owned(), bytes };
         Ask { method: Method::POST, payload, from_public: self.from_public, ..Ask::get(url) }

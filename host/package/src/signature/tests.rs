@@ -130,7 +130,7 @@ fn only_so_many_statements_are_looked_at() {
     let file = file(b"a");
     let mut statements = vec![Statement::Minisign(String::new()); MAX_STATEMENTS];
     statements.push(Statement::Minisign(pair.sign(b"a")));
-    assert!(judge(&statements, Subject::File(file.path()), &trust_given(&pair.word())).is_err());
+    assert!(judge(&statements, Subject::File(file.path()), &trust_named(&pair.word())).is_err());
     statements.swap_remove(0);
-    assert!(judge(&statements, Subject::File(file.path()), &trust_given(&pair.word())).is_ok());
+    assert!(judge(&statements, Subject::File(file.path()), &trust_named(&pair.word())).is_ok());
 }

@@ -15,8 +15,8 @@ pub(crate) fn narrowed(notes: &Notes, only_reads: bool) {
 pub(crate) fn used(notes: &Notes, state: &GuestState) {
     notes.memory(state.budget.used());
     let denied = &state.denied;
-    for (what, places) in [("write below", &denied.writes), ("read below", &denied.reads)] {
-        places.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
+    for (what, paths) in [("write below", &denied.writes), ("read below", &denied.reads)] {
+        paths.iter().for_each(|place| notes.decision(|| format!("refused: {what} `{place}`")));
     }
     for path in denied.escaping_links.iter() {
         notes.decision(|| format!("refused: `{path}`, a link out of what is granted"));

@@ -69,11 +69,11 @@ const MESSENGERS: &[&str] =
 pub(crate) fn transport_line(confiner: &Confiner, program: PathBuf, arguments: Vec<OsString>) -> Line {
     let everywhere = Root::everything();
     let grant = Grant::none().with_read_anywhere().with_network(true).with_workspace(everywhere);
-    let wanted = |name: &OsString| {
+    let is_needed = |name: &OsString| {
         let name = name.to_str();
         name.is_some_and(|name| MESSENGERS.iter().any(|known| name.starts_with(known)))
     };
-    let environment = std::env::vars_os().filter(|(name, _)| wanted(name)).collect();
+    let environment = std::env::vars_os().filter(|(name, _)| is_needed(name)).collect();
     Line { program, arguments, environment, confiner: confiner.clone(), grant, place: None }
 }
 

@@ -119,8 +119,8 @@ impl CommandTool {
 
     /// The command line that a call with `arguments` comes to, quoted as for a shell.
     pub fn line(&self, arguments: &Value) -> String {
-        let given = self.words(arguments).unwrap_or_else(|_| vec![arguments.to_string()]);
-        shell_words::join(self.spec.command.iter().chain(&given))
+        let words = self.words(arguments).unwrap_or_else(|_| vec![arguments.to_string()]);
+        shell_words::join(self.spec.command.iter().chain(&words))
     }
 
     /// What a call adds to the words of the command.
@@ -131,10 +131,10 @@ impl CommandTool {
 
     fn job(&self, call: &ToolCall, limit: usize) -> Result<Job, ToolError> {
         let fixed = self.spec.command.get(1..).unwrap_or_default();
-        let given = self.words(&call.arguments).map_err(ToolError::InvalidArguments)?;
+        let words = self.words(&call.arguments).map_err(ToolError::InvalidArguments)?;
         let program = self.binary.find().filter(|_| missing(&self.spec.required).is_empty());
         let program = program.ok_or_else(|| ToolError::ExecutionFailed(self.missing()))?;
-        let arguments = fixed.iter().chain(&given).map(Into::into).collect();
+        let arguments = fixed.iter().chain(&words).map(Into::into).collect();
         let (output, timeout) = (Output::Separate, self.spec.timeout);
         let (environment, input) = (Vec::new(), Vec::new());
         Ok(Job { program, arguments, environment, input, output, limit, timeout })

@@ -56,9 +56,9 @@ impl Index {
         let mut scores: HashMap<usize, f64> = HashMap::new();
         for word in split(query).take(MAX_QUERY) {
             for (known, likeness) in self.meant(&word) {
-                let Some(places) = self.words.get(known) else { continue };
-                let rarity = self.rarity(places.len());
-                for (place, worth) in places {
+                let Some(occurrences) = self.words.get(known) else { continue };
+                let rarity = self.rarity(occurrences.len());
+                for (place, worth) in occurrences {
                     *scores.entry(*place).or_default() += worth * likeness * rarity;
                 }
             }
@@ -115,19 +115,19 @@ fn words_of(def: &ToolDef) -> HashMap<String, f64> {
 }
 
 /// Tells the names and descriptions of parameters.
-fn parameters(schema: &Value, depth: usize, tell: &mut dyn FnMut(&str)) {
+fn parameters(schema: &Value, depth: usize, visit: &mut dyn FnMut(&str)) {
     let Some(below) = depth.checked_sub(1) else { return };
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         for (name, schema) in properties {
-            tell(name);
+            visit(name);
             if let Some(description) = schema.get("description").and_then(Value::as_str) {
-                tell(description);
+                visit(description);
             }
-            parameters(schema, below, tell);
+            parameters(schema, below, visit);
         }
     }
     if let Some(items) = schema.get("items") {
-        parameters(items, below, tell);
+        parameters(items, below, visit);
     }
 }
 

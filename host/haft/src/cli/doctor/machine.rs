@@ -68,8 +68,8 @@ fn container() -> Option<&'static str> {
     let marked = MARKERS.iter().find(|(marker, _)| Path::new(marker).exists());
     let groups = read("/proc/1/cgroup").unwrap_or_default();
     let grouped = || GROUPS.iter().find(|(group, _)| groups.contains(group));
-    let told = || std::env::var_os("container").map(|_| "some kind");
-    marked.or_else(grouped).map(|(_, kind)| *kind).or_else(told)
+    let named = || std::env::var_os("container").map(|_| "some kind");
+    marked.or_else(grouped).map(|(_, kind)| *kind).or_else(named)
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{Bodies, MAX_BODY};
-use super::places::{Place, RequestGuard};
 use super::refusal::{HttpResponse, Refusal};
 use super::sessions::{SessionGuard, Sessions};
+use super::slots::{ConnectionSlot, RequestGuard};
 use super::token::Token;
 use super::{body, message, origin};
 use crate::scan::Scan;
@@ -44,7 +44,7 @@ pub(super) struct Gate {
 
 /// The connection that a request came on.
 pub(super) struct HttpConnection {
-    pub(super) place: Place,
+    pub(super) place: ConnectionSlot,
     /// Where it arrived.
     pub(super) local: Option<SocketAddr>,
 }

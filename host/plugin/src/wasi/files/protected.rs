@@ -277,8 +277,8 @@ impl ProtectedDirectory {
     fn new(level: Protection, root: &Root, handles: &mut OpenHandles) -> Self {
         let mut link_paths = links(root.path());
         link_paths.push(root.real().to_owned());
-        let places = link_paths.iter().flat_map(|path| path.ancestors());
-        let link_ids = places.filter_map(|place| open_handle(place, handles)).collect();
+        let ancestors = link_paths.iter().flat_map(|path| path.ancestors());
+        let link_ids = ancestors.filter_map(|place| open_handle(place, handles)).collect();
         Self {
             level,
             path: root.real().to_owned(),

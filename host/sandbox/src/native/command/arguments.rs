@@ -45,15 +45,15 @@ pub(super) fn schema(arguments: &[Argument], extra: bool) -> Value {
 pub(super) fn words(
     arguments: &[Argument],
     extra: bool,
-    given: &Value,
+    values: &Value,
     after_terminator: bool,
 ) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     for argument in arguments {
-        match given.get(argument.name.as_str()).filter(|value| !value.is_null()) {
+        match values.get(argument.name.as_str()).filter(|value| !value.is_null()) {
             Some(value) => {
-                let given = words_of(argument, value, after_terminator);
-                words.extend(given.map_err(|problem| format!("`{}`: {problem}", argument.name.as_str()))?);
+                let values = words_of(argument, value, after_terminator);
+                words.extend(values.map_err(|problem| format!("`{}`: {problem}", argument.name.as_str()))?);
             }
             None => match &argument.default {
                 // The program's own words: they may be what they like.
@@ -63,7 +63,7 @@ pub(super) fn words(
             },
         }
     }
-    if let Some(rest) = given.get(EXTRA_ARGS).filter(|rest| extra && !rest.is_null()) {
+    if let Some(rest) = values.get(EXTRA_ARGS).filter(|rest| extra && !rest.is_null()) {
         let any = after_terminator || arguments.is_empty();
         for text in texts(rest).map_err(|problem| format!("`{EXTRA_ARGS}`: {problem}"))? {
             words.push(positional(text, any).map_err(|problem| format!("`{EXTRA_ARGS}`: {problem}"))?);
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn s05_declared_arguments_are_all_there_are() {
         assert!(schema(&declared(), false)["properties"].get("args").is_none());
-        let given = json!({"title": "t", "args": ["--version"]});
-        assert_eq!(words(&declared(), false, &given, true).unwrap(), ["--title", "t", "depth=1", "."]);
+        let values = json!({"title": "t", "args": ["--version"]});
+        assert_eq!(words(&declared(), false, &values, true).unwrap(), ["--title", "t", "depth=1", "."]);
     }
 
     #[test]
@@ -212,29 +212,31 @@ mod tests {
 
     #[test]
     fn values_of_every_kind_become_words() {
-        let given = json!({"title": "a b", "draft": true, "label": ["x", "y"], "depth": 2.5, "args": ["z"]});
+        let values = json!({"title": "a b", "draft": true, "label": ["x", "y"], "depth": 2.5, "args": ["z"]});
         let expected = ["--title", "a b", "--draft", "-l", "x", "-l", "y", "depth=2.5", ".", "z"];
-        assert_eq!(words(&declared(), true, &given, false).unwrap(), expected);
-        let given = json!({"title": "", "draft": null});
-        assert_eq!(words(&declared(), true, &given, false).unwrap(), ["--title", "", "depth=1", "."]);
+        assert_eq!(words(&declared(), true, &values, false).unwrap(), expected);
+        let values = json!({"title": "", "draft": null});
+        assert_eq!(words(&declared(), true, &values, false).unwrap(), ["--title", "", "depth=1", "."]);
     }
 
     /// PR05: no value becomes an option.
     #[test]
     fn pr05_a_value_never_becomes_an_option() {
-        let given = |name: &str, value: Value| json!({"title": "t", name: value});
+        let values = |name: &str, value: Value| json!({"title": "t", name: value});
         let title = words(&declared(), true, &json!({"title": "--web"}), false).unwrap();
         assert_eq!(title.first().unwrap(), "--title=--web");
         for (name, value) in
             [("path", json!("-rf")), ("label", json!(["-x"])), ("args", json!(["--output=x"]))]
         {
-            let problem = words(&declared(), true, &given(name, value), false).unwrap_err();
+            let problem = words(&declared(), true, &values(name, value), false).unwrap_err();
             assert!(problem.starts_with(&format!("`{name}`: begins with `-`")), "{problem}");
         }
         assert!(
-            words(&declared(), true, &given("path", json!("-rf")), true).unwrap().contains(&"-rf".to_owned())
+            words(&declared(), true, &values("path", json!("-rf")), true)
+                .unwrap()
+                .contains(&"-rf".to_owned())
         );
-        assert!(words(&declared(), true, &given("path", json!("-")), false).is_ok());
+        assert!(words(&declared(), true, &values("path", json!("-")), false).is_ok());
         assert_eq!(words(&[], true, &json!({"args": ["--all"]}), false).unwrap(), ["--all"]);
     }
 

@@ -30,9 +30,9 @@ const NETWORK: usize = 8;
 
 /// The places of a server. Clones share them.
 #[derive(Clone)]
-pub(super) struct Places(Arc<PlacesShared>);
+pub(super) struct ConnectionSlots(Arc<SharedSlots>);
 
-struct PlacesShared {
+struct SharedSlots {
     /// Places of unauthenticated connections.
     unauthenticated_room: usize,
     /// Places of authenticated connections.
@@ -65,8 +65,8 @@ struct Authenticated {
 }
 
 /// The place of one connection. Dropped, it is free.
-pub(super) struct Place {
-    places: Places,
+pub(super) struct ConnectionSlot {
+    slots: ConnectionSlots,
     number: u64,
     closed: CancellationToken,
     /// Whether it is a client's.
@@ -75,16 +75,16 @@ pub(super) struct Place {
 
 /// A request under way on a connection. Dropped, it is over.
 pub(super) struct RequestGuard {
-    places: Places,
+    slots: ConnectionSlots,
     number: u64,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// At most `most` connections at once.
     pub(super) fn new(most: usize) -> Self {
         let unauthenticated_room = (most / SHARE).max(MIN_SHARE).min(most / 2).max(1);
         let (state, changed, open) = (Lock::default(), Notify::new(), watch::Sender::new(0));
-        Self(Arc::new(PlacesShared {
+        Self(Arc::new(SharedSlots {
             unauthenticated_room,
             room: most.saturating_sub(unauthenticated_room).max(1),
             state,
@@ -99,7 +99,7 @@ impl Places {
 
     /// The place of a connection that comes from `source`: where all are taken, that of the stranger who
     /// has been there for longest, of those who come from where most come from.
-    pub(super) async fn admit(&self, source: IpAddr) -> Place {
+    pub(super) async fn admit(&self, source: IpAddr) -> ConnectionSlot {
         loop {
             let changed = self.0.changed.notified();
             let wait = match self.try_admit(source) {
@@ -111,7 +111,7 @@ impl Places {
     }
 
     /// A place; how long to wait where every stranger came just now.
-    fn try_admit(&self, source: IpAddr) -> Result<Place, Duration> {
+    fn try_admit(&self, source: IpAddr) -> Result<ConnectionSlot, Duration> {
         let mut state = self.state();
         if state.unauthenticated.len() >= self.0.unauthenticated_room
             && let Some(number) = state.next_to_evict()
@@ -134,7 +134,7 @@ impl Places {
         state.unauthenticated.insert(number, unauthenticated);
         drop(state);
         self.0.open.send_modify(|open| *open += 1);
-        Ok(Place { places: self.clone(), number, closed, is_authenticated: AtomicBool::new(false) })
+        Ok(ConnectionSlot { slots: self.clone(), number, closed, is_authenticated: AtomicBool::new(false) })
     }
 
     /// Ends when no connection is left.
@@ -173,23 +173,23 @@ impl State {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// A request of a client begins, who has shown what there is to show. Nothing where all places of
     /// clients are taken, or the connection was given away meanwhile.
     pub(super) fn begin(&self) -> Option<RequestGuard> {
-        let mut state = self.places.state();
+        let mut state = self.slots.state();
         if let Some(unauthenticated) = state.unauthenticated.get(&self.number) {
             let (closed, last) = (unauthenticated.closed.clone(), Instant::now());
-            if !state.make_room(self.places.0.room) {
+            if !state.make_room(self.slots.0.room) {
                 return None;
             }
             state.unauthenticated.remove(&self.number);
             state.authenticated.insert(self.number, Authenticated { busy: 0, last, closed });
             self.is_authenticated.store(true, Ordering::Relaxed);
-            self.places.0.changed.notify_waiters();
+            self.slots.0.changed.notify_waiters();
         }
         state.authenticated.get_mut(&self.number)?.busy += 1;
-        Some(RequestGuard { places: self.places.clone(), number: self.number })
+        Some(RequestGuard { slots: self.slots.clone(), number: self.number })
     }
 
     /// Whether it is a client's.
@@ -210,22 +210,22 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut state = self.places.state();
+        let mut state = self.slots.state();
         let was_unauthenticated = state.unauthenticated.remove(&self.number).is_some();
         state.authenticated.remove(&self.number);
         drop(state);
         if was_unauthenticated {
-            self.places.0.changed.notify_waiters();
+            self.slots.0.changed.notify_waiters();
         }
-        self.places.0.open.send_modify(|open| *open = open.saturating_sub(1));
+        self.slots.0.open.send_modify(|open| *open = open.saturating_sub(1));
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        if let Some(client) = self.places.state().authenticated.get_mut(&self.number) {
+        if let Some(client) = self.slots.state().authenticated.get_mut(&self.number) {
             client.busy = client.busy.saturating_sub(1);
             client.last = Instant::now();
         }
@@ -257,55 +257,55 @@ mod tests {
     /// S11: the one that was silent for longest gives way, of those from where most come from.
     #[tokio::test]
     async fn s11_whoever_comes_takes_the_place_of_a_stranger() {
-        let places = Places::new(8);
-        let first = places.admit(from(1)).await;
-        let second = places.admit(from(2)).await;
-        let third = places.admit(from(2)).await;
-        let known = places.admit(from(2)).await;
+        let slots = ConnectionSlots::new(8);
+        let first = slots.admit(from(1)).await;
+        let second = slots.admit(from(2)).await;
+        let third = slots.admit(from(2)).await;
+        let known = slots.admit(from(2)).await;
         assert!(known.begin().is_some());
-        let _fourth = places.admit(from(1)).await;
+        let _fourth = slots.admit(from(1)).await;
         let started = Instant::now();
-        let _fifth = places.admit(from(3)).await;
+        let _fifth = slots.admit(from(3)).await;
         assert!(started.elapsed() >= GRACE, "whoever came just now is left alone for a moment");
         assert!(
             first.closed.is_cancelled() && !second.closed.is_cancelled(),
             "the oldest of two with as many"
         );
-        let _sixth = places.admit(from(3)).await;
+        let _sixth = slots.admit(from(3)).await;
         assert!(second.closed.is_cancelled() && !third.closed.is_cancelled() && !known.closed.is_cancelled());
     }
 
     /// S11: clients do not wait for strangers, nor strangers for ever.
     #[tokio::test]
     async fn s11_what_a_client_leaves_is_free_at_once() {
-        let places = Places::new(8);
-        let first = places.admit(HERE).await;
+        let slots = ConnectionSlots::new(8);
+        let first = slots.admit(HERE).await;
         first.begin().unwrap();
         let waits = Instant::now();
-        let second = places.admit(HERE).await;
+        let second = slots.admit(HERE).await;
         assert!(waits.elapsed() < GRACE, "a client is no stranger");
         let third = {
-            let places = places.clone();
-            tokio::spawn(async move { places.admit(HERE).await })
+            let slots = slots.clone();
+            tokio::spawn(async move { slots.admit(HERE).await })
         };
         tokio::task::yield_now().await;
         drop(second);
         drop(third.await.unwrap());
         drop(first);
-        places.are_empty().await;
+        slots.are_empty().await;
     }
 
     /// C05: a client that is being answered keeps its connection.
     #[tokio::test]
     async fn c05_clients_in_the_middle_of_a_request_are_not_cut_off() {
-        let places = Places::new(2);
-        let first = places.admit(HERE).await;
+        let slots = ConnectionSlots::new(2);
+        let first = slots.admit(HERE).await;
         let busy = first.begin().unwrap();
-        let second = places.admit(HERE).await;
+        let second = slots.admit(HERE).await;
         assert!(second.begin().is_none() && !first.closed.is_cancelled() && !second.is_authenticated());
         drop(busy);
         assert!(second.begin().is_none(), "it was answered just now");
-        places.state().authenticated.values_mut().for_each(|client| client.last -= IDLE);
+        slots.state().authenticated.values_mut().for_each(|client| client.last -= IDLE);
         assert!(second.begin().is_some() && first.closed.is_cancelled() && second.is_authenticated());
     }
 
