@@ -116,7 +116,7 @@ async fn answer(
 async fn use_model(conversation: &mut Conversation, model: &str, terminal: Terminal) {
     match conversation.use_model(model).await {
         Ok(()) => {
-            terminal.message(format_args!("{DIM}`{}` is asked from now on{DIM:#}", conversation.model()))
+            terminal.message(format_args!("{DIM}`{}` is asked from now on{DIM:#}", conversation.model()));
         }
         Err(error) => terminal.fail(&error),
     }

@@ -24,8 +24,8 @@ fn judged(text: &str, content: &[u8], trust: &Trust) -> Result<Verdict, Signatur
     judge(&[Statement::Minisign(text.to_owned())], Subject::File(file.path()), trust)
 }
 
-fn trust_given(key: &str) -> Trust {
-    Trust::Given(PublicKey::parse(key).unwrap())
+fn trust_named(key: &str) -> Trust {
+    Trust::Named(PublicKey::parse(key).unwrap())
 }
 
 /// A pair that signs as minisign's first versions did, over the whole file.
@@ -51,10 +51,10 @@ impl Pair {
 
 #[test]
 fn a_file_is_verified_with_the_key_that_was_given() {
-    let verdict = judged(SIGNATURE, b"test", &trust_given(KEY)).unwrap();
+    let verdict = judged(SIGNATURE, b"test", &trust_named(KEY)).unwrap();
     assert_eq!(verdict.signer().unwrap().to_string(), format!("minisign:{KEY}"));
     assert!(verdict.describe().starts_with("signed with the minisign key E7620F1842B4E81F (sha256:"));
-    let error = judged(SIGNATURE, b"Test", &trust_given(KEY)).unwrap_err();
+    let error = judged(SIGNATURE, b"Test", &trust_named(KEY)).unwrap_err();
     assert!(error.to_string().contains("it is not a signature of this file"), "{error}");
 }
 
@@ -62,10 +62,10 @@ fn a_file_is_verified_with_the_key_that_was_given() {
 fn signatures_over_the_whole_file_are_verified_too() {
     let pair = Pair::new();
     let text = pair.sign(b"content");
-    assert!(matches!(judged(&text, b"content", &trust_given(&pair.word())), Ok(Verdict::Signed(_))));
-    assert!(judged(&text, b"Content", &trust_given(&pair.word())).is_err());
+    assert!(matches!(judged(&text, b"content", &trust_named(&pair.word())), Ok(Verdict::Signed(_))));
+    assert!(judged(&text, b"Content", &trust_named(&pair.word())).is_err());
     // The identifier is chosen by whoever makes the key: the same one is not the same key.
-    let error = judged(&text, b"content", &trust_given(&Pair::new().word())).unwrap_err();
+    let error = judged(&text, b"content", &trust_named(&Pair::new().word())).unwrap_err();
     assert!(error.to_string().contains("it is not a signature of this file"), "{error}");
 }
 
@@ -78,7 +78,7 @@ fn without_a_key_the_signature_is_told_and_nothing_is_pinned() {
 
 #[test]
 fn a_pin_is_read_back_and_wants_the_same_key() {
-    let signer = judged(SIGNATURE, b"test", &trust_given(KEY)).unwrap().signer().unwrap().clone();
+    let signer = judged(SIGNATURE, b"test", &trust_named(KEY)).unwrap().signer().unwrap().clone();
     let pinned: Signer = signer.to_string().parse().unwrap();
     assert_eq!(pinned, signer);
     let trust = Trust::Pinned(pinned);
@@ -101,12 +101,12 @@ fn odd_statements_are_named_and_refused() {
     for text in
         ["", "x", &long, "a\nb\ntrusted comment: \nc\n", &SIGNATURE.replace("trusted comment: t", "t")]
     {
-        assert!(judged(text, b"test", &trust_given(KEY)).is_err(), "{text}");
+        assert!(judged(text, b"test", &trust_named(KEY)).is_err(), "{text}");
         assert!(matches!(judged(text, b"test", &Trust::Nobody), Ok(Verdict::Unchecked(_))));
     }
     let digest = Digest::hash(b"x");
     let statement = [Statement::Minisign(SIGNATURE.to_owned())];
-    let error = judge(&statement, Subject::Manifest(&digest), &trust_given(KEY)).unwrap_err();
+    let error = judge(&statement, Subject::Manifest(&digest), &trust_named(KEY)).unwrap_err();
     assert!(error.to_string().contains("it is about something else"), "{error}");
     for bytes in [
         &b""[..],
@@ -116,12 +116,12 @@ fn odd_statements_are_named_and_refused() {
         br#"{"dsseEnvelope":{"payload":"","payloadType":"","signatures":[]}}"#,
     ] {
         let statement = [Statement::Bundle(bytes.to_vec())];
-        assert!(judge(&statement, Subject::Manifest(&digest), &trust_given(KEY)).is_err());
+        assert!(judge(&statement, Subject::Manifest(&digest), &trust_named(KEY)).is_err());
         assert!(judge(&statement, Subject::Manifest(&digest), &Trust::Nobody).is_ok());
     }
     let none =
         Statement::Cosign { payload: Vec::new(), signature: "!".into(), certificate: Some("-----\n".into()) };
-    assert!(judge(&[none], Subject::Manifest(&digest), &trust_given(KEY)).is_err());
+    assert!(judge(&[none], Subject::Manifest(&digest), &trust_named(KEY)).is_err());
 }
 
 #[test]

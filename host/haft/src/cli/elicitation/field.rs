@@ -140,8 +140,8 @@ fn chosen(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
 fn choices(property: &Value) -> Vec<(Value, String)> {
     let list = |key: &str| property.get(key).and_then(Value::as_array);
     if let Some(values) = list("enum") {
-        let names = list("enumNames");
-        let name = |at: usize| names.and_then(|own| own.get(at)).and_then(Value::as_str);
+        let titles = list("enumNames");
+        let name = |at: usize| titles.and_then(|own| own.get(at)).and_then(Value::as_str);
         let named = |(at, value): (usize, &Value)| {
             (value.clone(), name(at).map_or_else(|| value_text(value), str::to_owned))
         };
