@@ -14,10 +14,10 @@ use haft_core::report::{Problem, Report};
 pub type File = (String, Vec<u8>);
 
 /// What makes bindings; made where they are made, on a thread of its own.
-pub type Generator = fn() -> Box<dyn WorldGenerator>;
+pub(crate) type Generator = fn() -> Box<dyn WorldGenerator>;
 
 /// The bindings of `world` in the WIT at `path`.
-pub fn make(generator: Generator, path: &Path, world: Option<&str>) -> Result<Vec<File>, Report> {
+pub(crate) fn make(generator: Generator, path: &Path, world: Option<&str>) -> Result<Vec<File>, Report> {
     let wrong = |why: String| {
         Report::from(Problem::new(format!("cannot make bindings of `{}`: {why}", path.display())))
     };
@@ -48,7 +48,7 @@ pub fn write(folder: &Path, files: &[File]) -> anyhow::Result<()> {
 }
 
 /// Writes a file unless it is the same already.
-pub fn write_changed(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn write_changed(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if std::fs::read(path).is_ok_and(|found| found == bytes) {
         return Ok(());
     }

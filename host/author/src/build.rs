@@ -36,12 +36,12 @@ impl<'a> Build<'a> {
     }
 
     /// Tells the person what is about to be done.
-    pub fn announce(&self, message: impl Into<String>) {
+    pub(crate) fn announce(&self, message: impl Into<String>) {
         self.runner.log().events.emit(|| Event::Info { call: String::new(), message: message.into() });
     }
 
     /// Notes a tool that had a part in it, for the line at the end.
-    pub fn used(&self, tool: impl Into<String>) {
+    pub(crate) fn used(&self, tool: impl Into<String>) {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).push(tool.into());
     }
 
@@ -71,7 +71,7 @@ impl<'a> Build<'a> {
     }
 
     /// The project's folder for what is made on the way, `build`; it is made.
-    pub fn scratch(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn scratch(&self) -> anyhow::Result<PathBuf> {
         let folder = self.path("build");
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
@@ -79,7 +79,7 @@ impl<'a> Build<'a> {
     }
 
     /// Where the WIT is. A language that cannot do without it asks.
-    pub fn wit_path(&self) -> Result<PathBuf, Report> {
+    pub(crate) fn wit_path(&self) -> Result<PathBuf, Report> {
         self.project.wit_path().ok_or_else(|| {
             let problem = Problem::new(format!("no WIT in `{}`", self.project.folder.display()));
             problem.hint("describe the tools in `wit/world.wit`, or name its folder: `[build] wit`").into()
@@ -87,7 +87,7 @@ impl<'a> Build<'a> {
     }
 
     /// The bindings of the project's world.
-    pub fn bindings(&self, generator: Generator) -> Result<Vec<bindings::File>, Report> {
+    pub(crate) fn bindings(&self, generator: Generator) -> Result<Vec<bindings::File>, Report> {
         bindings::make(generator, &self.wit_path()?, self.project.world())
     }
 

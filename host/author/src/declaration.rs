@@ -48,7 +48,7 @@ fn only(table: &mut Table, names: &[&str]) -> Table {
 }
 
 /// The program.toml that goes into a package, and the tables that were left out of it.
-pub fn of_package(text: &str) -> anyhow::Result<(String, Vec<String>)> {
+pub(crate) fn of_package(text: &str) -> anyhow::Result<(String, Vec<String>)> {
     let mut document: DocumentMut = text.parse().context("cannot read program.toml once more")?;
     let names: Vec<String> = document.iter().map(|(name, _)| name.to_owned()).collect();
     let left_out: Vec<String> =

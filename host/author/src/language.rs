@@ -78,7 +78,7 @@ pub fn find(name: &str) -> Option<&'static dyn Language> {
 }
 
 /// The language whose marks are in `folder`.
-pub fn of_folder(folder: &Path) -> Option<&'static dyn Language> {
+pub(crate) fn of_folder(folder: &Path) -> Option<&'static dyn Language> {
     let is_marked =
         |language: &&&dyn Language| language.marks().iter().any(|mark| folder.join(mark).is_file());
     LANGUAGES.iter().find(is_marked).copied()

@@ -13,7 +13,7 @@ use haft_core::report::{Problem, Report};
 use haft_plugin_host::{PROGRAM_SECTION, WIT_SECTION};
 
 /// What haft loads at most: a larger one is of no use to anybody.
-pub const MAX_COMPONENT: u64 = 256 << 20;
+pub(crate) const MAX_COMPONENT: u64 = 256 << 20;
 
 /// The component with `docs` (a binary WIT package) and `program` appended, in the place of those it had.
 /// The same input gives the same bytes.
@@ -44,7 +44,7 @@ pub fn finish(component: &[u8], docs: Option<&[u8]>, program: Option<&str>) -> a
 }
 
 /// Whether the bytes are a component that is right in itself.
-pub fn validate(bytes: &[u8]) -> Result<(), Report> {
+pub(crate) fn validate(bytes: &[u8]) -> Result<(), Report> {
     let why = match Kind::detect(bytes) {
         Kind::Component => match Validator::new_with_features(WasmFeatures::all()).validate_all(bytes) {
             Ok(_) => return Ok(()),

@@ -54,7 +54,7 @@ impl Project {
     }
 
     /// Where its WIT is, if it has any.
-    pub fn wit_path(&self) -> Option<PathBuf> {
+    pub(crate) fn wit_path(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.build.wit);
         path.exists().then_some(path)
     }

@@ -16,7 +16,7 @@ use haft_core::manifest::Name;
 use haft_core::report::{Problem, Report};
 
 /// The functions that the example has in every language.
-pub const WORLD: File = File { path: "wit/world.wit", text: include_str!("templates/wit/world.wit") };
+pub(crate) const WORLD: File = File { path: "wit/world.wit", text: include_str!("templates/wit/world.wit") };
 
 const PROGRAM: &str = include_str!("templates/program.toml");
 const PROGRAM_SDK: &str = include_str!("templates/program-sdk.toml");
@@ -170,12 +170,12 @@ impl ProjectName {
     }
 
     /// `my_plugin`.
-    pub fn snake(&self) -> String {
+    pub(crate) fn snake(&self) -> String {
         self.kebab.replace('-', "_")
     }
 
     /// `MyPlugin`.
-    pub fn pascal(&self) -> String {
+    pub(crate) fn pascal(&self) -> String {
         let word = |word: &str| {
             let mut letters = word.chars();
             letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect::<String>()
@@ -184,7 +184,7 @@ impl ProjectName {
     }
 
     /// `text` with this name in the place of the template's.
-    pub fn fill(&self, text: &str) -> String {
+    pub(crate) fn fill(&self, text: &str) -> String {
         text.replace("my-plugin", &self.kebab)
             .replace("my_plugin", &self.snake())
             .replace("MyPlugin", &self.pascal())

@@ -45,9 +45,9 @@ pub struct Need {
     /// Its name on PATH.
     pub program: &'static str,
     /// What it is for: `builds Rust plugins`.
-    pub purpose: &'static str,
+    pub(crate) purpose: &'static str,
     /// How to get it, a line each.
-    pub ways: &'static [&'static str],
+    pub(crate) ways: &'static [&'static str],
 }
 
 impl Need {

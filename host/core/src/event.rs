@@ -143,7 +143,7 @@ impl Events {
     }
 
     /// Tells whoever listens to the beginnings and ends of calls.
-    pub fn emit_of_call(&self, event: impl FnOnce() -> Event) {
+    pub(crate) fn emit_of_call(&self, event: impl FnOnce() -> Event) {
         if self.of_calls {
             self.emit(event);
         }

@@ -67,7 +67,7 @@ impl Journal {
     }
 
     /// Notes `record` down.
-    pub fn note(&self, record: &Record) {
+    pub(crate) fn note(&self, record: &Record) {
         let Some(inner) = &self.0 else { return };
         let written = record
             .line()

@@ -19,14 +19,14 @@ pub struct Limits {
 
 impl Limits {
     /// 64 MiB: a Rust or C tool needs 1 to 2 MiB, an interpreter 12; room for the data of both.
-    pub const DEFAULT_MEMORY: u64 = 64 << 20;
+    pub(crate) const DEFAULT_MEMORY: u64 = 64 << 20;
     /// 30 s: longer than any tool that a model should wait for without being told to.
-    pub const DEFAULT_TIME: Duration = Duration::from_secs(30);
+    pub(crate) const DEFAULT_TIME: Duration = Duration::from_secs(30);
     /// 1 MiB: twenty times what `read` may return, a tenth of what providers accept.
-    pub const DEFAULT_RESULT: u64 = 1 << 20;
+    pub(crate) const DEFAULT_RESULT: u64 = 1 << 20;
     /// 256 MiB: four times what a guest can hold in memory, so that what it makes of that fits, copies
     /// included; a small part of any disk.
-    pub const DEFAULT_DISK: u64 = 256 << 20;
+    pub(crate) const DEFAULT_DISK: u64 = 256 << 20;
     /// 4 GiB: all that a 32-bit guest can address.
     pub const MAX_MEMORY: u64 = 4 << 30;
     /// One day: a bound that is never met by honest work, so that no wait is without one.

@@ -23,10 +23,10 @@ pub use self::stream::Stream;
 
 /// Bytes of the shortest secret that is left out of messages: shorter ones are no keys but words
 /// (`x-tenant: dev`), and leaving those out would make everything unreadable.
-pub const MIN_SECRET: usize = 8;
+pub(crate) const MIN_SECRET: usize = 8;
 
 /// 64 KiB: the largest certificate chain with its key is a tenth of that.
-pub const MAX_SECRET: usize = 64 << 10;
+pub(crate) const MAX_SECRET: usize = 64 << 10;
 
 /// What stands in the place of a secret.
-pub const REDACTED: &str = "***";
+pub(crate) const REDACTED: &str = "***";

@@ -65,7 +65,7 @@ impl Digest {
 
 impl Hasher {
     /// Goes on with `bytes`.
-    pub fn update(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 

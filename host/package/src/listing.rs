@@ -71,7 +71,7 @@ pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Err
 impl Listing {
     /// Lists the tree at `root`, and how many bytes its files have. Refuses links and everything
     /// else that is neither a file nor a folder.
-    pub fn from_folder(root: &Path) -> Result<(Self, u64), TreeError> {
+    pub(crate) fn from_folder(root: &Path) -> Result<(Self, u64), TreeError> {
         let mut walk = Walk { inventory: Inventory::default(), listing: Self::default() };
         walk.folder(root, "")?;
         Ok((walk.listing, walk.inventory.size()))
@@ -120,7 +120,7 @@ impl Listing {
     }
 
     /// The paths of all files, in order.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 

@@ -73,7 +73,7 @@ pub enum Kind {
 
 impl Kind {
     /// The key of program.toml.
-    pub fn table(self) -> &'static str {
+    pub(crate) fn table(self) -> &'static str {
         match self {
             Self::Package => "packages",
             Self::Plugin => "plugins",
@@ -81,7 +81,7 @@ impl Kind {
     }
 
     /// The key of an entry that says where it comes from.
-    pub fn source_key(self) -> &'static str {
+    pub(crate) fn source_key(self) -> &'static str {
         match self {
             Self::Package => "source",
             Self::Plugin => "component",
@@ -226,7 +226,7 @@ impl Lock {
     }
 
     /// Pins, in place of what was pinned for the same entry.
-    pub fn put(&mut self, pin: Pin) {
+    pub(crate) fn put(&mut self, pin: Pin) {
         self.remove(pin.kind, pin.name.as_str());
         self.pins.push(pin);
     }

@@ -38,18 +38,18 @@ pub use self::key::{KeyError, PublicKey};
 use super::Digest;
 
 /// Statements of one package that are looked at. Whoever signs more often has one key among these.
-pub const MAX_STATEMENTS: usize = 32;
+pub(crate) const MAX_STATEMENTS: usize = 32;
 /// Bytes of one statement: ten times one with a certificate and a log's inclusion proof.
-pub const MAX_STATEMENT: u64 = 256 << 10;
+pub(crate) const MAX_STATEMENT: u64 = 256 << 10;
 
 /// What a file's name and its signature's differ by.
-pub const BESIDE: &str = ".minisig";
+pub(crate) const BESIDE: &str = ".minisig";
 /// Bytes of such a signature: ten times the longest comments that minisign writes.
-pub const MAX_BESIDE: usize = 8 << 10;
+pub(crate) const MAX_BESIDE: usize = 8 << 10;
 
 /// Something that says somebody signed a package. Not believed, not even looked at yet.
 #[derive(Clone, Debug)]
-pub enum Statement {
+pub(crate) enum Statement {
     /// What `cosign sign` pushes beside a manifest.
     Cosign {
         /// What was signed: it names the manifest.
@@ -203,7 +203,7 @@ impl Verdict {
 }
 
 /// The signature that lies beside a file, if there is one.
-pub fn beside(file: &Path) -> Result<Option<String>, SignatureError> {
+pub(crate) fn beside(file: &Path) -> Result<Option<String>, SignatureError> {
     let mut path = file.as_os_str().to_owned();
     path.push(BESIDE);
     let read = |path: &Path| -> std::io::Result<Vec<u8>> {
@@ -234,7 +234,7 @@ pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
 }
 
 /// Judges what was found with a package by what is trusted: the table above.
-pub fn judge(
+pub(crate) fn judge(
     statements: &[Statement],
     subject: Subject<'_>,
     trust: &Trust,

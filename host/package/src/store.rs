@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// Notes that the lock file at `lock` refers to content.
-    pub fn register(&self, lock: &Path) -> Result<(), StoreError> {
+    pub(crate) fn register(&self, lock: &Path) -> Result<(), StoreError> {
         let lock = std::path::absolute(lock).map_err(io_error("find", lock))?;
         let folder = self.root.join(PROGRAMS);
         self.create(&folder)?;
@@ -205,7 +205,7 @@ impl Installing {
 
     /// Puts `content`, which lies in [`directory`](Self::directory), where it is kept. What is there
     /// already and whole is left as it is; what is damaged is replaced.
-    pub fn keep(&self, content: &Content, kept: &Digest) -> Result<(), StoreError> {
+    pub(crate) fn keep(&self, content: &Content, kept: &Digest) -> Result<(), StoreError> {
         let place = self.store.root.join(kept.hex());
         let is_component = matches!(content, Content::Component(_));
         match content {

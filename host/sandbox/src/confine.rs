@@ -141,7 +141,7 @@ impl Confiner {
     /// Leaves children in the session of the terminal that haft was started at, whose keys then reach
     /// them. Only where that terminal is nobody else's: a pane that was made for them.
     #[must_use]
-    pub fn at_terminal(self) -> Self {
+    pub(crate) fn at_terminal(self) -> Self {
         self.state(|state| state.terminal = true);
         self
     }

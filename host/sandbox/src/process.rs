@@ -37,7 +37,7 @@ use haft_core::grant::Grant;
 use haft_core::tool::{Clipper, Context};
 
 /// Bytes that one argument may have: what Linux takes (`MAX_ARG_STRLEN`), less the final NUL.
-pub const MAX_ARGUMENT: usize = (128 << 10) - 1;
+pub(crate) const MAX_ARGUMENT: usize = (128 << 10) - 1;
 
 /// How long the pipes are read on after the child has ended, before what holds them is stopped,
 /// and once more after that.
@@ -46,7 +46,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 const STOP: Duration = Duration::from_secs(3);
 
 /// The most time that [`run`] takes beyond [`Job::timeout`]: what stopping takes when processes resist.
-pub const STOP_BOUND: Duration = Duration::from_secs(5);
+pub(crate) const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -87,9 +87,9 @@ pub struct Finished {
     /// Standard error, where it was separate.
     pub stderr: Option<Clipper>,
     /// Processes that had outlived the child and were stopped.
-    pub left_behind: u32,
+    pub(crate) left_behind: u32,
     /// The most memory that one process of it had, bytes.
-    pub peak: u64,
+    pub(crate) peak: u64,
 }
 
 /// Why a [`Job`] ended.

@@ -85,7 +85,7 @@ pub enum Failure {
 
 impl Failure {
     /// Whether the same request may well succeed a little later.
-    pub fn is_transient(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Interrupted(_) | Self::Botched(_) => true,
             Self::Status { status: code, body: text }

@@ -79,13 +79,13 @@ pub struct Timeouts {
 
 impl Timeouts {
     /// 10 s: a server that does not accept by then is not there.
-    pub const DEFAULT_CONNECT: Duration = Duration::from_secs(10);
+    pub(crate) const DEFAULT_CONNECT: Duration = Duration::from_secs(10);
     /// 5 minutes: a small model on two cores takes minutes to read a long prompt for the first time.
-    pub const DEFAULT_FIRST_BYTE: Duration = Duration::from_mins(5);
+    pub(crate) const DEFAULT_FIRST_BYTE: Duration = Duration::from_mins(5);
     /// 2 minutes: vendors send a sign of life every few seconds, small models a word every second.
-    pub const DEFAULT_IDLE: Duration = Duration::from_mins(2);
+    pub(crate) const DEFAULT_IDLE: Duration = Duration::from_mins(2);
     /// 10 minutes: what the vendors' own clients wait for one answer.
-    pub const DEFAULT_TOTAL: Duration = Duration::from_mins(10);
+    pub(crate) const DEFAULT_TOTAL: Duration = Duration::from_mins(10);
 }
 
 impl Default for Timeouts {

@@ -43,7 +43,7 @@ pub struct Reply {
 
 impl Reply {
     /// Whether there is nothing in it that could be sent back.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.calls.is_empty() && !self.unfinished
     }
 }

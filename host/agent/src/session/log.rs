@@ -29,7 +29,7 @@ impl SessionLog {
     }
 
     /// Adds what happens now. What the rest of the world depends on is on the disk once this returns.
-    pub fn note(&self, entry: Entry) -> Result<(), SessionError> {
+    pub(crate) fn note(&self, entry: Entry) -> Result<(), SessionError> {
         let sync = !matches!(entry, Entry::Turn(_) | Entry::Ended(_) | Entry::Resumed { .. });
         let line = text(Line::now(entry), &self.0.redactor);
         self.0.file.lock().unwrap_or_else(PoisonError::into_inner).append(&line, sync)

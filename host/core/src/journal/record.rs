@@ -131,7 +131,7 @@ pub struct Granted {
 impl Granted {
     /// The same with every text as `clean` leaves it.
     #[must_use]
-    pub fn cleaned(self, clean: impl Fn(String) -> String) -> Self {
+    pub(crate) fn cleaned(self, clean: impl Fn(String) -> String) -> Self {
         let all = |texts: Vec<String>| texts.into_iter().map(&clean).collect();
         Self {
             read: all(self.read),

@@ -59,15 +59,15 @@ impl Default for Agent {
 
 impl Agent {
     /// More turns than any run has money for.
-    pub const MAX_MAX_TURNS: u32 = 10_000;
+    pub(crate) const MAX_MAX_TURNS: u32 = 10_000;
     /// Tokens; larger than any model's context.
-    pub const MAX_TOOL_BUDGET: u32 = 10_000_000;
+    pub(crate) const MAX_TOOL_BUDGET: u32 = 10_000_000;
     /// Tokens; less has no room for a task and one answer.
-    pub const MIN_HISTORY_BUDGET: u32 = 1000;
+    pub(crate) const MIN_HISTORY_BUDGET: u32 = 1000;
     /// Tokens; larger than any model's context.
-    pub const MAX_HISTORY_BUDGET: u32 = 10_000_000;
+    pub(crate) const MAX_HISTORY_BUDGET: u32 = 10_000_000;
     /// A call that failed so often fails again.
-    pub const MAX_MAX_REPEATS: u32 = 100;
+    pub(crate) const MAX_MAX_REPEATS: u32 = 100;
 
     pub(super) fn read(root: &Section<'_>) -> Self {
         let default = Self::default();

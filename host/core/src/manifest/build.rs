@@ -32,7 +32,7 @@ impl Default for Build {
 
 impl Build {
     /// Where the WIT is unless program.toml says otherwise.
-    pub const WIT: &str = "wit";
+    pub(crate) const WIT: &str = "wit";
 
     pub(super) fn read(root: &Section<'_>) -> Option<Self> {
         let section = root.get("build", |entry| entry.section(&BUILD))?;

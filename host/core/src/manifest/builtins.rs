@@ -62,7 +62,7 @@ impl Default for Builtins {
 
 impl Builtins {
     /// `DuckDuckGo`'s page for browsers without scripts, which needs no key.
-    pub const SEARCH_URL: &str = "https://html.duckduckgo.com/html/";
+    pub(crate) const SEARCH_URL: &str = "https://html.duckduckgo.com/html/";
 
     /// The one host that `web_search` may reach.
     pub fn search_host(&self) -> Option<HostPattern> {

@@ -115,7 +115,7 @@ impl Reuse {
     /// More calls than one run makes.
     pub const MAX_CALLS: u32 = 1_000_000;
     /// Each holds its memory while it waits.
-    pub const MAX_CONCURRENT: u32 = 64;
+    pub(crate) const MAX_CONCURRENT: u32 = 64;
 
     fn read(section: &Section<'_>) -> Self {
         let default = Self::default();

@@ -117,9 +117,9 @@ impl Provider {
     /// With waits that double, about as long as a short outage.
     pub const DEFAULT_MAX_RETRIES: u32 = 3;
     /// Beyond this a person should decide.
-    pub const MAX_MAX_RETRIES: u32 = 20;
+    pub(crate) const MAX_MAX_RETRIES: u32 = 20;
     /// No model writes more in one answer.
-    pub const MAX_MAX_TOKENS: u32 = 10_000_000;
+    pub(crate) const MAX_MAX_TOKENS: u32 = 10_000_000;
 
     pub(super) fn read(root: &Section<'_>) -> Option<Self> {
         let section = root.get("provider", |entry| entry.section(&PROVIDER))?;

@@ -31,7 +31,7 @@ pub enum SecretSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyringEntry {
     /// What the secret is for; may hold a `/` itself.
-    pub service: String,
+    pub(crate) service: String,
     /// Whose it is.
     pub user: String,
 }

@@ -20,11 +20,11 @@ impl Default for Serve {
 
 impl Serve {
     /// More than a process has memory for.
-    pub const MAX_SESSIONS: u32 = 1_000_000;
+    pub(crate) const MAX_SESSIONS: u32 = 1_000_000;
     /// One for a client and one for somebody who is not one yet.
-    pub const MIN_CONNECTIONS: u32 = 2;
+    pub(crate) const MIN_CONNECTIONS: u32 = 2;
     /// More than a process may have open.
-    pub const MAX_CONNECTIONS: u32 = 1_000_000;
+    pub(crate) const MAX_CONNECTIONS: u32 = 1_000_000;
 
     pub(super) fn read(root: &Section<'_>) -> Self {
         let default = Self::default();

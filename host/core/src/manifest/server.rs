@@ -53,7 +53,7 @@ impl McpServer {
     /// Characters; twice what `read` may return.
     pub const DEFAULT_MAX_RESULT: u32 = 100_000;
     /// Characters; more fits no model.
-    pub const MAX_MAX_RESULT: u32 = 10_000_000;
+    pub(crate) const MAX_MAX_RESULT: u32 = 10_000_000;
 
     pub(super) fn read_all(root: &Section<'_>) -> Vec<Self> {
         let mut sections = root.tables("mcp_servers", &MCP_SERVER);

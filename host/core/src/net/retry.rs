@@ -21,13 +21,13 @@ pub struct Retry {
 impl Retry {
     /// 4: with the delays below that outlasts the restart of a proxy, and a dead host is
     /// reported within four seconds.
-    pub const DEFAULT_ATTEMPTS: u32 = 4;
+    pub(crate) const DEFAULT_ATTEMPTS: u32 = 4;
     /// 500 ms, as the vendors' own clients begin.
-    pub const DEFAULT_FIRST_DELAY: Duration = Duration::from_millis(500);
+    pub(crate) const DEFAULT_FIRST_DELAY: Duration = Duration::from_millis(500);
     /// 8 s, as the vendors' own clients end.
-    pub const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(8);
+    pub(crate) const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(8);
     /// 2 minutes: rate limits are counted by the minute; quotas that last longer are for a person.
-    pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_mins(2);
+    pub(crate) const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_mins(2);
 
     /// How long to wait after attempt number `attempt` (from 1) failed in a way that may pass, if
     /// there is to be another.

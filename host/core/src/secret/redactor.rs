@@ -49,7 +49,7 @@ impl Redactor {
     }
 
     /// Whether there is nothing to leave out.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.known().encodings.is_empty()
     }
 

@@ -28,7 +28,7 @@ const MAX_DECISION: usize = 300;
 
 impl Notes {
     /// Notes that are kept.
-    pub fn recording() -> Self {
+    pub(crate) fn recording() -> Self {
         Self(Some(Arc::default()))
     }
 

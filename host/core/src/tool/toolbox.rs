@@ -36,7 +36,7 @@ pub struct DuplicateTool {
     /// Where the first comes from.
     pub first: String,
     /// Where the second comes from.
-    pub second: String,
+    pub(crate) second: String,
 }
 
 impl Toolbox {

@@ -22,7 +22,7 @@ pub struct Expected {
 
 impl Expected {
     /// Nothing is known.
-    pub fn anything() -> Self {
+    pub(crate) fn anything() -> Self {
         Self { digest: None, trust: Trust::Nobody }
     }
 
@@ -36,7 +36,7 @@ impl Expected {
 #[derive(Debug)]
 pub struct Candidate {
     /// The install under way, which holds the temporary directory of the content.
-    pub installing: Installing,
+    pub(crate) installing: Installing,
     /// Where it came from.
     pub source: PackageSource,
     /// What came.
@@ -53,7 +53,7 @@ impl Installer<'_> {
     ///
     /// # Errors
     /// Where it cannot be fetched, is not `expected`, is no package, or does not list its tools.
-    pub async fn fetch_candidate(
+    pub(crate) async fn fetch_candidate(
         &self,
         source: PackageSource,
         expected: Expected,
@@ -112,7 +112,7 @@ impl Candidate {
     }
 
     /// The names of its tools.
-    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
         let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
         self.disclosure.items.iter().filter(is_tool).map(|item| item.name.as_str())
     }

@@ -20,7 +20,7 @@ impl Installer<'_> {
     }
 
     /// Where the component of a pin is: in the store, or where its author has it.
-    pub fn component_path(&self, pin: &Pin) -> PathBuf {
+    pub(crate) fn component_path(&self, pin: &Pin) -> PathBuf {
         match &pin.source {
             PackageSource::Path(path) => self.project.manifest.resolve(path, self.home),
             _ => self.store.component(&pin.kept),

@@ -17,7 +17,7 @@ const EXCERPT_CHARS: usize = 300;
 #[derive(Debug, thiserror::Error)]
 pub struct OciError {
     /// What was wanted, as it was written.
-    pub reference: String,
+    pub(crate) reference: String,
     /// How often it was tried.
     pub attempts: u32,
     /// What went wrong the last time.

@@ -48,7 +48,7 @@ pub struct Described {
     /// What whoever pushed it noted.
     pub annotations: BTreeMap<String, String>,
     /// What vouches for it, and why there could be more.
-    pub statements: Vec<Statement>,
+    pub(crate) statements: Vec<Statement>,
     /// Why it could not be found out what vouches for it.
     pub trouble: Option<String>,
 }

@@ -53,17 +53,17 @@ impl NotAReference {
 
 impl Reference {
     /// The registry: a host, with a port where one is written.
-    pub fn registry(&self) -> &str {
+    pub(crate) fn registry(&self) -> &str {
         &self.registry
     }
 
     /// The repository in it.
-    pub fn repository(&self) -> &str {
+    pub(crate) fn repository(&self) -> &str {
         &self.repository
     }
 
     /// The tag, if one is written.
-    pub fn tag(&self) -> Option<&str> {
+    pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
@@ -74,7 +74,7 @@ impl Reference {
 
     /// The same repository at another tag.
     #[must_use]
-    pub fn with_tag(&self, tag: &str) -> Self {
+    pub(crate) fn with_tag(&self, tag: &str) -> Self {
         Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() }
     }
 

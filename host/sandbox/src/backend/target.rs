@@ -54,7 +54,7 @@ pub enum Engine {
 
 impl Engine {
     /// Every one, in the order in which they are looked for.
-    pub const ALL: &[Self] = &[Self::Docker, Self::Podman];
+    pub(crate) const ALL: &[Self] = &[Self::Docker, Self::Podman];
 
     /// The name of its program.
     pub fn name(self) -> &'static str {

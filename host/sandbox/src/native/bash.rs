@@ -21,7 +21,7 @@ pub const NAME: &str = "bash";
 /// How long a command may take where nothing else is said: most builds and test runs.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 /// The most that a call may ask for.
-pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Bytes of one command. What is longer is data, and belongs in a file.
 const MAX_COMMAND: usize = 1 << 20;

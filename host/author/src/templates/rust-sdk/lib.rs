@@ -8,7 +8,7 @@ use haft_plugin::{Context, Error, Hints, Output, Tool};
 /// Finds the most frequent words of a text: the most frequent first, equally frequent ones in
 /// alphabetical order. Upper and lower case are the same.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-pub struct TopWords {
+pub(crate) struct TopWords {
     /// The text to look at.
     text: String,
     /// How many words to give at most; 10 if it is left out.

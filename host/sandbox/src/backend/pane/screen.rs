@@ -34,7 +34,7 @@ pub trait Screen: Send + Sync {
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, as tmux has them")]
 pub struct Snapshot {
     /// The pane, as tmux is told it; haft's where none is given.
-    pub target: Option<String>,
+    pub(crate) target: Option<String>,
     /// The first line: `-` for the beginning of the history, negative numbers count into it.
     pub start: Option<String>,
     /// The last line.
@@ -42,13 +42,13 @@ pub struct Snapshot {
     /// Whether lines that were wrapped are one.
     pub join: bool,
     /// Whether spaces at the ends of lines are kept.
-    pub trailing: bool,
+    pub(crate) trailing: bool,
     /// Whether colours are kept, as escape sequences.
-    pub escapes: bool,
+    pub(crate) escapes: bool,
     /// Whether what cannot be printed is written as octal numbers.
-    pub octal: bool,
+    pub(crate) octal: bool,
     /// Whether the other screen is wanted, the one without history.
-    pub alternate: bool,
+    pub(crate) alternate: bool,
 }
 
 /// What a pane shows.
@@ -57,12 +57,12 @@ pub struct Captured {
     /// The lines.
     pub text: String,
     /// Whether the other screen was wanted and is not there.
-    pub fell_back: bool,
+    pub(crate) fell_back: bool,
 }
 
 impl Snapshot {
     /// The flags of `capture-pane`, as words of a shell. Lines are checked to be numbers or `-`.
-    pub fn flags(&self) -> Result<String, BackendError> {
+    pub(crate) fn flags(&self) -> Result<String, BackendError> {
         let mut flags: Vec<String> = Vec::new();
         let switches = [(self.join, "-J"), (self.trailing, "-N"), (self.escapes, "-e"), (self.octal, "-C")];
         flags.extend(switches.into_iter().filter(|(on, _)| *on).map(|(_, flag)| flag.to_owned()));
