@@ -1,9 +1,16 @@
 //! haft as a library: the examples that embed it do what they say.
 
+#![expect(clippy::disallowed_methods, reason = "one of these tests asks cargo")]
+
 use haft::package::{Consent, Decision, Proposal, Store};
+use haft::provider::ProviderSettings;
 use serde_json::json;
 
 use crate::agent::fake::{Fake, calls, says};
+
+#[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
+#[path = "../host/agent/examples/agent.rs"]
+mod agent;
 
 #[expect(dead_code, unreachable_pub, reason = "the example's own `main` reads the command line")]
 #[path = "../host/haft/examples/embed.rs"]
@@ -30,6 +37,26 @@ async fn pl03_an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
     let saved = haft::agent::Sessions::new(place.path()).all().unwrap();
     assert_eq!(saved[0].restored().unwrap().turns, 2);
     fake.assert_done();
+}
+
+/// PL03: an agent of two crates, neither of which knows wasmtime.
+#[tokio::test]
+async fn pl03_an_agent_is_built_without_wasmtime() {
+    let fake = Fake::start([calls(&[("a", "multiply", r#"{"a":12,"b":34}"#)]), says("408")]).await;
+    let settings =
+        ProviderSettings { base_url: Some(fake.base_url()), ..ProviderSettings::new("openai", "m") };
+    let outcome = agent::answer(settings, "What is 12 times 34?").await.unwrap();
+    assert_eq!(outcome.text, "408");
+    let requests = fake.requests();
+    assert_eq!(requests[1]["messages"].as_array().unwrap().last().unwrap()["content"], "408");
+    fake.assert_done();
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "-p", "haft-agent", "-e", "normal", "--prefix", "none"])
+        .current_dir(crate::common::repository())
+        .output()
+        .unwrap();
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    assert!(tree.contains("haft-core") && !tree.contains("wasmtime") && !tree.contains("rmcp"), "{tree}");
 }
 
 /// A consent that says no to everything, and the next that agrees: nothing is written by the first, both files by the

@@ -6,7 +6,7 @@ pub(super) mod component;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::component::Checked;
 use super::Exit;
@@ -57,17 +57,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let report = (!errors.is_empty()).then(|| program.manifest.report(errors));
     let is_good = report.is_none() && components.iter().all(|one| one.findings.errors.is_empty());
     if terminal.json {
-        let problems: Vec<_> = program.problems.iter().map(|problem| described(&program, problem)).collect();
-        let components: Vec<_> = components.iter().map(Checked::json).collect();
-        let tools = program.toolbox.entries().len();
-        let uncallable = &program.uncallable;
-        terminal.json(&json!({
-            "tools": tools,
-            "problems": problems,
-            "uncallable": uncallable,
-            "unchecked": unknown,
-            "components": components,
-        }))?;
+        terminal.json(&as_json(&program, &components, &unknown))?;
         return Ok(if is_good { Exit::Success } else { Exit::Program });
     }
     match &report {
@@ -89,6 +79,19 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
             .message("next: `haft call TOOL`, `haft pack` where there is more to ship than the component");
     }
     Ok(if is_good { Exit::Success } else { Exit::Program })
+}
+
+/// What was found, as data.
+fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Value {
+    let problems: Vec<_> = program.problems.iter().map(|problem| described(program, problem)).collect();
+    let components: Vec<_> = components.iter().map(Checked::json).collect();
+    json!({
+        "tools": program.toolbox.entries().len(),
+        "problems": problems,
+        "uncallable": program.uncallable,
+        "unchecked": unknown,
+        "components": components,
+    })
 }
 
 /// `[host_requirements]` that are not on PATH. Looked up, never run.
@@ -154,7 +157,7 @@ fn crowded(program: &Program) -> Option<Problem> {
     (!is_met).then(problem)
 }
 
-fn described(program: &Program, problem: &Problem) -> serde_json::Value {
+fn described(program: &Program, problem: &Problem) -> Value {
     let place = problem.span().map(|span| program.manifest.source.place(span));
     let is_warning = problem.is_warning();
     json!({ "message": problem.message(), "place": place, "hints": problem.hints(), "warning": is_warning })
