@@ -37,7 +37,7 @@ use haft_core::grant::Grant;
 use haft_core::tool::{Clipper, Context};
 
 /// Bytes that one argument may have: what Linux takes (`MAX_ARG_STRLEN`), less the final NUL.
-pub(crate) const MAX_ARGUMENT: usize = (128 << 10) - 1;
+pub const MAX_ARGUMENT: usize = (128 << 10) - 1;
 
 /// How long the pipes are read on after the child has ended, before what holds them is stopped,
 /// and once more after that.
@@ -46,7 +46,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 const STOP: Duration = Duration::from_secs(3);
 
 /// The most time that [`run`] takes beyond [`Job::timeout`]: what stopping takes when processes resist.
-pub(crate) const STOP_BOUND: Duration = Duration::from_secs(5);
+pub const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Clone, Debug)]

@@ -32,7 +32,7 @@ pub fn enable() {
     ENABLED.set(true);
 }
 
-/// Runs the deferred cleanups of the calling thread, unless calls are waiting and fewer than [`BATCH`] are queued.
+/// Runs the deferred cleanups of the calling thread, unless calls are waiting and fewer than `BATCH` are queued.
 /// The owner of the thread calls this when the answers are written, and before it blocks.
 pub fn run_cleanups(load: ThreadLoad) {
     let cleanups = CLEANUPS.with_borrow_mut(|cleanups| {
