@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::assembly::Assembly;
 use super::pending_plugin::{PendingPlugin, described};
 use super::pins::{Pinned, agreed, not_installed};
-use super::{Dirs, approvals, builtins, patterns, secrets};
+use super::{Dirs, approvals, builtins, injections, patterns};
 use haft_core::grant::Grant;
 use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
@@ -58,7 +58,7 @@ pub(super) async fn load<'m>(
             Some(Ok(mut plugin)) => {
                 if let Some(declared) = pending.declared {
                     let own = pending.secrets();
-                    let injections = secrets::of_plugin(own, secrets, &mut assembly.problems).await;
+                    let injections = injections::for_plugin(own, secrets, &mut assembly.problems).await;
                     plugin = plugin.with_injections(injections);
                     // What a package asks for here is not its own to decide: the program opts in.
                     if let Some(reuse) = declared.reuse.filter(|_| pending.package.is_none()) {

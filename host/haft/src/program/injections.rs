@@ -7,7 +7,7 @@ use haft_plugin_host::Injection;
 
 /// The headers of a plugin. One whose value cannot be had is a problem, and the plugin works
 /// without it.
-pub(super) async fn of_plugin(
+pub(super) async fn for_plugin(
     declared: Vec<&PluginSecret>,
     secrets: Secrets<'_>,
     problems: &mut Vec<Problem>,
