@@ -170,14 +170,17 @@ const SECOND: &str = r#"
     exit $?
 "#;
 
-/// `file`, or a copy of it, where everybody may run it.
+/// `file` where everybody may run it: by another name if that can be had, which takes no room on
+/// the disk, or as a copy.
 fn reachable(file: PathBuf, place: &Path) -> PathBuf {
     let everybody = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
     if file.ancestors().all(everybody) {
         return file;
     }
     let copy = place.join(file.file_name().unwrap());
-    fs::copy(&file, &copy).unwrap();
+    if fs::hard_link(&file, &copy).is_err() {
+        fs::copy(&file, &copy).unwrap();
+    }
     copy
 }
 
