@@ -1,6 +1,8 @@
 //! The borders inside haft, held by looking at its own source: which module may use which, and
 //! which one alone may touch a dependency or start a process.
 
+mod circles;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

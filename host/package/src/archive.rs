@@ -11,7 +11,7 @@ use tar::{Archive, EntryType};
 
 use super::MAX_SIZE;
 use super::folder::write;
-use super::inventory::{Inventory, Unfit};
+use super::inventory::{Inventory, MANIFEST, Unfit};
 use super::listing::TreeError;
 
 /// Bytes of an archive after decompression: the files, and what stands between them.
@@ -19,9 +19,6 @@ const MAX_UNPACKED: u64 = MAX_SIZE + (32 << 20);
 
 /// Bytes of what describes the next entry: a path of the greatest length many times over.
 const MAX_DESCRIPTION: u64 = 64 << 10;
-
-/// The file that makes a folder a package.
-pub(super) const MANIFEST: &str = "program.toml";
 
 /// What bytes are, by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

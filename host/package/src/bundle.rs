@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component as Part, Path, PathBuf};
 
-use super::archive::MANIFEST;
+use super::inventory::MANIFEST;
+use super::kind::Kind;
 use super::listing::{Listing, TreeError};
-use super::lock::Kind;
 use super::request::{self, Request};
 use super::{Content, Digest, MAX_SIZE};
 use haft_core::limit::Limits;

@@ -12,9 +12,9 @@ use serde_json::json;
 
 pub use self::definition::lines as definition_lines;
 pub use self::difference::{Change, Line, Sign};
-use super::archive::MANIFEST;
 use super::bundle::{Bundle, Offered};
 use super::digest::Digest;
+use super::inventory::MANIFEST;
 use super::listing::{Listing, TreeError};
 use haft_core::call::ToolDef;
 use haft_core::skill;

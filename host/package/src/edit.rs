@@ -3,7 +3,7 @@
 
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::lock::Kind;
+use super::kind::Kind;
 use super::request::Request;
 use haft_core::grant::Right;
 use haft_core::manifest::{PluginSecret, SecretSource};

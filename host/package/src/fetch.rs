@@ -140,7 +140,7 @@ impl Raw {
         let tree = directory.join("tree");
         let (resolved, verdict) = (self.resolved, self.verdict);
         if self.is_folder {
-            if !self.path.join(archive::MANIFEST).is_file() {
+            if !self.path.join(super::inventory::MANIFEST).is_file() {
                 return Err(FetchError::NoManifest(self.path));
             }
             let left_out = folder::copy(&self.path, &tree)?;

@@ -8,8 +8,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use super::MAX_SIZE;
-use super::archive::MANIFEST;
-use super::inventory::{Inventory, Unfit};
+use super::inventory::{Inventory, MANIFEST, Unfit};
 use super::listing::{TreeError, io_error, joined, open, refuse_special};
 use super::parts::{is_left_out, parts};
 use haft_core::manifest::Manifest;

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use super::MAX_SIZE;
 
+/// The file that makes a folder a package.
+pub(super) const MANIFEST: &str = "program.toml";
+
 /// Files and folders of one package. A thousand times what a plugin is made of.
 const MAX_ENTRIES: usize = 10_000;
 

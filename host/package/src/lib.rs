@@ -15,6 +15,7 @@ mod folder;
 mod git;
 mod installer;
 mod inventory;
+mod kind;
 mod listing;
 mod lock;
 pub mod oci;
@@ -32,8 +33,9 @@ pub use self::installer::{
     Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation,
     Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
 };
+pub use self::kind::Kind;
 pub use self::listing::{Listing, TreeError};
-pub use self::lock::{Kind, Lock, LockError, Pin, lock_path};
+pub use self::lock::{Lock, LockError, Pin, lock_path};
 pub use self::parts::parts;
 pub use self::progress::{Progress, Step};
 pub use self::project::{Change, Project, ProjectEntry, ProjectError, Unchanged};

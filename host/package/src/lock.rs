@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::PackageSource;
 use super::digest::{Digest, DigestError};
 use super::disclosure::DisclosureDigests;
+use super::kind::Kind;
 use super::oci::{Reference, SCHEME};
 use super::signature::Signer;
 use haft_core::manifest::Name;
@@ -59,34 +60,6 @@ pub struct Pin {
     pub granted: Vec<String>,
     /// What was disclosed to whoever agreed to it (`shown` in the file); `None` where an earlier haft pinned it, which noted nothing.
     pub disclosed: Option<DisclosureDigests>,
-}
-
-/// A table of program.toml whose entries are installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// `[[packages]]`.
-    Package,
-    /// `[[plugins]]`.
-    Plugin,
-}
-
-impl Kind {
-    /// The key of program.toml.
-    pub(crate) fn table(self) -> &'static str {
-        match self {
-            Self::Package => "packages",
-            Self::Plugin => "plugins",
-        }
-    }
-
-    /// The key of an entry that says where it comes from.
-    pub(crate) fn source_key(self) -> &'static str {
-        match self {
-            Self::Package => "source",
-            Self::Plugin => "component",
-        }
-    }
 }
 
 /// Why a lock file cannot be used.

@@ -41,7 +41,7 @@ const MAX_NAMES: usize = 100_000;
 pub fn parts(folder: &Path, manifest: &Manifest) -> BTreeSet<String> {
     let mut search =
         Search { folder, found: BTreeSet::new(), unread: Vec::new(), looked_up: BTreeSet::new() };
-    search.file(super::archive::MANIFEST);
+    search.file(super::inventory::MANIFEST);
     for plugin in &manifest.plugins {
         if let Component::File(path) = &plugin.component.value {
             search.named(&path.to_string_lossy());

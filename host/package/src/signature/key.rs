@@ -153,7 +153,7 @@ impl PublicKey {
             Kind::Ed25519(der) => format!("the Ed25519 key {}", fingerprint(der)),
             Kind::Minisign(key) => format!(
                 "the minisign key {} ({})",
-                super::minisign::identifier(key.get(2..10).unwrap_or_default()),
+                identifier(key.get(2..10).unwrap_or_default()),
                 fingerprint(key)
             ),
         }
@@ -179,6 +179,16 @@ fn fingerprint(key: &[u8]) -> String {
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let text: String = text.split_ascii_whitespace().collect();
     STANDARD.decode(text).ok()
+}
+
+/// A key's identifier as minisign prints it.
+pub(super) fn identifier(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().rev().fold(String::new(), |mut text, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use minisign_verify::{Error, PublicKey as Verifier, Signature};
 
-use super::{PublicKey, SignatureError};
+use super::{PublicKey, SignatureError, key};
 use crate::MAX_SIZE;
 
 /// Bytes read at once.
@@ -19,19 +19,9 @@ const CHUNK: usize = 64 << 10;
 pub(super) fn claim(text: &str) -> String {
     let bytes = text.lines().nth(1).and_then(|line| STANDARD.decode(line.trim()).ok());
     match bytes.as_deref().and_then(|bytes| bytes.get(2..10)) {
-        Some(id) => format!("with the minisign key {}", identifier(id)),
+        Some(id) => format!("with the minisign key {}", key::identifier(id)),
         None => "in a way that cannot be read".to_owned(),
     }
-}
-
-/// A key's identifier as minisign prints it.
-pub(super) fn identifier(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().rev().fold(String::new(), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02X}");
-        text
-    })
 }
 
 /// Whether `key` signed the file; if not, why not.

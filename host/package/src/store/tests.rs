@@ -1,7 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::lock::{Kind, Lock, Pin};
+use crate::kind::Kind;
+use crate::lock::{Lock, Pin};
 
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use crate::wasi::files::Protection;
+use crate::denials::access::{AccessKind, Protection};
 use haft_core::grant::{Grant, Reach, normalise};
 
 /// What one guest was denied.
@@ -45,13 +45,6 @@ struct UnopenedDirectory {
 /// Unnamed paths that are recorded. The latest ones count: an interpreter probes many paths when it starts, before the
 /// tool itself opens any.
 const MAX_UNNAMED: usize = 16;
-
-/// What a refused path was to be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum AccessKind {
-    Read,
-    Write,
-}
 
 impl DeniedAccess {
     /// Records that `path` was refused to a guest with the rights of `grant`, where no link leads to it out

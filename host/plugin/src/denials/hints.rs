@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::denials::denied_access::AccessKind;
+use crate::denials::access::{AccessKind, Protection};
 use crate::denials::grant_place::GrantPlace;
 use crate::denials::network_decisions::Refusal;
 use crate::failure::Limit;
 use crate::instance::state::{ExceededLimit, GuestState, bytes};
-use crate::wasi::files::Protection;
 use haft_core::grant::{AddressError, Destination, Proposal};
 use haft_core::limit::Limits;
 

@@ -26,7 +26,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
-use crate::denials::denied_access::AccessKind;
+use crate::denials::access::AccessKind;
 use open::OpenRequest;
 use resolve::{Bounds, Links};
 use view::links;
@@ -42,7 +42,7 @@ mod resolve;
 mod stand_in;
 mod view;
 
-pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache, Protection};
+pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
 pub(crate) use relative::RelativePaths;
 pub(crate) use view::{Files, HasFiles, guest_files};
 

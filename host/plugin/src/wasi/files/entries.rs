@@ -12,7 +12,7 @@ use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::p2::bindings::filesystem::types::{ErrorCode, NewTimestamp};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use crate::denials::denied_access::AccessKind;
+use crate::denials::access::AccessKind;
 use crate::wasi::files::replace;
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, enter};

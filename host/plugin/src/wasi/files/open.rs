@@ -11,8 +11,8 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{DescriptorFlags, ErrorCode,
 use wasmtime_wasi::{FsPerms, OpenMode};
 
 use super::entries::Entry;
-use crate::denials::denied_access::AccessKind;
-use crate::wasi::files::protected::{Protection, ProtectionCheck};
+use crate::denials::access::{AccessKind, Protection};
+use crate::wasi::files::protected::ProtectionCheck;
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;

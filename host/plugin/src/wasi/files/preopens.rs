@@ -10,7 +10,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 use super::relative;
 use super::relative::HandedDirectory;
 use super::view::Files;
-use crate::wasi::files::protected::Protection;
+use crate::denials::access::Protection;
 use crate::wasi::files::resolve::Object;
 use haft_core::grant::Preopen;
 

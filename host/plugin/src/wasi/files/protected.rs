@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 
+use crate::denials::access::Protection;
 use crate::wasi::files::resolve::{Object, real_path};
 use haft_core::grant::{Grant, Root};
 
@@ -31,15 +32,6 @@ const MAX_DEPTH: usize = 1000;
 const HANDLE: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const HANDLE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
-
-/// The level of protection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Protection {
-    /// It may be read, not written.
-    ReadOnly,
-    /// It may be neither read nor written.
-    Hidden,
-}
 
 /// The protection of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 use wasmtime_wasi::p2::{FsError, FsResult};
 
 use super::open::has_code;
-use crate::denials::denied_access::AccessKind;
-use crate::wasi::files::protected::{ProtectedObject, Protection, ProtectionCheck};
+use crate::denials::access::{AccessKind, Protection};
+use crate::wasi::files::protected::{ProtectedObject, ProtectionCheck};
 use crate::wasi::files::resolve;
 use crate::wasi::files::resolve::{Bounds, Links, Object, resolve_path};
 use crate::wasi::files::view::Files;
