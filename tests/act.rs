@@ -47,7 +47,7 @@ async fn wa01_answers_in_parts() {
     assert_eq!(mixed.attachments[0].media_type, "image/png");
     let numbers: Vec<String> = (1..=20).map(|number| number.to_string()).collect();
     assert_eq!(guest.says("count", json!({})).await, numbers.join("\n"));
-    let progress = guest.heard().into_iter().filter_map(|event| match event {
+    let progress = guest.received().into_iter().filter_map(|event| match event {
         Event::Progress { done, total, .. } => Some((done, total)),
         _ => None,
     });
@@ -108,11 +108,11 @@ async fn wa02_files_of_another_host_s_component() {
 /// PR11: what it says of itself is read without running it.
 #[test]
 fn pr11_what_another_host_s_component_asks_for() {
-    let look = read_sections(&fs::read(component()).unwrap()).unwrap();
-    let about = look.act.as_ref().unwrap();
+    let sections = read_sections(&fs::read(component()).unwrap()).unwrap();
+    let about = sections.act.as_ref().unwrap();
     assert_eq!((about.name.as_str(), about.version.as_str()), ("acts", "1.2.3"));
     assert_eq!(about.capabilities, [Asked::Files { path: "**".into(), write: true }]);
-    assert_eq!(look.contract().unwrap(), Contract::Act);
+    assert_eq!(sections.contract().unwrap(), Contract::Act);
 }
 
 /// WA04: another version of the world is named.
@@ -139,6 +139,6 @@ async fn wa01_a_published_component_is_called() {
     assert!(now.contains("+00:00") || now.contains('Z'), "{now}");
     assert!(there.contains("+09:00"), "{there}");
     guest.fails("get_current_time", json!({ "timezone": "Nowhere/At-All" })).await;
-    let look = read_sections(&fs::read(path).unwrap()).unwrap();
-    assert_eq!(look.act.map(|about| about.name).as_deref(), Some("time"));
+    let sections = read_sections(&fs::read(path).unwrap()).unwrap();
+    assert_eq!(sections.act.map(|about| about.name).as_deref(), Some("time"));
 }

@@ -270,8 +270,8 @@ async fn rg06_output_is_told_live_and_in_order() {
     let workspace = Workspace::new();
     let result = bash(&workspace, "echo one; sleep 1; echo two").await;
     let answered = Instant::now();
-    let heard = workspace.heard.lock().unwrap();
-    let chunks: Vec<_> = heard.iter().map(|(time, event)| (*time, chunk(event))).collect();
+    let received = workspace.received.lock().unwrap();
+    let chunks: Vec<_> = received.iter().map(|(time, event)| (*time, chunk(event))).collect();
     assert_eq!(chunks.iter().map(|(_, chunk)| *chunk).collect::<String>(), result.content);
     assert_eq!(chunks[0].1, "one\n");
     assert!(answered - chunks[0].0 > Duration::from_millis(500));

@@ -73,9 +73,9 @@ async fn pr04_declared_arguments_reach_the_program() {
         argument("label", Some("-l"), Some(json!([]))),
         argument("path", None, Some(json!("."))),
     ];
-    let given = json!({"title": "two words", "draft": true, "label": ["a", "b"], "args": ["last"]});
+    let arguments = json!({"title": "two words", "draft": true, "label": ["a", "b"], "args": ["last"]});
     let expected = "<--title>\n<two words>\n<--draft>\n<-l>\n<a>\n<-l>\n<b>\n<.>\n<last>\n";
-    assert_eq!(content(spec.clone(), given).await, expected);
+    assert_eq!(content(spec.clone(), arguments).await, expected);
     let missing =
         Workspace::new().call(&CommandTool::new(confiner(), spec).unwrap(), json!({})).await.unwrap_err();
     assert_eq!(missing, ToolError::InvalidArguments("`title` is required".into()));
@@ -176,12 +176,12 @@ async fn rg06_each_stream_is_told_as_itself() {
     let script = "echo one; sleep 0.3; echo two >&2; sleep 0.3; echo three";
     let tool = CommandTool::new(confiner(), spec(&["sh", "-c", script])).unwrap();
     workspace.call(&tool, json!({})).await.unwrap();
-    let heard = workspace.heard.lock().unwrap();
-    let told: Vec<_> = heard.iter().map(|(_, event)| told(event)).collect();
-    assert_eq!(told, ["out one", "err two", "out three"]);
+    let received = workspace.received.lock().unwrap();
+    let report: Vec<_> = received.iter().map(|(_, event)| report(event)).collect();
+    assert_eq!(report, ["out one", "err two", "out three"]);
 }
 
-fn told(event: &Event) -> String {
+fn report(event: &Event) -> String {
     match event {
         Event::Stdout { chunk, .. } => format!("out {}", chunk.trim_end()),
         Event::Stderr { chunk, .. } => format!("err {}", chunk.trim_end()),

@@ -98,8 +98,8 @@ fn judge(test: &str, columns: &[Off]) {
     std::thread::scope(|scope| {
         let play_next = || {
             while let Some((user, off)) = plays.get(next.fetch_add(1, Ordering::SeqCst)) {
-                let told = alone(test, *user, (OFF, &off.to_string()));
-                said.lock().unwrap().insert((*user == User::Root, off.to_string()), told);
+                let report = alone(test, *user, (OFF, &off.to_string()));
+                said.lock().unwrap().insert((*user == User::Root, off.to_string()), report);
             }
         };
         // Two of the same user would be struck by each other's signals.
@@ -108,8 +108,8 @@ fn judge(test: &str, columns: &[Off]) {
     let said = said.into_inner().unwrap();
     let mut wrong = Vec::new();
     for root in [true, false].into_iter().filter(|root| *root == is_root || !root) {
-        let told = columns.iter().map(|off| (*off, outcomes(&said[&(root, off.to_string())])));
-        wrong.extend(table(root, &told.collect::<Vec<_>>()));
+        let report = columns.iter().map(|off| (*off, outcomes(&said[&(root, off.to_string())])));
+        wrong.extend(table(root, &report.collect::<Vec<_>>()));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use crate::cli::Home;
 use crate::common::hostile;
 use crate::guest::Guest;
-use crate::rights::look;
+use crate::rights::scan;
 use crate::workspace::eventually;
 
 /// A workspace with the program in use in it, and a home with what belongs to haft below: both may be
 /// written, but for that.
-struct Ground {
+struct Fixture {
     directory: tempfile::TempDir,
     before: Vec<String>,
 }
@@ -29,12 +29,12 @@ struct Ground {
 /// What no answer may hold.
 const SECRET: &str = "hidden";
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let ground = Self { directory, before: Vec::new() };
+        let fixture = Self { directory, before: Vec::new() };
         for folder in ["work/folder", "home/.cache/haft/empty", "home/.cache/other", "home/.keys", "beyond"] {
-            fs::create_dir_all(ground.path(folder)).unwrap();
+            fs::create_dir_all(fixture.path(folder)).unwrap();
         }
         for (file, text) in [
             ("work/program.toml", "fixed"),
@@ -44,20 +44,20 @@ impl Ground {
             ("home/.cache/haft/code", "hidden code"),
             ("home/.keys/openai", "hidden key"),
         ] {
-            fs::write(ground.path(file), text).unwrap();
+            fs::write(fixture.path(file), text).unwrap();
         }
-        symlink("code", ground.path("home/.cache/haft/link")).unwrap();
+        symlink("code", fixture.path("home/.cache/haft/link")).unwrap();
         // Put there by the person, as a repository or a restored backup may bring them along.
-        symlink(ground.path("home/.cache/haft/code"), ground.path("work/leaf")).unwrap();
-        symlink(ground.path("home/.cache"), ground.path("work/parent")).unwrap();
-        symlink("../home/.cache/haft/new", ground.path("work/dangling")).unwrap();
-        symlink(".cache/haft/code", ground.path("home/leaf")).unwrap();
-        symlink(".cache/haft", ground.path("home/parent")).unwrap();
-        symlink(".cache/haft/new", ground.path("home/dangling")).unwrap();
-        symlink("program.toml", ground.path("work/fixed-leaf")).unwrap();
-        fs::hard_link(ground.path("home/.keys/openai"), ground.path("home/twin")).unwrap();
-        fs::hard_link(ground.path("work/program.toml"), ground.path("work/fixed-twin")).unwrap();
-        Self { before: ground.closed(), ..ground }
+        symlink(fixture.path("home/.cache/haft/code"), fixture.path("work/leaf")).unwrap();
+        symlink(fixture.path("home/.cache"), fixture.path("work/parent")).unwrap();
+        symlink("../home/.cache/haft/new", fixture.path("work/dangling")).unwrap();
+        symlink(".cache/haft/code", fixture.path("home/leaf")).unwrap();
+        symlink(".cache/haft", fixture.path("home/parent")).unwrap();
+        symlink(".cache/haft/new", fixture.path("home/dangling")).unwrap();
+        symlink("program.toml", fixture.path("work/fixed-leaf")).unwrap();
+        fs::hard_link(fixture.path("home/.keys/openai"), fixture.path("home/twin")).unwrap();
+        fs::hard_link(fixture.path("work/program.toml"), fixture.path("work/fixed-twin")).unwrap();
+        Self { before: fixture.closed(), ..fixture }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -102,7 +102,7 @@ impl Ground {
     fn closed(&self) -> Vec<String> {
         let mut seen = Vec::new();
         for name in ["home/.cache/haft", "home/.keys", "work/program.toml", "work/fixed-leaf"] {
-            look(&self.path(name), &mut seen);
+            scan(&self.path(name), &mut seen);
         }
         let entries = fs::read_dir(self.path("home/.cache")).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().path().display().to_string()).collect();
@@ -124,10 +124,10 @@ impl Ground {
 /// SB05: what belongs to haft is not read, by any name, in any mode.
 #[tokio::test]
 async fn sb05_what_belongs_to_haft_is_not_read() {
-    let ground = Ground::new();
-    let open = fs::File::open(ground.path("home/.cache/haft/code")).unwrap();
+    let fixture = Fixture::new();
+    let open = fs::File::open(fixture.path("home/.cache/haft/code")).unwrap();
     let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
-    symlink(&descriptor, ground.path("work/descriptor")).unwrap();
+    symlink(&descriptor, fixture.path("work/descriptor")).unwrap();
     let mut paths: Vec<String> = [
         "home/.cache/haft/code",
         "home/.cache/haft/link",
@@ -143,11 +143,11 @@ async fn sb05_what_belongs_to_haft_is_not_read() {
         "home/twin",
         "work/descriptor",
     ]
-    .map(|name| ground.text(name))
+    .map(|name| fixture.text(name))
     .into();
     paths.push(descriptor);
-    paths.push(format!("/proc/self/root{}", ground.text("home/.cache/haft/code")));
-    for (grant, guest) in ground.guests().await {
+    paths.push(format!("/proc/self/root{}", fixture.text("home/.cache/haft/code")));
+    for (grant, guest) in fixture.guests().await {
         for path in &paths {
             for (tool, arguments) in [
                 ("open", json!({ "path": path })),
@@ -162,25 +162,25 @@ async fn sb05_what_belongs_to_haft_is_not_read() {
             }
         }
         for directory in ["home/.cache/haft", "home/.cache/haft/empty", "home/parent", "work/parent/haft"] {
-            let answer = guest.call("list_dir", json!({ "path": ground.path(directory) })).await;
+            let answer = guest.call("list_dir", json!({ "path": fixture.path(directory) })).await;
             assert!(answer.is_error, "{directory} with {grant}: {}", answer.content);
         }
     }
-    ground.assert_unchanged("reading");
+    fixture.assert_unchanged("reading");
 }
 
 /// SB05: what haft has open itself, also what has no name any more, is reached by nobody else.
 #[tokio::test]
 async fn sb05_what_haft_holds_open_is_not_reached() {
     use std::io::Write;
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let mut open = tempfile::tempfile().unwrap();
     open.write_all(SECRET.as_bytes()).unwrap();
     let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
-    symlink(&descriptor, ground.path("work/descriptor")).unwrap();
-    let link = ground.text("work/descriptor");
-    let plain = Grant::sandbox(SandboxMode::Rwx, ground.root("work"), []);
-    let mut guests = ground.guests().await;
+    symlink(&descriptor, fixture.path("work/descriptor")).unwrap();
+    let link = fixture.text("work/descriptor");
+    let plain = Grant::sandbox(SandboxMode::Rwx, fixture.root("work"), []);
+    let mut guests = fixture.guests().await;
     guests.push(("nothing closed", Guest::new(plain).await));
     for (grant, guest) in guests {
         for path in [&descriptor, &link, &descriptor.replace("self", &std::process::id().to_string())] {
@@ -201,42 +201,45 @@ async fn sb05_what_haft_holds_open_is_not_reached() {
 /// SB05: not even which names there are in what belongs to haft; that it is there anybody may see.
 #[tokio::test]
 async fn sb05_what_is_in_a_hidden_directory_cannot_be_told() {
-    let ground = Ground::new();
-    for (grant, guest) in ground.guests().await {
+    let fixture = Fixture::new();
+    for (grant, guest) in fixture.guests().await {
         let refusal = |name: &str| {
-            let place = ground.text("home/.cache/haft");
-            let place =
-                if name == "missing/deep" { place } else { ground.text(&format!("home/.cache/haft/{name}")) };
+            let place = fixture.text("home/.cache/haft");
+            let place = if name == "missing/deep" {
+                place
+            } else {
+                fixture.text(&format!("home/.cache/haft/{name}"))
+            };
             format!(
                 "Tool error: Permission denied (os error 2)\nhint: `{place}` belongs to haft itself: tools may not read it"
             )
         };
         for name in ["code", "empty", "link"] {
-            let path = ground.path("home/.cache/haft").join(name);
+            let path = fixture.path("home/.cache/haft").join(name);
             assert_eq!(
                 guest.fails("stat", json!({ "path": path })).await,
                 refusal(name),
                 "{name} with {grant}"
             );
         }
-        let missing = json!({ "path": ground.path("home/.cache/haft/missing/deep") });
+        let missing = json!({ "path": fixture.path("home/.cache/haft/missing/deep") });
         assert_eq!(guest.fails("stat", missing.clone()).await, refusal("missing/deep"), "{grant}");
         assert_eq!(guest.fails("open", missing).await, refusal("missing/deep"), "{grant}");
         for (path, kind) in [("home/.cache/haft", "is_dir: true"), ("home/.keys/openai", "is_file: true")] {
-            let seen = guest.says("stat", json!({ "path": ground.path(path) })).await;
+            let seen = guest.says("stat", json!({ "path": fixture.path(path) })).await;
             assert!(seen.contains(kind), "{path} with {grant}: {seen}");
         }
-        let listed = guest.says("list_dir", json!({ "path": ground.path("home/.cache") })).await;
+        let listed = guest.says("list_dir", json!({ "path": fixture.path("home/.cache") })).await;
         assert_eq!(listed, "haft\nother", "{grant}");
         // What lies beside it is as open as ever.
-        let beside = ground.path("home/.cache/other/notes");
+        let beside = fixture.path("home/.cache/other/notes");
         assert_eq!(guest.says("open", json!({ "path": beside })).await, "notes", "{grant}");
     }
 }
 
 /// Everything that would change the file at `path`, or put another in its place.
-fn changes(ground: &Ground, path: &str) -> Vec<(&'static str, Value)> {
-    let free = ground.path("work/free");
+fn changes(fixture: &Fixture, path: &str) -> Vec<(&'static str, Value)> {
+    let free = fixture.path("work/free");
     vec![
         ("write", json!({ "path": path, "text": "escaped" })),
         ("append", json!({ "path": path, "text": "escaped" })),
@@ -246,9 +249,9 @@ fn changes(ground: &Ground, path: &str) -> Vec<(&'static str, Value)> {
         ("set_times", json!({ "path": path })),
         ("touch", json!({ "path": path })),
         ("rename", json!({ "from": path, "to": free })),
-        ("rename", json!({ "from": ground.path("work/notes"), "to": path })),
+        ("rename", json!({ "from": fixture.path("work/notes"), "to": path })),
         ("hardlink", json!({ "from": path, "to": free })),
-        ("hardlink", json!({ "from": ground.path("work/notes"), "to": path })),
+        ("hardlink", json!({ "from": fixture.path("work/notes"), "to": path })),
         ("symlink", json!({ "from": "notes", "to": path })),
         ("remove", json!({ "path": path })),
     ]
@@ -257,8 +260,8 @@ fn changes(ground: &Ground, path: &str) -> Vec<(&'static str, Value)> {
 /// SB05: what belongs to haft is not written, made, moved, linked or removed, by any name, in any mode.
 #[tokio::test]
 async fn sb05_what_belongs_to_haft_is_not_changed() {
-    let ground = Ground::new();
-    for (grant, guest) in ground.guests().await {
+    let fixture = Fixture::new();
+    for (grant, guest) in fixture.guests().await {
         for name in [
             "home/.cache/haft/code",
             "home/.cache/haft/new",
@@ -272,27 +275,27 @@ async fn sb05_what_belongs_to_haft_is_not_changed() {
             "home/.absent/key",
             "home/.absent",
         ] {
-            for (tool, arguments) in changes(&ground, &ground.text(name)) {
+            for (tool, arguments) in changes(&fixture, &fixture.text(name)) {
                 let answer = guest.call(tool, arguments.clone()).await;
                 assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
-                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+                fixture.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
             }
         }
         // Through these a file is reached; the names themselves are nobody's.
         for name in ["home/leaf", "home/dangling", "work/leaf", "work/dangling", "home/twin"] {
             for (tool, arguments) in [
-                ("write", json!({ "path": ground.path(name), "text": "escaped" })),
-                ("append", json!({ "path": ground.path(name), "text": "escaped" })),
-                ("resize", json!({ "path": ground.path(name), "bytes": 0 })),
-                ("set_times", json!({ "path": ground.path(name) })),
-                ("touch", json!({ "path": ground.path(name) })),
+                ("write", json!({ "path": fixture.path(name), "text": "escaped" })),
+                ("append", json!({ "path": fixture.path(name), "text": "escaped" })),
+                ("resize", json!({ "path": fixture.path(name), "bytes": 0 })),
+                ("set_times", json!({ "path": fixture.path(name) })),
+                ("touch", json!({ "path": fixture.path(name) })),
             ] {
                 let answer = guest.call(tool, arguments.clone()).await;
                 assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
-                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+                fixture.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
             }
         }
-        assert_eq!(fs::read_to_string(ground.path("work/notes")).unwrap(), "notes");
+        assert_eq!(fs::read_to_string(fixture.path("work/notes")).unwrap(), "notes");
     }
 }
 
@@ -300,48 +303,48 @@ async fn sb05_what_belongs_to_haft_is_not_changed() {
 /// believed the next time haft starts.
 #[tokio::test]
 async fn sb05_nothing_above_what_belongs_to_haft_is_moved() {
-    let ground = Ground::new();
-    for (grant, guest) in ground.guests().await {
+    let fixture = Fixture::new();
+    for (grant, guest) in fixture.guests().await {
         for name in ["home/.cache", "home/.keys", "home"] {
             for (tool, arguments) in [
-                ("rename", json!({ "from": ground.path(name), "to": ground.path("work/free") })),
-                ("rename", json!({ "from": ground.path("work/folder"), "to": ground.path(name) })),
-                ("rename", json!({ "from": ground.path(name), "to": ground.path("home/.moved") })),
-                ("remove", json!({ "path": ground.path(name) })),
-                ("symlink", json!({ "from": "work", "to": ground.path(name) })),
+                ("rename", json!({ "from": fixture.path(name), "to": fixture.path("work/free") })),
+                ("rename", json!({ "from": fixture.path("work/folder"), "to": fixture.path(name) })),
+                ("rename", json!({ "from": fixture.path(name), "to": fixture.path("home/.moved") })),
+                ("remove", json!({ "path": fixture.path(name) })),
+                ("symlink", json!({ "from": "work", "to": fixture.path(name) })),
             ] {
                 let answer = guest.call(tool, arguments.clone()).await;
                 assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
-                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+                fixture.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
             }
         }
-        assert!(ground.path("work/folder").exists() && ground.path("home/notes").exists());
+        assert!(fixture.path("work/folder").exists() && fixture.path("home/notes").exists());
     }
 }
 
 /// SB05: the program in use says what tools may do, so they may read it and not change it.
 #[tokio::test]
 async fn sb05_the_program_in_use_is_read_and_not_changed() {
-    let ground = Ground::new();
-    for (grant, guest) in ground.guests().await {
-        let path = ground.text("work/program.toml");
+    let fixture = Fixture::new();
+    for (grant, guest) in fixture.guests().await {
+        let path = fixture.text("work/program.toml");
         assert_eq!(guest.says("open", json!({ "path": path })).await, "fixed", "{grant}");
         for name in ["work/program.toml", "work/folder/../program.toml", "work/fixed-twin"] {
-            for (tool, arguments) in changes(&ground, &ground.text(name)) {
+            for (tool, arguments) in changes(&fixture, &fixture.text(name)) {
                 let answer = guest.call(tool, arguments.clone()).await;
                 assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
-                ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+                fixture.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
             }
         }
-        for (tool, arguments) in changes(&ground, &ground.text("work/fixed-leaf")).into_iter().take(3) {
+        for (tool, arguments) in changes(&fixture, &fixture.text("work/fixed-leaf")).into_iter().take(3) {
             let answer = guest.call(tool, arguments.clone()).await;
             assert!(answer.is_error, "{tool} {arguments} with {grant}: {}", answer.content);
-            ground.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
+            fixture.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
         }
         let moved =
-            guest.call("rename", json!({ "from": ground.path("work"), "to": ground.path("home/w") })).await;
+            guest.call("rename", json!({ "from": fixture.path("work"), "to": fixture.path("home/w") })).await;
         assert!(moved.is_error, "{grant}: {}", moved.content);
-        ground.assert_unchanged(grant);
+        fixture.assert_unchanged(grant);
         if grant != "reader" {
             assert_eq!(
                 guest.fails("write", json!({ "path": path, "text": "x" })).await,
@@ -351,11 +354,11 @@ async fn sb05_the_program_in_use_is_read_and_not_changed() {
                 "{grant}"
             );
             // Beside it everything is as it was.
-            guest.says("write", json!({ "path": ground.path("work/new"), "text": "new" })).await;
+            guest.says("write", json!({ "path": fixture.path("work/new"), "text": "new" })).await;
             guest
-                .says("rename", json!({ "from": ground.path("work/new"), "to": ground.path("work/newer") }))
+                .says("rename", json!({ "from": fixture.path("work/new"), "to": fixture.path("work/newer") }))
                 .await;
-            guest.says("remove", json!({ "path": ground.path("work/newer") })).await;
+            guest.says("remove", json!({ "path": fixture.path("work/newer") })).await;
         }
     }
 }
@@ -363,31 +366,31 @@ async fn sb05_the_program_in_use_is_read_and_not_changed() {
 /// SB05: a program that is named by way of a link is also what that link leads to.
 #[tokio::test]
 async fn sb05_links_on_the_way_to_the_program_stay() {
-    let ground = Ground::new();
-    fs::create_dir(ground.path("work/dotfiles")).unwrap();
-    fs::write(ground.path("beyond/program.toml"), "fixed").unwrap();
-    symlink(ground.path("beyond"), ground.path("work/dotfiles/current")).unwrap();
-    symlink("dotfiles/current/program.toml", ground.path("work/linked.toml")).unwrap();
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("work/dotfiles")).unwrap();
+    fs::write(fixture.path("beyond/program.toml"), "fixed").unwrap();
+    symlink(fixture.path("beyond"), fixture.path("work/dotfiles/current")).unwrap();
+    symlink("dotfiles/current/program.toml", fixture.path("work/linked.toml")).unwrap();
     let links = ["work/linked.toml", "work/dotfiles/current"];
-    let seen = || links.map(|link| fs::read_link(ground.path(link)).unwrap());
+    let seen = || links.map(|link| fs::read_link(fixture.path(link)).unwrap());
     let before = seen();
-    let sandbox = |mode| Grant::sandbox(mode, ground.root("work"), [ground.root("home")]);
+    let sandbox = |mode| Grant::sandbox(mode, fixture.root("work"), [fixture.root("home")]);
     for mode in [SandboxMode::Sandbox, SandboxMode::Rwx] {
-        let guest = Guest::new(sandbox(mode).with_fixed(ground.root("work/linked.toml"))).await;
-        assert_eq!(guest.says("open", json!({ "path": ground.path("work/linked.toml") })).await, "fixed");
+        let guest = Guest::new(sandbox(mode).with_fixed(fixture.root("work/linked.toml"))).await;
+        assert_eq!(guest.says("open", json!({ "path": fixture.path("work/linked.toml") })).await, "fixed");
         for name in ["work/linked.toml", "work/dotfiles", "work/dotfiles/current"] {
             for (tool, arguments) in [
-                ("rename", json!({ "from": ground.path("work/notes"), "to": ground.path(name) })),
-                ("rename", json!({ "from": ground.path(name), "to": ground.path("work/free") })),
-                ("remove", json!({ "path": ground.path(name) })),
-                ("write", json!({ "path": ground.path(name), "text": "escaped" })),
+                ("rename", json!({ "from": fixture.path("work/notes"), "to": fixture.path(name) })),
+                ("rename", json!({ "from": fixture.path(name), "to": fixture.path("work/free") })),
+                ("remove", json!({ "path": fixture.path(name) })),
+                ("write", json!({ "path": fixture.path(name), "text": "escaped" })),
             ] {
                 let answer = guest.call(tool, arguments.clone()).await;
                 assert!(answer.is_error, "{tool} {arguments}: {}", answer.content);
                 assert_eq!(seen(), before, "{tool} {arguments}");
             }
         }
-        assert_eq!(fs::read_to_string(ground.path("beyond/program.toml")).unwrap(), "fixed");
+        assert_eq!(fs::read_to_string(fixture.path("beyond/program.toml")).unwrap(), "fixed");
     }
 }
 
@@ -395,11 +398,11 @@ async fn sb05_links_on_the_way_to_the_program_stay() {
 /// stand in its place is closed too; a directory held open from before is no way in.
 #[tokio::test]
 async fn sb05_what_is_moved_meanwhile_stays_closed() {
-    let ground = Ground::new();
-    let sandbox = |mode| ground.sealed(Grant::sandbox(mode, ground.root("work"), [ground.root("home")]));
+    let fixture = Fixture::new();
+    let sandbox = |mode| fixture.sealed(Grant::sandbox(mode, fixture.root("work"), [fixture.root("home")]));
     for (round, mode) in [SandboxMode::Sandbox, SandboxMode::Rwx].into_iter().enumerate() {
         let guest = Guest::new(sandbox(mode)).await;
-        guest.says("open", json!({ "path": ground.path("work/notes") })).await;
+        guest.says("open", json!({ "path": fixture.path("work/notes") })).await;
         for (number, (held, name, text)) in [
             ("home", ".moved/haft/code", None),
             ("home", ".moved/haft/code", Some("escaped")),
@@ -412,40 +415,40 @@ async fn sb05_what_is_moved_meanwhile_stays_closed() {
         {
             let (ready, go) = (format!("work/ready{round}{number}"), format!("work/go{round}{number}"));
             let call = json!({
-                "directory": ground.path(held), "name": name, "text": text,
-                "ready": ground.path(&ready), "go": ground.path(&go),
+                "directory": fixture.path(held), "name": name, "text": text,
+                "ready": fixture.path(&ready), "go": fixture.path(&go),
             });
             let held = tokio::spawn({
                 let guest = guest.clone();
                 async move { guest.call("hold", call).await }
             });
-            eventually("the guest is ready", || ground.path(&ready).exists()).await;
+            eventually("the guest is ready", || fixture.path(&ready).exists()).await;
             let moves = [("home/.cache", "home/.moved"), ("work/program.toml", "work/program.moved")];
             for (from, to) in moves {
-                fs::rename(ground.path(from), ground.path(to)).unwrap();
+                fs::rename(fixture.path(from), fixture.path(to)).unwrap();
             }
-            fs::write(ground.path(&go), "").unwrap();
+            fs::write(fixture.path(&go), "").unwrap();
             let answer = held.await.unwrap();
             for (from, to) in moves {
-                fs::rename(ground.path(to), ground.path(from)).unwrap();
+                fs::rename(fixture.path(to), fixture.path(from)).unwrap();
             }
             assert!(answer.is_error, "{name} {text:?}: {}", answer.content);
             assert!(!answer.content.contains(SECRET), "{name}: {}", answer.content);
-            assert_eq!(fs::read_to_string(ground.path("home/.cache/haft/code")).unwrap(), "hidden code");
-            assert_eq!(fs::read_to_string(ground.path("work/program.toml")).unwrap(), "fixed");
+            assert_eq!(fs::read_to_string(fixture.path("home/.cache/haft/code")).unwrap(), "hidden code");
+            assert_eq!(fs::read_to_string(fixture.path("work/program.toml")).unwrap(), "fixed");
         }
-        let place = ground.path("home/.cache/haft");
-        fs::rename(&place, ground.path("home/was")).unwrap();
+        let place = fixture.path("home/.cache/haft");
+        fs::rename(&place, fixture.path("home/was")).unwrap();
         fs::create_dir(&place).unwrap();
         fs::write(place.join("code"), "hidden again").unwrap();
-        for path in [place.join("code"), ground.path("home/was/code")] {
+        for path in [place.join("code"), fixture.path("home/was/code")] {
             guest.fails("open", json!({ "path": path })).await;
             guest.fails("write", json!({ "path": path, "text": "escaped" })).await;
         }
         assert_eq!(fs::read_to_string(place.join("code")).unwrap(), "hidden again");
-        assert_eq!(fs::read_to_string(ground.path("home/was/code")).unwrap(), "hidden code");
+        assert_eq!(fs::read_to_string(fixture.path("home/was/code")).unwrap(), "hidden code");
         fs::remove_dir_all(&place).unwrap();
-        fs::rename(ground.path("home/was"), &place).unwrap();
+        fs::rename(fixture.path("home/was"), &place).unwrap();
     }
 }
 
@@ -472,9 +475,9 @@ async fn while_swapping<T>(name: &Path, targets: [&str; 2], during: impl Future<
 
 /// What a guest reads at `path` again and again for a moment. A moment in which it could read nothing, as on a busy
 /// machine, is followed by a longer one.
-async fn read_for_a_moment(ground: &Ground, guest: &Guest, path: &Path) -> String {
+async fn read_for_a_moment(fixture: &Fixture, guest: &Guest, path: &Path) -> String {
     const MOMENT: std::time::Duration = std::time::Duration::from_millis(500);
-    let stop = ground.path("work/stop");
+    let stop = fixture.path("work/stop");
     for round in 1..=8 {
         let halt = async {
             tokio::time::sleep(MOMENT * round).await;
@@ -493,19 +496,19 @@ async fn read_for_a_moment(ground: &Ground, guest: &Guest, path: &Path) -> Strin
 /// SB04, SB05: what is judged is what is opened, however quickly somebody else swaps what a path means.
 #[tokio::test]
 async fn sb05_swapping_links_meanwhile_is_no_way_in() {
-    let ground = Ground::new();
-    symlink("notes", ground.path("work/swapped")).unwrap();
-    symlink("../.cache/other", ground.path("home/.cache/way")).unwrap();
-    for (grant, guest) in ground.guests().await {
+    let fixture = Fixture::new();
+    symlink("notes", fixture.path("work/swapped")).unwrap();
+    symlink("../.cache/other", fixture.path("home/.cache/way")).unwrap();
+    for (grant, guest) in fixture.guests().await {
         let hidden = ["notes", "../home/.cache/haft/code"];
-        let path = ground.path("work/swapped");
-        let seen = while_swapping(&path, hidden, read_for_a_moment(&ground, &guest, &path)).await;
+        let path = fixture.path("work/swapped");
+        let seen = while_swapping(&path, hidden, read_for_a_moment(&fixture, &guest, &path)).await;
         assert_eq!(seen, "notes", "{grant}");
-        let path = ground.path("home/.cache/way/notes");
-        fs::rename(ground.path("home/.cache/haft/code"), ground.path("home/.cache/haft/notes")).unwrap();
-        let reads = read_for_a_moment(&ground, &guest, &path);
-        let seen = while_swapping(&ground.path("home/.cache/way"), ["other", "haft"], reads).await;
-        fs::rename(ground.path("home/.cache/haft/notes"), ground.path("home/.cache/haft/code")).unwrap();
+        let path = fixture.path("home/.cache/way/notes");
+        fs::rename(fixture.path("home/.cache/haft/code"), fixture.path("home/.cache/haft/notes")).unwrap();
+        let reads = read_for_a_moment(&fixture, &guest, &path);
+        let seen = while_swapping(&fixture.path("home/.cache/way"), ["other", "haft"], reads).await;
+        fs::rename(fixture.path("home/.cache/haft/notes"), fixture.path("home/.cache/haft/code")).unwrap();
         assert_eq!(seen, "notes", "{grant}");
     }
 }
@@ -514,12 +517,12 @@ async fn sb05_swapping_links_meanwhile_is_no_way_in() {
 #[tokio::test]
 async fn sb05_swapping_directories_meanwhile_is_no_way_in() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
-    let ground = Ground::new();
-    let (way, other) = (ground.path("home/way"), ground.path("home/other"));
+    let fixture = Fixture::new();
+    let (way, other) = (fixture.path("home/way"), fixture.path("home/other"));
     fs::create_dir(&way).unwrap();
     fs::write(way.join("code"), "notes").unwrap();
     symlink(".cache/haft", &other).unwrap();
-    for (grant, guest) in ground.guests().await {
+    for (grant, guest) in fixture.guests().await {
         let stopped = std::sync::Arc::new(AtomicBool::new(false));
         let (own, going) = ((way.clone(), other.clone()), stopped.clone());
         let swapper = std::thread::spawn(move || {
@@ -527,21 +530,21 @@ async fn sb05_swapping_directories_meanwhile_is_no_way_in() {
                 renameat_with(CWD, &own.0, CWD, &own.1, RenameFlags::EXCHANGE).unwrap();
             }
         });
-        let seen = read_for_a_moment(&ground, &guest, &way.join("code")).await;
+        let seen = read_for_a_moment(&fixture, &guest, &way.join("code")).await;
         stopped.store(true, Ordering::Relaxed);
         swapper.join().unwrap();
         assert_eq!(seen, "notes", "{grant}");
     }
-    ground.assert_unchanged("swapping");
+    fixture.assert_unchanged("swapping");
 }
 
 /// SB04, SB05: the same for writing, and for what is outside of every grant.
 #[tokio::test]
 async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
     const ROUND: std::time::Duration = std::time::Duration::from_millis(400);
-    let ground = Ground::new();
-    fs::write(ground.path("beyond/file"), "beyond").unwrap();
-    for (grant, guest) in ground.guests().await.into_iter().filter(|(grant, _)| *grant != "reader") {
+    let fixture = Fixture::new();
+    fs::write(fixture.path("beyond/file"), "beyond").unwrap();
+    for (grant, guest) in fixture.guests().await.into_iter().filter(|(grant, _)| *grant != "reader") {
         for (target, closed, content) in [
             ("program.toml", "work/program.toml", "fixed"),
             ("../beyond/file", "beyond/file", "beyond"),
@@ -550,9 +553,9 @@ async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
             if grant == "rwx" && closed == "beyond/file" {
                 continue;
             }
-            let (swapped, stop) = (ground.path("work/swapped"), ground.path("work/stop"));
+            let (swapped, stop) = (fixture.path("work/swapped"), fixture.path("work/stop"));
             symlink("notes", &swapped).unwrap();
-            let notes = ground.path("work/notes");
+            let notes = fixture.path("work/notes");
             fs::write(&notes, "notes").unwrap();
             let writes = json!({ "path": swapped, "text": "escaped", "stop": stop });
             let halt = async {
@@ -567,7 +570,7 @@ async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
             let work = async { tokio::join!(guest.says("write_again", writes), halt).0 };
             let said = while_swapping(&swapped, ["notes", target], work).await;
             assert_ne!(said, "written 0 times", "{grant}");
-            assert_eq!(fs::read_to_string(ground.path(closed)).unwrap(), content, "{closed} with {grant}");
+            assert_eq!(fs::read_to_string(fixture.path(closed)).unwrap(), content, "{closed} with {grant}");
             assert_eq!(fs::read_to_string(&notes).unwrap(), "escaped");
             fs::remove_file(&swapped).unwrap();
             fs::remove_file(&stop).unwrap();
@@ -579,16 +582,16 @@ async fn sb05_swapping_links_meanwhile_lets_nothing_be_written() {
 #[tokio::test]
 async fn sb04_devices_are_not_opened() {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let mut paths: Vec<PathBuf> =
         ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"].map(PathBuf::from).into();
-    let node = ground.path("work/node");
+    let node = fixture.path("work/node");
     // Only root can make one.
     if mknodat(CWD, &node, FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, makedev(1, 5)).is_ok() {
-        symlink("node", ground.path("work/node-link")).unwrap();
-        paths.extend([node, ground.path("work/node-link")]);
+        symlink("node", fixture.path("work/node-link")).unwrap();
+        paths.extend([node, fixture.path("work/node-link")]);
     }
-    for (grant, guest) in ground.guests().await {
+    for (grant, guest) in fixture.guests().await {
         for path in &paths {
             for (tool, arguments) in [
                 ("open", json!({ "path": path, "bytes": 1 })),
@@ -607,10 +610,10 @@ async fn sb04_devices_are_not_opened() {
 /// SB01: with no write limit everything may be written but what is closed.
 #[tokio::test]
 async fn sb01_without_a_limit_the_rest_is_open() {
-    let ground = Ground::new();
-    let grant = Grant::sandbox(SandboxMode::Rwx, ground.root("work"), [ground.root("home")]);
-    let guest = Guest::new(ground.sealed(grant)).await;
-    let at = |name: &str| ground.path(name);
+    let fixture = Fixture::new();
+    let grant = Grant::sandbox(SandboxMode::Rwx, fixture.root("work"), [fixture.root("home")]);
+    let guest = Guest::new(fixture.sealed(grant)).await;
+    let at = |name: &str| fixture.path(name);
     for (tool, arguments) in [
         ("write", json!({ "path": at("beyond/file"), "text": "written" })),
         ("append", json!({ "path": at("beyond/file"), "text": " more" })),
@@ -640,16 +643,16 @@ async fn sb01_without_a_limit_the_rest_is_open() {
 /// SB02: where nothing may be written, not even times are.
 #[tokio::test]
 async fn sb02_times_are_written_too() {
-    let ground = Ground::new();
-    let changed = || fs::metadata(ground.path("home/notes")).unwrap().modified().unwrap();
+    let fixture = Fixture::new();
+    let changed = || fs::metadata(fixture.path("home/notes")).unwrap().modified().unwrap();
     let before = changed();
-    let sandbox = Grant::sandbox(SandboxMode::Sandbox, ground.root("work"), []);
-    for grant in [Grant::none().with_read(ground.root("home")), sandbox] {
+    let sandbox = Grant::sandbox(SandboxMode::Sandbox, fixture.root("work"), []);
+    for grant in [Grant::none().with_read(fixture.root("home")), sandbox] {
         let guest = Guest::new(grant).await;
         for (tool, link) in [("touch", true), ("touch", false), ("set_times", false)] {
-            let arguments = json!({ "path": ground.path("home/notes"), "link": link });
+            let arguments = json!({ "path": fixture.path("home/notes"), "link": link });
             let arguments =
-                if tool == "touch" { arguments } else { json!({ "path": ground.path("home/notes") }) };
+                if tool == "touch" { arguments } else { json!({ "path": fixture.path("home/notes") }) };
             guest.fails(tool, arguments).await;
             assert_eq!(changed(), before, "{tool}");
         }
@@ -659,34 +662,35 @@ async fn sb02_times_are_written_too() {
 /// SB05: a directory that belongs to haft is not handed out, whoever granted it.
 #[tokio::test]
 async fn sb05_a_hidden_directory_is_never_handed_out() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     for name in ["home/.cache/haft", "home/.cache/haft/empty"] {
-        for grant in [Grant::none().with_read(ground.root(name)), Grant::none().with_write(ground.root(name))]
+        for grant in
+            [Grant::none().with_read(fixture.root(name)), Grant::none().with_write(fixture.root(name))]
         {
-            let guest = Guest::new(ground.sealed(grant)).await;
-            let refused = guest.fails("list_dir", json!({ "path": ground.path(name) })).await;
+            let guest = Guest::new(fixture.sealed(grant)).await;
+            let refused = guest.fails("list_dir", json!({ "path": fixture.path(name) })).await;
             assert_eq!(
                 refused,
                 format!(
                     "Tool error: No such file or directory (os error 44)\nhint: a granted directory cannot be opened: `{}`: it belongs to haft itself",
-                    ground.text(name)
+                    fixture.text(name)
                 )
             );
-            guest.fails("create", json!({ "path": ground.path(name).join("new") })).await;
+            guest.fails("create", json!({ "path": fixture.path(name).join("new") })).await;
         }
     }
-    ground.assert_unchanged("handed out");
+    fixture.assert_unchanged("handed out");
 }
 
 /// SB05: the file tools say why, and leave nothing behind.
 #[tokio::test]
 async fn sb05_the_file_tools_say_why() {
-    let ground = Ground::new();
-    let grant = Grant::sandbox(SandboxMode::Sandbox, ground.root("work"), [ground.root("home")]);
-    let guest = Guest::builtin("files", ground.sealed(grant)).await;
-    let code = ground.text("home/.cache/haft/code");
-    let program = ground.text("work/program.toml");
-    let names = || fs::read_dir(ground.path("work")).unwrap().count();
+    let fixture = Fixture::new();
+    let grant = Grant::sandbox(SandboxMode::Sandbox, fixture.root("work"), [fixture.root("home")]);
+    let guest = Guest::builtin("files", fixture.sealed(grant)).await;
+    let code = fixture.text("home/.cache/haft/code");
+    let program = fixture.text("work/program.toml");
+    let names = || fs::read_dir(fixture.path("work")).unwrap().count();
     let before = names();
     assert_eq!(
         guest.fails("read", json!({ "file_path": code })).await,
@@ -709,7 +713,7 @@ async fn sb05_the_file_tools_say_why() {
     let refused = guest.fails("write", json!({ "file_path": code, "content": "escaped" })).await;
     assert!(refused.contains("belongs to haft itself"), "{refused}");
     assert_eq!(names(), before);
-    ground.assert_unchanged("file tools");
+    fixture.assert_unchanged("file tools");
 }
 
 /// SB05: a program as a person runs it: its own program.toml, the keys it names and haft's own
@@ -730,9 +734,9 @@ fn sb05_a_program_closes_what_belongs_to_haft() {
     for path in [&key, &config] {
         let answer = home.haft(&["call", "read", &json!({ "file_path": path }).to_string()]);
         assert_ne!(answer.code, 0);
-        let told = format!("{}{}", answer.stdout, answer.stderr);
+        let report = format!("{}{}", answer.stdout, answer.stderr);
         let hint = format!("`{}` belongs to haft itself: tools may not read it", path.display());
-        assert!(told.contains(&hint) && !told.contains("sk-hidden"), "{told}");
+        assert!(report.contains(&hint) && !report.contains("sk-hidden"), "{report}");
     }
     let own = home.work().join("program.toml");
     for mode in [&[][..], &["--allow", "write=/"]] {
@@ -764,13 +768,13 @@ fn sb05_haft_s_own_directories_cannot_be_granted() {
         ),
     );
     let answer = home.haft(&["tools"]);
-    let told = format!(
+    let report = format!(
         "error: `{}` cannot be granted: `{}` belongs to haft itself",
         state.join("journal").display(),
         state.display()
     );
     assert_ne!(answer.code, 0);
-    assert!(answer.stderr.contains(&told), "{}", answer.stderr);
+    assert!(answer.stderr.contains(&report), "{}", answer.stderr);
     assert!(answer.stderr.contains("program.toml:8:9"), "{}", answer.stderr);
     fs::remove_file(home.work().join("program.toml")).unwrap();
     let answer = home.haft(&["tools", "--allow", "write=~/.local/state/haft"]);

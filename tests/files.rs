@@ -717,6 +717,6 @@ async fn read_is_read_only_and_the_others_are_not() {
     let sandbox = Sandbox::new().await;
     sandbox.put("file", "x");
     assert_eq!(sandbox.read("file").await, "x");
-    let heard = sandbox.guest.heard();
-    assert!(heard.is_empty(), "{heard:?}");
+    let received = sandbox.guest.received();
+    assert!(received.is_empty(), "{received:?}");
 }

@@ -104,8 +104,8 @@ command = "sh"
     home.write("program.toml", &format!("{PROGRAM}{more}"));
     home.write("flat", "");
     let answer = haft(&home, &["--json", "check"]);
-    let told: Value = serde_json::from_str(&answer.stdout).unwrap();
-    let problems = told["problems"].as_array().unwrap();
+    let report: Value = serde_json::from_str(&answer.stdout).unwrap();
+    let problems = report["problems"].as_array().unwrap();
     let messages: Vec<_> = problems.iter().map(|problem| problem["message"].as_str().unwrap()).collect();
     assert_eq!(
         messages,
@@ -179,18 +179,18 @@ fn s05_undeclared_words_are_refused() {
     home.write("program.toml", PROGRAM);
     script(&home.work().join("greet"), "echo \"own: $*\"");
     let call = |arguments: Value| home.call("program__own__greet", &arguments);
-    let told = call(json!({ "name": "you", "args": ["--version"] }));
-    assert!(told.code != 0 && told.stdout.is_empty(), "{}", told.stdout);
-    assert!(told.stderr.contains("unknown argument `args`"), "{}", told.stderr);
-    let told = call(json!({ "nme": "you" }));
-    assert!(told.stderr.contains("unknown argument `nme`: did you mean `name`?"), "{}", told.stderr);
-    let told = call(json!({ "name": "--version" }));
-    assert!(told.code != 0 && told.stderr.contains("would be read as an option"), "{}", told.stderr);
+    let report = call(json!({ "name": "you", "args": ["--version"] }));
+    assert!(report.code != 0 && report.stdout.is_empty(), "{}", report.stdout);
+    assert!(report.stderr.contains("unknown argument `args`"), "{}", report.stderr);
+    let report = call(json!({ "nme": "you" }));
+    assert!(report.stderr.contains("unknown argument `nme`: did you mean `name`?"), "{}", report.stderr);
+    let report = call(json!({ "name": "--version" }));
+    assert!(report.code != 0 && report.stderr.contains("would be read as an option"), "{}", report.stderr);
     assert_eq!(call(json!({ "name": "you" })).stdout, "own: you\n");
     home.write("program.toml", &format!("{PROGRAM}extra_args = true\n"));
     assert_eq!(call(json!({ "name": "you", "args": ["all"] })).stdout, "own: you all\n");
-    let told = call(json!({ "name": "you", "args": ["--version"] }));
-    assert!(told.code != 0 && told.stderr.contains("would be read as an option"), "{}", told.stderr);
+    let report = call(json!({ "name": "you", "args": ["--version"] }));
+    assert!(report.code != 0 && report.stderr.contains("would be read as an option"), "{}", report.stderr);
 }
 
 /// SB06: what belongs to haft and the keys that program.toml names are not read by a child process either.
@@ -220,12 +220,12 @@ fn sb06_bash_does_not_read_what_is_protected() {
         format!("cp '{key}' copy && cat copy"),
         format!("grep -r . '{journal}' || ls '{journal}'/*"),
     ] {
-        let told = bash(&command);
-        let all = format!("{}{}", told.stdout, told.stderr);
+        let report = bash(&command);
+        let all = format!("{}{}", report.stdout, report.stderr);
         assert!(
             !all.contains("key-4711") && !all.contains("***") && !all.contains("\"echo ran"),
             "{command}: {all}"
         );
-        assert!(told.code != 0 || all.contains("exit code"), "{command}: {all}");
+        assert!(report.code != 0 || all.contains("exit code"), "{command}: {all}");
     }
 }

@@ -19,7 +19,7 @@ use crate::common::{engine, hostile, repository, toolbox};
 pub(crate) struct Guest {
     toolbox: Toolbox,
     pub(crate) session: Session,
-    heard: Arc<Mutex<Vec<Event>>>,
+    received: Arc<Mutex<Vec<Event>>>,
 }
 
 /// Time that is enough for honest work, and short to wait for.
@@ -70,11 +70,11 @@ impl Guest {
     }
 
     fn with(toolbox: Toolbox) -> Self {
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let sink = heard.clone();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let sink = received.clone();
         let events = Events::to(move |event| sink.lock().unwrap().push(event.clone()));
         let session = Session { events, ..Session::default() };
-        Self { toolbox, session, heard }
+        Self { toolbox, session, received }
     }
 
     /// Calls a tool.
@@ -98,11 +98,11 @@ impl Guest {
     }
 
     /// What was heard so far, but for the beginnings and ends of calls.
-    pub(crate) fn heard(&self) -> Vec<Event> {
-        let heard = self.heard.lock().unwrap();
+    pub(crate) fn received(&self) -> Vec<Event> {
+        let received = self.received.lock().unwrap();
         let news = |event: &&Event| {
             !matches!(event, Event::Started(_) | Event::Running { .. } | Event::Completed { .. })
         };
-        heard.iter().filter(news).cloned().collect()
+        received.iter().filter(news).cloned().collect()
     }
 }

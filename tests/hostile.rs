@@ -159,14 +159,14 @@ async fn wa03_open_files_are_bounded() {
 async fn wa03_messages_are_bounded() {
     let guest = Guest::new(Grant::none()).await;
     assert_eq!(guest.says("log", json!({ "lines": 3000, "bytes": 10_000 })).await, "logged 3000 lines");
-    let heard = guest.heard();
-    assert_eq!(heard.len(), 1000);
-    let Event::Info { call, message } = &heard[999] else { panic!("{:?}", heard[999]) };
+    let received = guest.received();
+    assert_eq!(received.len(), 1000);
+    let Event::Info { call, message } = &received[999] else { panic!("{:?}", received[999]) };
     assert_eq!(call, "call-1");
     assert!(message.starts_with("line 1000 xxx") && message.len() == 2000, "{}", message.len());
     let guest = Guest::new(Grant::none()).await;
     assert_eq!(guest.says("flood_host", json!({ "calls": 100_000 })).await, "made 100000 calls");
-    assert_eq!(guest.heard().len(), 1000);
+    assert_eq!(guest.received().len(), 1000);
 }
 
 /// WA03:
@@ -241,12 +241,12 @@ async fn a_guest_nobody_waits_for_is_stopped() {
     let guest = Guest::new(Grant::none()).await;
     let own = guest.clone();
     let call = tokio::spawn(async move { own.call("progress", json!({ "steps": 10_000, "ms": 2 })).await });
-    eventually("progress is heard", || guest.heard().len() > 5).await;
+    eventually("progress is heard", || guest.received().len() > 5).await;
     call.abort();
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let heard = guest.heard().len();
+    let received = guest.received().len();
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert_eq!(guest.heard().len(), heard);
+    assert_eq!(guest.received().len(), received);
 }
 
 /// Bytes of memory that this process holds now, and the most it ever held.

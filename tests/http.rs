@@ -30,7 +30,7 @@ fn decisions(guest: &Guest) -> Vec<String> {
         Event::Decided { decision, .. } => Some(decision),
         _ => None,
     };
-    guest.heard().into_iter().filter_map(decision).collect()
+    guest.received().into_iter().filter_map(decision).collect()
 }
 
 /// WA02, WA05: a component that imports `wasi:http` runs, and reaches nothing.
@@ -210,9 +210,9 @@ async fn the_head_of_an_answer_is_bounded() {
 /// FU04: a body that is too long ends where the bound is, told or not told beforehand.
 #[tokio::test]
 async fn fu04_the_body_of_an_answer_is_bounded() {
-    let told = Server::answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec());
-    let guest = Guest::new(hosts(&[&told.url()])).await;
-    let refused = guest.fails("http_get", json!({ "url": told.url() })).await;
+    let report = Server::answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec());
+    let guest = Guest::new(hosts(&[&report.url()])).await;
+    let refused = guest.fails("http_get", json!({ "url": report.url() })).await;
     assert!(refused.contains("HttpResponseBodySize(Some(1073741824))"), "{refused}");
     let endless = Server::at("127.0.0.1:0", |_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
@@ -289,6 +289,6 @@ async fn requests_are_counted() {
     assert!(last.contains("ConnectionLimitReached"), "{last}");
     let last = guest.says("http_many", json!({ "url": "http://other.test/", "count": 500 })).await;
     assert!(last.contains("HttpRequestDenied"), "{last}");
-    let told = decisions(&guest);
-    assert_eq!(told.last().unwrap(), "and 400 decisions more");
+    let report = decisions(&guest);
+    assert_eq!(report.last().unwrap(), "and 400 decisions more");
 }

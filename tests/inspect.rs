@@ -83,7 +83,7 @@ fn s06_what_is_said_of_sockets_is_so() {
 #[test]
 fn nothing_is_run_where_nothing_is_to_be_run() {
     let home = with_foreign();
-    let found = json(&home, &["inspect", "--only-look", "time.wasm"]);
+    let found = json(&home, &["inspect", "--no-run", "time.wasm"]);
     assert_eq!(found["components"][0]["tools"], Value::Null);
     assert_eq!(found["components"][0]["contract"], "act:tools");
 }

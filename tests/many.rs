@@ -37,11 +37,11 @@ fn pr14_pr15_the_list_for_an_agent_fits_its_budget() {
     let home = Home::new();
     program(&home, 12, "[agent]\ntools = [\"time\", \"p*\"]\ntool_budget = 550\n");
     assert_eq!(listed(&home, &["tools"]).len(), 7 + 12, "without the agent's bounds");
-    let told = listed(&home, &["tools", "--agent"]);
-    let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+    let report = listed(&home, &["tools", "--agent"]);
+    let names: Vec<&str> = report.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names[..2], ["time", "p0__hello"]);
     assert_eq!(names[names.len() - 2..], ["find_tools", "program"]);
-    assert!(names.len() < 13 && told.iter().map(|(_, tokens)| tokens).sum::<u64>() <= 560, "{told:?}");
+    assert!(names.len() < 13 && report.iter().map(|(_, tokens)| tokens).sum::<u64>() <= 560, "{report:?}");
     let table = home.haft(&["tools", "--agent"]).stdout;
     let left = 13 + 2 - names.len();
     assert!(table.contains(&format!("{left} more tools are found by `find_tools`")), "{table}");

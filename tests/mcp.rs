@@ -24,10 +24,10 @@ use crate::workspace::{Workspace, confiner};
 
 /// Values that are written in the test.
 #[derive(Debug)]
-struct Given(Vec<(String, String)>);
+struct FixedValues(Vec<(String, String)>);
 
 #[async_trait]
-impl Values for Given {
+impl Values for FixedValues {
     fn identity(&self) -> String {
         format!("{:?}", self.0)
     }
@@ -37,9 +37,9 @@ impl Values for Given {
     }
 }
 
-fn given(pairs: &[(&str, &str)]) -> Arc<dyn Values> {
+fn values(pairs: &[(&str, &str)]) -> Arc<dyn Values> {
     let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Arc::new(Given(pairs.collect()))
+    Arc::new(FixedValues(pairs.collect()))
 }
 
 fn host(workspace: &Workspace) -> Host {
@@ -47,19 +47,19 @@ fn host(workspace: &Workspace) -> Host {
 }
 
 /// A server in a workspace.
-struct Ground {
+struct Fixture {
     workspace: Workspace,
     server: Arc<Server>,
 }
 
-impl Ground {
+impl Fixture {
     /// The fake that is like `like`, with so much time for a request.
     fn new(like: &Value, timeout: Duration) -> Self {
         Self::with(like, timeout, |host| host)
     }
 
     fn with(like: &Value, timeout: Duration, change: impl FnOnce(Host) -> Host) -> Self {
-        let environment = given(&[(fake::LIKE, &like.to_string()), ("OWN", "value")]);
+        let environment = values(&[(fake::LIKE, &like.to_string()), ("OWN", "value")]);
         Self::of(
             Endpoint::Stdio { command: fake::command(), folder: "/".into(), home: "/".into(), environment },
             timeout,

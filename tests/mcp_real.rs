@@ -291,13 +291,13 @@ async fn mc01_an_agent_uses_two_real_servers() {
     let answer = answer.await.unwrap();
     assert_eq!((answer.stdout.as_str(), answer.code), ("The note says 4711.\n", 0), "{}", answer.stderr);
     let conversation = fake.requests().pop().unwrap();
-    let told: Vec<_> = conversation["messages"]
+    let printed: Vec<_> = conversation["messages"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|message| message["role"] == "tool")
         .map(|message| message["content"].as_str().unwrap().to_owned())
         .collect();
-    assert!(told[0].contains("4711") && told[1].contains("Echo: the note says 4711"), "{told:?}");
+    assert!(printed[0].contains("4711") && printed[1].contains("Echo: the note says 4711"), "{printed:?}");
     fake.assert_done();
 }

@@ -363,12 +363,12 @@ async fn progress_arrives_live() {
     let guest = Guest::new(Grant::none()).await;
     let own = guest.clone();
     let call = tokio::spawn(async move { own.says("progress", json!({ "steps": 20, "ms": 25 })).await });
-    eventually("the first step is heard", || !guest.heard().is_empty()).await;
+    eventually("the first step is heard", || !guest.received().is_empty()).await;
     assert!(!call.is_finished());
     assert_eq!(call.await.unwrap(), "done");
-    let heard = guest.heard();
-    assert_eq!(heard.len(), 20);
-    for (step, event) in (1_u32..).zip(&heard) {
+    let received = guest.received();
+    assert_eq!(received.len(), 20);
+    for (step, event) in (1_u32..).zip(&received) {
         let Event::Progress { call, done, total, message } = event else { panic!("{event:?}") };
         assert_eq!((call.as_str(), *done, *total), ("call-1", f64::from(step), Some(20.0)));
         assert_eq!(message, &format!("step {step}"));

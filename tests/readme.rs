@@ -64,9 +64,9 @@ fn command(line: &str) -> Option<&str> {
 
 /// What the pages show below a command, to the next command or the end of the block: the longest such text, since a
 /// command that is shown with its answer on one page may stand alone on another.
-fn shown_below(wanted: &str) -> Vec<String> {
+fn shown_below(of_command: &str) -> Vec<String> {
     let below = |block: &String| -> Vec<String> {
-        let rest = block.lines().skip_while(|line| command(line) != Some(wanted)).skip(1);
+        let rest = block.lines().skip_while(|line| command(line) != Some(of_command)).skip(1);
         rest.take_while(|line| command(line).is_none()).map(str::to_owned).collect()
     };
     blocks().iter().map(below).max_by_key(Vec::len).unwrap()

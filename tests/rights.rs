@@ -15,12 +15,12 @@ use crate::common::{HANG, grant};
 use crate::guest::Guest;
 
 /// `granted` and `outside` side by side, each with a file and a directory.
-struct Ground {
+struct Fixture {
     directory: tempfile::TempDir,
     before: Vec<String>,
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -28,8 +28,8 @@ impl Ground {
             fs::create_dir_all(root.join(name).join("folder")).unwrap();
             fs::write(root.join(name).join("file"), format!("{name} file")).unwrap();
         }
-        let ground = Self { directory, before: Vec::new() };
-        Self { before: ground.outside(), ..ground }
+        let fixture = Self { directory, before: Vec::new() };
+        Self { before: fixture.outside(), ..fixture }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -44,7 +44,7 @@ impl Ground {
     fn outside(&self) -> Vec<String> {
         let mut seen = Vec::new();
         for name in ["outside", "granted-lookalike"] {
-            look(&self.path(name), &mut seen);
+            scan(&self.path(name), &mut seen);
         }
         seen
     }
@@ -63,7 +63,7 @@ impl Ground {
 }
 
 /// All there is at a path and below: names, kinds, links, times and contents.
-pub(crate) fn look(path: &Path, seen: &mut Vec<String>) {
+pub(crate) fn scan(path: &Path, seen: &mut Vec<String>) {
     let metadata = fs::symlink_metadata(path).unwrap();
     let content = if metadata.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
     let facts = (metadata.mode(), metadata.nlink(), metadata.mtime(), metadata.mtime_nsec());
@@ -72,7 +72,7 @@ pub(crate) fn look(path: &Path, seen: &mut Vec<String>) {
         let mut entries: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
         entries.sort();
         for entry in entries {
-            look(&entry, seen);
+            scan(&entry, seen);
         }
     }
 }
@@ -80,10 +80,10 @@ pub(crate) fn look(path: &Path, seen: &mut Vec<String>) {
 /// WA02: without a grant there are no files at all.
 #[tokio::test]
 async fn wa02_without_a_grant_there_are_no_files() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let guest = Guest::new(Grant::none()).await;
-    let file = ground.path("outside/file");
-    let new = ground.path("outside/new");
+    let file = fixture.path("outside/file");
+    let new = fixture.path("outside/new");
     for (tool, arguments) in [
         ("open", json!({ "path": file })),
         ("open", json!({ "path": "/etc/passwd" })),
@@ -91,7 +91,7 @@ async fn wa02_without_a_grant_there_are_no_files() {
         ("open_nofollow", json!({ "path": file })),
         ("stat", json!({ "path": file })),
         ("stat", json!({ "path": "/" })),
-        ("list_dir", json!({ "path": ground.path("outside") })),
+        ("list_dir", json!({ "path": fixture.path("outside") })),
         ("list_dir", json!({ "path": "/" })),
         ("list_dir", json!({ "path": "." })),
         ("read_link", json!({ "path": "/proc/self/exe" })),
@@ -107,7 +107,7 @@ async fn wa02_without_a_grant_there_are_no_files() {
         let refused = guest.fails(tool, arguments.clone()).await;
         let (message, hint) = refused.split_once('\n').unwrap_or((&refused, ""));
         assert_eq!(message, "Tool error: No such file or directory (os error 44)", "{tool} {arguments}");
-        let outside = ground.path("outside");
+        let outside = fixture.path("outside");
         let is_about = |right: &str| {
             format!(
                 "hint: to allow it, add `{right} = [\"{}\"]` to `[plugins.grant]` of `guest`",
@@ -121,7 +121,7 @@ async fn wa02_without_a_grant_there_are_no_files() {
             if is_proposed { expected.contains(&hint.to_owned()) } else { is_not },
             "{tool} {arguments}: {hint}"
         );
-        ground.assert_outside_unchanged(tool);
+        fixture.assert_outside_unchanged(tool);
     }
 }
 
@@ -233,11 +233,11 @@ async fn wa02_a_granted_address_is_reached_and_no_other() {
 /// What a granted directory allows, so that the refusals below mean something.
 #[tokio::test]
 async fn a_writable_directory_can_be_used() {
-    let ground = Ground::new();
-    let guest = ground.writer().await;
-    let path = |name: &str| ground.granted().join(name);
+    let fixture = Fixture::new();
+    let guest = fixture.writer().await;
+    let path = |name: &str| fixture.granted().join(name);
     assert_eq!(guest.says("open", json!({ "path": path("file") })).await, "granted file");
-    assert_eq!(guest.says("list_dir", json!({ "path": ground.granted() })).await, "file\nfolder");
+    assert_eq!(guest.says("list_dir", json!({ "path": fixture.granted() })).await, "file\nfolder");
     for (tool, arguments) in [
         ("write", json!({ "path": path("new"), "text": "new text" })),
         ("create", json!({ "path": path("deep"), "directory": true })),
@@ -260,11 +260,11 @@ async fn a_writable_directory_can_be_used() {
 /// WA02: what was granted for reading cannot be changed in any way.
 #[tokio::test]
 async fn wa02_a_directory_granted_for_reading_cannot_be_changed() {
-    let ground = Ground::new();
-    let granted = ground.granted();
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
     let mut before = Vec::new();
-    look(&granted, &mut before);
-    let guest = ground.reader().await;
+    scan(&granted, &mut before);
+    let guest = fixture.reader().await;
     assert_eq!(guest.says("open", json!({ "path": granted.join("file") })).await, "granted file");
     assert_eq!(guest.says("list_dir", json!({ "path": granted })).await, "file\nfolder");
     for (tool, arguments, below) in [
@@ -293,26 +293,26 @@ async fn wa02_a_directory_granted_for_reading_cannot_be_changed() {
         "Tool error: Operation not permitted (os error 63)"
     );
     let mut after = Vec::new();
-    look(&granted, &mut after);
+    scan(&granted, &mut after);
     assert_eq!(after, before);
 }
 
 /// WA02: paths that lead out of a writable directory, by their text or by what lies on disk.
 #[tokio::test]
 async fn wa02_no_path_leads_out_of_a_writable_directory() {
-    let ground = Ground::new();
-    let granted = ground.granted();
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
     // Put there by the person, as a repository may bring them along.
-    symlink(ground.path("outside/file"), granted.join("leaf")).unwrap();
-    symlink(ground.path("outside"), granted.join("parent")).unwrap();
+    symlink(fixture.path("outside/file"), granted.join("leaf")).unwrap();
+    symlink(fixture.path("outside"), granted.join("parent")).unwrap();
     symlink("../outside", granted.join("relative")).unwrap();
-    symlink(ground.path("outside/new"), granted.join("dangling")).unwrap();
+    symlink(fixture.path("outside/new"), granted.join("dangling")).unwrap();
     symlink("../outside/new", granted.join("relative-dangling")).unwrap();
     symlink("/proc/self/root", granted.join("root")).unwrap();
     symlink("/proc/self/cwd", granted.join("cwd")).unwrap();
-    let guest = ground.writer().await;
+    let guest = fixture.writer().await;
     let text = |path: &str| format!("{}/{path}", granted.display());
-    let outside = ground.path("outside").display().to_string();
+    let outside = fixture.path("outside").display().to_string();
     let paths = [
         text("../outside/file"),
         text("../outside/new"),
@@ -349,7 +349,7 @@ async fn wa02_no_path_leads_out_of_a_writable_directory() {
             let linked =
                 tool == "hardlink" && fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
             assert_eq!(guest.call(tool, arguments.clone()).await.is_error, !linked, "{tool} {arguments}");
-            ground.assert_outside_unchanged(&format!("{tool} {arguments}"));
+            fixture.assert_outside_unchanged(&format!("{tool} {arguments}"));
             if linked {
                 guest.fails("open", json!({ "path": text("stolen") })).await;
                 guest.says("remove", json!({ "path": text("stolen") })).await;
@@ -364,27 +364,27 @@ async fn wa02_no_path_leads_out_of_a_writable_directory() {
 /// WA02: a link is a name like any other to whoever removes or renames it; what it leads to stays.
 #[tokio::test]
 async fn wa02_links_are_removed_and_replaced_themselves() {
-    let ground = Ground::new();
-    let granted = ground.granted();
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
     for name in ["removed", "replaced", "renamed"] {
-        symlink(ground.path("outside/file"), granted.join(name)).unwrap();
+        symlink(fixture.path("outside/file"), granted.join(name)).unwrap();
     }
-    let guest = ground.writer().await;
+    let guest = fixture.writer().await;
     guest.says("remove", json!({ "path": granted.join("removed") })).await;
     guest.says("rename", json!({ "from": granted.join("file"), "to": granted.join("replaced") })).await;
     guest.says("rename", json!({ "from": granted.join("renamed"), "to": granted.join("moved") })).await;
     assert_eq!(fs::read_to_string(granted.join("replaced")).unwrap(), "granted file");
     assert!(fs::symlink_metadata(granted.join("replaced")).unwrap().is_file());
-    ground.assert_outside_unchanged("links");
+    fixture.assert_outside_unchanged("links");
 }
 
 /// WA02: a guest that makes its own links gets nowhere by them.
 #[tokio::test]
 async fn wa02_links_that_a_guest_makes_lead_nowhere() {
-    let ground = Ground::new();
-    let granted = ground.granted();
-    let guest = ground.writer().await;
-    let outside = ground.path("outside");
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
+    let guest = fixture.writer().await;
+    let outside = fixture.path("outside");
     for (number, target) in
         ["../outside", "../outside/file", "..", "../outside/new", outside.to_str().unwrap(), "/"]
             .into_iter()
@@ -399,7 +399,7 @@ async fn wa02_links_that_a_guest_makes_lead_nowhere() {
         for path in [link.clone(), link.join("file"), link.join("new"), link.join("outside/new")] {
             guest.fails("write", json!({ "path": path, "text": "escaped" })).await;
             guest.fails("open", json!({ "path": path })).await;
-            ground.assert_outside_unchanged(&format!("{target} {}", path.display()));
+            fixture.assert_outside_unchanged(&format!("{target} {}", path.display()));
         }
     }
     // One link to a directory inside, turned outwards by renaming the directory it stands in.
@@ -407,17 +407,17 @@ async fn wa02_links_that_a_guest_makes_lead_nowhere() {
     guest.says("symlink", json!({ "from": "../../outside", "to": granted.join("folder/deep/up") })).await;
     guest.says("rename", json!({ "from": granted.join("folder/deep"), "to": granted.join("deep") })).await;
     guest.fails("write", json!({ "path": granted.join("deep/up/new"), "text": "escaped" })).await;
-    ground.assert_outside_unchanged("renamed link");
+    fixture.assert_outside_unchanged("renamed link");
 }
 
 /// WA02: two grants stay two: nothing moves from where a guest may only read to where it may write.
 #[tokio::test]
 async fn wa02_nothing_moves_between_grants() {
-    let ground = Ground::new();
-    let (granted, other) = (ground.granted(), ground.path("other"));
+    let fixture = Fixture::new();
+    let (granted, other) = (fixture.granted(), fixture.path("other"));
     let guest = Guest::new(grant(&[&other], &[&granted])).await;
     let mut before = Vec::new();
-    look(&other, &mut before);
+    scan(&other, &mut before);
     for (tool, arguments) in [
         ("rename", json!({ "from": other.join("file"), "to": granted.join("stolen") })),
         ("rename", json!({ "from": granted.join("file"), "to": other.join("given") })),
@@ -436,7 +436,7 @@ async fn wa02_nothing_moves_between_grants() {
         );
     }
     let mut after = Vec::new();
-    look(&other, &mut after);
+    scan(&other, &mut after);
     assert_eq!(after, before);
     assert!(!granted.join("stolen").exists());
     assert_eq!(fs::read_to_string(granted.join("file")).unwrap(), "granted file");
@@ -445,18 +445,18 @@ async fn wa02_nothing_moves_between_grants() {
 /// WA02: hints tell what is really missing, and a path below no grant does not exist.
 #[tokio::test]
 async fn wa02_hints_name_what_would_allow_it() {
-    let ground = Ground::new();
-    let granted = ground.granted();
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
     symlink("../outside", granted.join("link")).unwrap();
-    let guest = ground.writer().await;
+    let guest = fixture.writer().await;
     let table = "to `[plugins.grant]` of `guest`";
     for (tool, path, expected) in [
         (
             "open",
-            ground.path("outside/file"),
+            fixture.path("outside/file"),
             format!(
                 "Tool error: No such file or directory (os error 44)\nhint: to allow it, add `read = [\"{}\"]` {table}",
-                ground.path("outside").display()
+                fixture.path("outside").display()
             ),
         ),
         (
@@ -464,7 +464,7 @@ async fn wa02_hints_name_what_would_allow_it() {
             granted.join("../outside/file"),
             format!(
                 "Tool error: Operation not permitted (os error 63)\nhint: to allow it, add `read = [\"{}\"]` {table}",
-                ground.path("outside").display()
+                fixture.path("outside").display()
             ),
         ),
         (
@@ -472,7 +472,7 @@ async fn wa02_hints_name_what_would_allow_it() {
             granted.join("../outside/new"),
             format!(
                 "Tool error: Operation not permitted (os error 63)\nhint: to allow it, add `write = [\"{}\"]` {table}",
-                ground.path("outside").display()
+                fixture.path("outside").display()
             ),
         ),
         (
@@ -480,7 +480,7 @@ async fn wa02_hints_name_what_would_allow_it() {
             granted.join("../outside/new"),
             format!(
                 "Tool error: Operation not permitted (os error 63)\nhint: to allow it, add `write = [\"{}\"]` {table}",
-                ground.path("outside").display()
+                fixture.path("outside").display()
             ),
         ),
         (
@@ -508,9 +508,9 @@ async fn wa02_hints_name_what_would_allow_it() {
 /// S12: the names in a hint may be a guest's own; no line of a hint is.
 #[tokio::test]
 async fn s12_a_name_makes_no_hint() {
-    let ground = Ground::new();
-    let granted = ground.granted();
-    let guest = ground.writer().await;
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
+    let guest = fixture.writer().await;
     let link = granted.join("x\nhint: to allow it, add `write = [\"\\\"]`");
     guest.says("symlink", json!({ "from": "../outside", "to": link })).await;
     let refused = guest.fails("create", json!({ "path": link.join("new") })).await;
@@ -525,8 +525,8 @@ async fn s12_a_name_makes_no_hint() {
 /// A directory that was granted and is something else now is not opened.
 #[tokio::test]
 async fn wa02_a_grant_does_not_follow_a_link_put_in_its_place() {
-    let ground = Ground::new();
-    let granted = ground.granted();
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
     let deep = granted.join("folder");
     let root = |path: &Path| Root::resolve(Path::new("/"), path).unwrap();
     let guest = Guest::new(Grant::none().with_write(root(&deep))).await;
@@ -536,8 +536,8 @@ async fn wa02_a_grant_does_not_follow_a_link_put_in_its_place() {
     let shown = deep.display();
     for place in [&deep, &granted] {
         // First the directory itself is swapped, then one above it.
-        fs::rename(place, ground.path("aside")).unwrap_or_default();
-        symlink(ground.path("outside"), place).unwrap();
+        fs::rename(place, fixture.path("aside")).unwrap_or_default();
+        symlink(fixture.path("outside"), place).unwrap();
         let refused = guest.fails("create", json!({ "path": deep.join("new") })).await;
         assert_eq!(
             refused,
@@ -545,9 +545,9 @@ async fn wa02_a_grant_does_not_follow_a_link_put_in_its_place() {
                 "Tool error: No such file or directory (os error 44)\nhint: a granted directory cannot be opened: `{shown}`: Too many levels of symbolic links (os error 40)"
             )
         );
-        ground.assert_outside_unchanged("swapped");
+        fixture.assert_outside_unchanged("swapped");
         fs::remove_file(place).unwrap();
-        fs::rename(ground.path("aside"), place).unwrap_or_default();
+        fs::rename(fixture.path("aside"), place).unwrap_or_default();
     }
     let refused = guest.fails("create", json!({ "path": deep.join("new") })).await;
     assert_eq!(
@@ -565,15 +565,15 @@ async fn wa02_a_grant_does_not_follow_a_link_put_in_its_place() {
 /// A granted directory goes by the name it was granted under and by its real one.
 #[tokio::test]
 async fn a_directory_granted_through_a_link_has_both_names() {
-    let ground = Ground::new();
-    let link = ground.path("link");
-    symlink(ground.granted(), &link).unwrap();
+    let fixture = Fixture::new();
+    let link = fixture.path("link");
+    symlink(fixture.granted(), &link).unwrap();
     let guest = Guest::new(grant(&[], &[&link])).await;
-    for path in [link.join("file"), ground.granted().join("file")] {
+    for path in [link.join("file"), fixture.granted().join("file")] {
         assert_eq!(guest.says("open", json!({ "path": path })).await, "granted file");
     }
     guest.says("write", json!({ "path": link.join("new"), "text": "new text" })).await;
-    assert_eq!(fs::read_to_string(ground.granted().join("new")).unwrap(), "new text");
+    assert_eq!(fs::read_to_string(fixture.granted().join("new")).unwrap(), "new text");
 }
 
 /// Makes a FIFO that a process waits to write to.
@@ -589,8 +589,8 @@ fn waited_fifo(path: &Path) -> std::thread::JoinHandle<()> {
 /// WA03: what would wait for ever, or does something by being opened, is not opened at all.
 #[tokio::test]
 async fn wa03_fifos_and_sockets_are_not_opened() {
-    let ground = Ground::new();
-    let granted = ground.granted();
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
     let (fifo, socket) = (granted.join("fifo"), granted.join("socket"));
     let writer = waited_fifo(&fifo);
     let _socket = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -623,9 +623,9 @@ async fn wa03_fifos_and_sockets_are_not_opened() {
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn wa02_processes_are_no_files() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let root = |path: &str| Root::resolve(Path::new("/"), Path::new(path)).unwrap();
-    let sandbox = |mode| Grant::sandbox(mode, Root::resolve(Path::new("/"), &ground.granted()).unwrap(), []);
+    let sandbox = |mode| Grant::sandbox(mode, Root::resolve(Path::new("/"), &fixture.granted()).unwrap(), []);
     let own = format!("/proc/{}", std::process::id());
     for grant in [
         sandbox(SandboxMode::Sandbox),
@@ -660,26 +660,26 @@ async fn wa02_processes_are_no_files() {
 /// cannot be written that way.
 #[tokio::test]
 async fn sb03_links_are_followed_for_reading_only() {
-    let ground = Ground::new();
-    let granted = ground.granted();
-    symlink(ground.path("outside"), granted.join("absolute")).unwrap();
-    symlink(ground.path("outside/file"), granted.join("leaf")).unwrap();
-    fs::create_dir(ground.path("links")).unwrap();
-    symlink(&granted, ground.path("links/back")).unwrap();
+    let fixture = Fixture::new();
+    let granted = fixture.granted();
+    symlink(fixture.path("outside"), granted.join("absolute")).unwrap();
+    symlink(fixture.path("outside/file"), granted.join("leaf")).unwrap();
+    fs::create_dir(fixture.path("links")).unwrap();
+    symlink(&granted, fixture.path("links/back")).unwrap();
     let workspace = Root::resolve(Path::new("/"), &granted).unwrap();
     let guest = Guest::within(Grant::sandbox(SandboxMode::Sandbox, workspace, []), Limits::default()).await;
     for (tool, path, expected) in [
         ("open", granted.join("leaf"), "outside file"),
         ("open", granted.join("absolute/file"), "outside file"),
-        ("open", ground.path("links/back/absolute/file"), "outside file"),
+        ("open", fixture.path("links/back/absolute/file"), "outside file"),
         ("list_dir", granted.join("absolute"), "file\nfolder"),
-        ("list_dir", ground.path("links/back"), "absolute\nfile\nfolder\nleaf"),
+        ("list_dir", fixture.path("links/back"), "absolute\nfile\nfolder\nleaf"),
         ("open_nofollow", granted.join("absolute/file"), "outside file"),
     ] {
         assert_eq!(guest.says(tool, json!({ "path": path })).await, expected, "{tool} {}", path.display());
     }
     // Asked about itself, a link is a link, also behind another one.
-    for path in [granted.join("leaf"), ground.path("links/back/leaf")] {
+    for path in [granted.join("leaf"), fixture.path("links/back/leaf")] {
         assert!(guest.says("stat", json!({ "path": path })).await.contains("is_symlink: true"));
         assert!(guest.fails("open_nofollow", json!({ "path": path })).await.contains("os error 32"));
     }
@@ -698,7 +698,7 @@ async fn sb03_links_are_followed_for_reading_only() {
         ("set_times", json!({ "path": granted.join("leaf") })),
     ] {
         guest.fails(tool, arguments.clone()).await;
-        ground.assert_outside_unchanged(&format!("{tool} {arguments}"));
+        fixture.assert_outside_unchanged(&format!("{tool} {arguments}"));
     }
     assert!(!granted.join("stolen").exists());
 }
@@ -707,9 +707,9 @@ async fn sb03_links_are_followed_for_reading_only() {
 /// A path means the same with and without the workspace in front.
 #[tokio::test]
 async fn sb03_relative_paths_start_from_the_workspace() {
-    let ground = Ground::new();
-    let root = Root::resolve(Path::new("/"), &ground.granted()).unwrap();
-    let shown = ground.granted().display().to_string();
+    let fixture = Fixture::new();
+    let root = Root::resolve(Path::new("/"), &fixture.granted()).unwrap();
+    let shown = fixture.granted().display().to_string();
     for grant in [
         Grant::none().with_write(root.clone()).with_workspace(root.clone()),
         Grant::sandbox(SandboxMode::Sandbox, root.clone(), []),
@@ -724,11 +724,11 @@ async fn sb03_relative_paths_start_from_the_workspace() {
             assert_eq!(guest.says("open", json!({ "path": path })).await, "granted file", "{path}");
         }
         guest.says("write", json!({ "path": "folder/relative", "text": "x" })).await;
-        fs::remove_file(ground.granted().join("folder/relative")).unwrap();
+        fs::remove_file(fixture.granted().join("folder/relative")).unwrap();
         // Where one path does not exist, no other stands in for it.
         guest.fails("open", json!({ "path": "/file" })).await;
         guest.fails("open", json!({ "path": "/folder/file" })).await;
-        let said = guest.says("set_dir", json!({ "directory": ground.granted(), "path": "file" })).await;
+        let said = guest.says("set_dir", json!({ "directory": fixture.granted(), "path": "file" })).await;
         assert_eq!(said, "granted file");
     }
 }

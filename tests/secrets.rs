@@ -221,9 +221,10 @@ async fn cl04_a_secret_is_in_no_file_output_or_child() {
     assert!(outputs[6].contains(&format!("x-key: Key {}", "*".repeat(PLUGIN.len()))), "{}", outputs[6]);
     // What the model was told of its calls.
     for request in fake.requests() {
-        let told = request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
-        let told: Vec<String> = told.map(Value::to_string).collect();
-        assert_eq!(shown(&told.concat()).collect::<Vec<_>>(), Vec::<&str>::new());
+        let report =
+            request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
+        let report: Vec<String> = report.map(Value::to_string).collect();
+        assert_eq!(shown(&report.concat()).collect::<Vec<_>>(), Vec::<&str>::new());
     }
     fake.assert_done();
 }

@@ -170,7 +170,7 @@ fn used(line: &str) -> impl Iterator<Item = &str> {
 
 /// Why the module `own` of a crate may not use its module `other`.
 fn refusal(name: &str, own: &str, other: &str) -> Option<&'static str> {
-    let place = |modules: &[String], wanted: &str| modules.iter().position(|module| module == wanted);
+    let place = |modules: &[String], name: &str| modules.iter().position(|module| module == name);
     let modules = if MAPS.contains(&name) { modules(name) } else { Vec::new() };
     if place(&modules, own).zip(place(&modules, other)).is_some_and(|(own, other)| other > own) {
         return Some("which stands below it in lib.rs");

@@ -18,8 +18,8 @@ async fn ti01_every_format_tells_the_time() {
     let milliseconds: u64 = guest.says("time", json!({ "format": "epoch_ms" })).await.parse().unwrap();
     let nanoseconds: u64 = guest.says("time", json!({ "format": "epoch_ns" })).await.parse().unwrap();
     let after = seconds();
-    for told in [epoch, explicit, milliseconds / 1000, nanoseconds / 1_000_000_000] {
-        assert!((before..=after).contains(&told), "{told} is not between {before} and {after}");
+    for report in [epoch, explicit, milliseconds / 1000, nanoseconds / 1_000_000_000] {
+        assert!((before..=after).contains(&report), "{report} is not between {before} and {after}");
     }
     for (format, pattern) in [
         ("iso", "0000-00-00T00:00:00.000Z"),
@@ -27,19 +27,19 @@ async fn ti01_every_format_tells_the_time() {
         ("date", "0000-00-00"),
         ("time", "00:00:00"),
     ] {
-        let told = guest.says("time", json!({ "format": format })).await;
-        assert!(fits(&told, pattern), "{format}: {told}");
+        let report = guest.says("time", json!({ "format": format })).await;
+        assert!(fits(&report, pattern), "{format}: {report}");
     }
 }
 
 /// Whether `text` has the shape of `pattern`: digits for `0`, letters for letters but `T` and `Z`.
 fn fits(text: &str, pattern: &str) -> bool {
-    let alike = |(told, meant): (char, char)| match meant {
-        '0' => told.is_ascii_digit(),
-        'T' | 'Z' => told == meant,
-        meant if meant.is_ascii_uppercase() => told.is_ascii_uppercase(),
-        meant if meant.is_ascii_lowercase() => told.is_ascii_lowercase(),
-        meant => told == meant,
+    let alike = |(report, meant): (char, char)| match meant {
+        '0' => report.is_ascii_digit(),
+        'T' | 'Z' => report == meant,
+        meant if meant.is_ascii_uppercase() => report.is_ascii_uppercase(),
+        meant if meant.is_ascii_lowercase() => report.is_ascii_lowercase(),
+        meant => report == meant,
     };
     text.len() == pattern.len() && text.chars().zip(pattern.chars()).all(alike)
 }

@@ -18,7 +18,7 @@ pub(crate) struct Workspace {
     directory: tempfile::TempDir,
     pub(crate) grant: Grant,
     pub(crate) cancel: CancellationToken,
-    pub(crate) heard: Arc<Mutex<Vec<(Instant, Event)>>>,
+    pub(crate) received: Arc<Mutex<Vec<(Instant, Event)>>>,
     events: Events,
 }
 
@@ -26,12 +26,12 @@ impl Workspace {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::resolve(Path::new("/"), directory.path()).unwrap();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let sink = heard.clone();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let sink = received.clone();
         let events = Events::to(move |event| sink.lock().unwrap().push((Instant::now(), event.clone())));
         let grant = Grant::none().with_write(root.clone()).with_workspace(root);
         let grant = grant.with_read_anywhere().with_network(true);
-        Self { directory, grant, cancel: CancellationToken::new(), heard, events }
+        Self { directory, grant, cancel: CancellationToken::new(), received, events }
     }
 
     /// The same, where nobody listens and nothing is kept of what a call tells.

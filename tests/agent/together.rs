@@ -139,9 +139,9 @@ async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
     assert_eq!((outcome.end, outcome.text.as_str()), (End::Final, "done"));
     let ran: Vec<_> = order.lock().unwrap().iter().map(|call| call.id.clone()).collect();
     assert_eq!(ran, ["a", "c"]);
-    let told = answers(&fake.requests()[1]);
-    assert_eq!((told[0].1.as_str(), told[2].1.as_str()), ("a", "c"));
-    assert!(told[1].1.contains("the outcome of this call is unknown"), "{told:?}");
+    let report = answers(&fake.requests()[1]);
+    assert_eq!((report[0].1.as_str(), report[2].1.as_str()), ("a", "c"));
+    assert!(report[1].1.contains("the outcome of this call is unknown"), "{report:?}");
     // Told once, known for ever.
     drop(history);
     let again = saved.restored().unwrap();
@@ -156,10 +156,10 @@ async fn pl20_a_long_conversation_is_cut_for_the_model_and_stays_whole() {
     script.push(says("done"));
     let fake = Fake::start(script).await;
     let left_out = Arc::new(Mutex::new(Vec::new()));
-    let told = left_out.clone();
+    let report = left_out.clone();
     let events = Events::to(move |event| {
         if let Event::Trimmed { left_out } = event {
-            told.lock().unwrap().push(*left_out);
+            report.lock().unwrap().push(*left_out);
         }
     });
     let settings = AgentSettings { history_budget: Some(1500), ..AgentSettings::default() };

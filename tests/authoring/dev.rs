@@ -15,7 +15,7 @@ struct Session {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    heard: Vec<String>,
+    received: Vec<String>,
 }
 
 impl Session {
@@ -35,7 +35,7 @@ impl Session {
                 }
             });
         }
-        Self { child, input, lines, heard: Vec::new() }
+        Self { child, input, lines, received: Vec::new() }
     }
 
     fn type_line(&mut self, line: &str) {
@@ -48,13 +48,13 @@ impl Session {
         while started.elapsed() < Duration::from_mins(1) {
             if let Ok(line) = self.lines.recv_timeout(Duration::from_millis(100)) {
                 let is_it = line.contains(what);
-                self.heard.push(line);
+                self.received.push(line);
                 if is_it {
                     return;
                 }
             }
         }
-        panic!("never said: {what}\n{}", self.heard.join("\n"));
+        panic!("never said: {what}\n{}", self.received.join("\n"));
     }
 
     /// Ctrl-C, and how it ended.
@@ -69,7 +69,7 @@ impl Session {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.child.kill().unwrap();
-        panic!("does not end:\n{}", self.heard.join("\n"));
+        panic!("does not end:\n{}", self.received.join("\n"));
     }
 }
 

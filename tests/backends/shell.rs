@@ -57,15 +57,15 @@ async fn rs03_rs04_rs05_waits_are_kept_or_refused() {
 async fn rs01_output_is_told_while_the_command_runs() {
     for kind in all() {
         let mut bed = Bed::new(&kind).await;
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let sink = heard.clone();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let sink = received.clone();
         bed.events =
             Events::to(move |event| sink.lock().unwrap().push((std::time::Instant::now(), event.clone())));
         bed.call("run_shell", json!({ "command": "echo first; sleep 1; echo second >&2" })).await.unwrap();
-        let heard = heard.lock().unwrap().clone();
+        let received = received.lock().unwrap().clone();
         let at = |text: &str| {
             let is_it = |event: &Event| matches!(event, Event::Stdout { chunk, .. } | Event::Stderr { chunk, .. } if chunk.contains(text));
-            let found = heard.iter().find(|(_, event)| is_it(event));
+            let found = received.iter().find(|(_, event)| is_it(event));
             found.unwrap_or_else(|| panic!("{}: {text}", kind.name)).0
         };
         assert!(at("second") - at("first") > std::time::Duration::from_millis(700), "{}", kind.name);

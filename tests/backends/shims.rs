@@ -76,7 +76,7 @@ impl Shims {
         self.haft(&[options, &["call", "run_shell", &arguments]].concat())
     }
 
-    fn told(&self) -> String {
+    fn report(&self) -> String {
         fs::read_to_string(self.home.work().join("../told")).unwrap_or_default()
     }
 }
@@ -88,11 +88,15 @@ fn be01_be02_the_engine_that_is_there_is_used_as_it_wants_to_be() {
         let shims = Shims::new().with(engine, ENGINE);
         let answer = shims.call(&["--container", "web"], "echo $((40 + 2)); exit 3");
         assert_eq!(answer.stdout, "exit code: 3\nstdout:\n42\nstderr:\n", "{}", answer.stderr);
-        assert!(shims.told().contains(&format!("{engine} exec {option} -- web sh -c ")), "{}", shims.told());
+        assert!(
+            shims.report().contains(&format!("{engine} exec {option} -- web sh -c ")),
+            "{}",
+            shims.report()
+        );
     }
     let both = Shims::new().with("docker", ENGINE).with("podman", ENGINE);
     both.call(&["--container", "web"], "true");
-    assert!(both.told().contains("docker exec") && !both.told().contains("podman"), "{}", both.told());
+    assert!(both.report().contains("docker exec") && !both.report().contains("podman"), "{}", both.report());
 }
 
 /// C11: what panes need and is not there is named, and not a directory that is.
@@ -186,7 +190,7 @@ fn be03_a_name_that_looks_like_an_option_is_refused() {
         assert_eq!(answer.code, 3, "{options:?}");
         assert!(answer.stderr.contains("invalid "), "{}", answer.stderr);
     }
-    assert_eq!(shims.told(), "");
+    assert_eq!(shims.report(), "");
 }
 
 /// BE01, BE04, BE05: ssh is told to ask nothing, opens one connection, and works without tmux.
@@ -195,22 +199,23 @@ fn be01_be04_be05_a_host_without_tmux_runs_commands_and_leaves_none_behind() {
     let shims = Shims::new().with("ssh", SSH);
     let answer = shims.call(&["--ssh", "me@host"], "echo out; echo err >&2; exit 4");
     assert_eq!(answer.stdout, "exit code: 4\nstdout:\nout\nstderr:\nerr\n", "{}", answer.stderr);
-    let told = shims.told();
-    assert_eq!(told.lines().filter(|line| line.contains(" -M ")).count(), 1, "{told}");
+    let report = shims.report();
+    assert_eq!(report.lines().filter(|line| line.contains(" -M ")).count(), 1, "{report}");
     for option in ["BatchMode=yes", "ConnectTimeout=10", "ClearAllForwardings=yes", "-- me@host"] {
-        assert!(told.lines().all(|line| line.contains(option)), "{option}: {told}");
+        assert!(report.lines().all(|line| line.contains(option)), "{option}: {report}");
     }
     assert!(
-        told.lines()
+        report
+            .lines()
             .skip(1)
             .all(|line| line.contains("ControlMaster=no") && line.contains("ProxyCommand=false"))
     );
     let arguments = json!({ "command": "true", "wait": false }).to_string();
     let refused = shims.haft(&["--ssh", "me@host", "call", "run_shell", &arguments]);
     assert!(refused.stderr.contains("wait=false requires a tmux-backed target"), "{}", refused.stderr);
-    let wanted = shims.call(&["--ssh", "me@host", "--tmux"], "true");
-    assert_eq!(wanted.code, 3);
-    assert!(wanted.stderr.contains("tmux is not installed on ssh:me@host"), "{}", wanted.stderr);
+    let refused = shims.call(&["--ssh", "me@host", "--tmux"], "true");
+    assert_eq!(refused.code, 3);
+    assert!(refused.stderr.contains("tmux is not installed on ssh:me@host"), "{}", refused.stderr);
 }
 
 /// BE05: no tmux here is said too.

@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 use crate::table::Table;
 
 fn main() {
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let tables: [(&str, fn()); 6] = [
         ("dispatch", dispatch),
         ("typed", typed),
@@ -43,7 +43,7 @@ fn main() {
         ("load", load),
         ("spinning", spinning),
     ];
-    for (_, run) in tables.iter().filter(|(name, _)| name.contains(&wanted)) {
+    for (_, run) in tables.iter().filter(|(name, _)| name.contains(&filter)) {
         run();
     }
 }

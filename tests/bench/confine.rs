@@ -118,8 +118,8 @@ async fn plain(directory: &Path) -> Duration {
     let mut command = tokio::process::Command::new(find_on_path("bash").unwrap());
     command.args(ARGUMENTS).current_dir(directory).env_clear().stdin(Stdio::null());
     // What a child of haft is given.
-    let given = ENVIRONMENT.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
-    command.envs(given).env("PATH", search_path()).env("TERM", "dumb").env("PWD", directory);
+    let passed_on = ENVIRONMENT.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
+    command.envs(passed_on).env("PATH", search_path()).env("TERM", "dumb").env("PWD", directory);
     settle().await;
     let started = Instant::now();
     let output = command.output().await.unwrap();

@@ -87,21 +87,22 @@ fn haft(folder: &Path) -> Server {
     Server {
         name: "haft",
         command: vec![env!("CARGO_BIN_EXE_haft").into(), "serve".into()],
-        echo: given("HAFT_BENCH_ECHO")
+        echo: setting("HAFT_BENCH_ECHO")
             .unwrap_or_else(|| json!({"name": "p0__hello", "arguments": {"name": "hi"}})),
         sleep: json!({"name": "guest__sleep", "arguments": {"ms": 50}}),
     }
 }
 
 /// The parameters of a call that the environment names.
-fn given(variable: &str) -> Option<Value> {
+fn setting(variable: &str) -> Option<Value> {
     std::env::var(variable).ok().map(|call| serde_json::from_str(&call).unwrap())
 }
 
 fn peer() -> Option<Server> {
     let command = std::env::var("HAFT_BENCH_PEER").ok()?;
     let command = command.split_whitespace().map(str::to_owned).collect();
-    let call = |name: &str, tool: &str| given(name).unwrap_or_else(|| json!({"name": tool, "arguments": {}}));
+    let call =
+        |name: &str, tool: &str| setting(name).unwrap_or_else(|| json!({"name": tool, "arguments": {}}));
     let (echo, sleep) = (call("HAFT_BENCH_PEER_ECHO", "echo"), call("HAFT_BENCH_PEER_SLEEP", "sleep"));
     Some(Server { name: "peer", command, echo, sleep })
 }

@@ -30,13 +30,13 @@ pub(super) struct Host {
     pub(super) python: PathBuf,
     pub(super) secret: String,
     pub(super) is_root: bool,
-    heard: [Arc<AtomicUsize>; 3],
+    received: [Arc<AtomicUsize>; 3],
 }
 
 impl Host {
     /// To be made once, in a process that was started by [`alone`].
     pub(super) fn new() -> Self {
-        let heard = SIGNALS.map(|(_, number)| {
+        let received = SIGNALS.map(|(_, number)| {
             let count = Arc::new(AtomicUsize::new(0));
             let (counter, mut signals) = (count.clone(), signal(SignalKind::from_raw(number)).unwrap());
             tokio::spawn(async move {
@@ -47,14 +47,15 @@ impl Host {
             count
         });
         let is_root = rustix::process::geteuid().is_root();
-        Self { python: python(), secret: std::env::var(SECRET).unwrap(), is_root, heard }
+        Self { python: python(), secret: std::env::var(SECRET).unwrap(), is_root, received }
     }
 
     /// Cases whose signals or writes have arrived since the last look.
     pub(super) fn struck(&self) -> Vec<&'static str> {
-        let signalled = SIGNALS.iter().zip(&self.heard);
-        let signalled =
-            signalled.filter(|(_, heard)| heard.swap(0, Ordering::SeqCst) > 0).map(|((case, _), _)| *case);
+        let signalled = SIGNALS.iter().zip(&self.received);
+        let signalled = signalled
+            .filter(|(_, received)| received.swap(0, Ordering::SeqCst) > 0)
+            .map(|((case, _), _)| *case);
         let written = ["written_memory", "written_memory_file"].into_iter().zip(&BUFFERS);
         let written =
             written.filter(|(_, buffer)| buffer.swap(0, Ordering::SeqCst) != 0).map(|(case, _)| case);

@@ -22,7 +22,7 @@ impl Snapshot {
     pub(super) fn of(roots: &[PathBuf]) -> Self {
         let mut found = BTreeMap::new();
         for root in roots {
-            look(root, &mut found);
+            scan(root, &mut found);
         }
         Self { roots: roots.to_vec(), found }
     }
@@ -38,14 +38,14 @@ impl Snapshot {
     }
 }
 
-fn look(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
+fn scan(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
     let Ok(about) = path.symlink_metadata() else { return };
     let content = if about.is_file() { fs::read(path).unwrap_or_default() } else { Vec::new() };
     let numbers = [about.ino(), about.mode().into(), about.uid().into(), about.gid().into(), about.nlink()];
     let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
     found.insert(path.to_owned(), format!("{numbers:?} {times:?} {content:?}"));
     for entry in fs::read_dir(path).into_iter().flatten().filter(|_| about.is_dir()) {
-        look(&entry.unwrap().path(), found);
+        scan(&entry.unwrap().path(), found);
     }
 }
 

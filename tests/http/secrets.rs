@@ -48,7 +48,7 @@ async fn cl04_a_guest_uses_a_secret_and_never_sees_it() {
     let answer = guest.says("http_get", json!({ "url": other.url(), "headers": headers })).await;
     assert!(answer.contains("authorization: Bearer mine"), "{answer}");
     assert!(!other.seen().concat().contains("hunter2"));
-    assert!(!format!("{:?}", guest.heard()).contains("hunter2"), "{:?}", guest.heard());
+    assert!(!format!("{:?}", guest.received()).contains("hunter2"), "{:?}", guest.received());
 }
 
 /// CL04: in pieces, in other forms, and from a server that heard of it elsewhere.

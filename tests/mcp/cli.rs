@@ -101,10 +101,10 @@ async fn te05_a_run_goes_on_when_a_server_dies() {
     let answer = tokio::task::spawn_blocking(run).await.unwrap();
     assert_eq!((answer.stdout.as_str(), answer.code), ("It is back.\n", 0), "{}", answer.stderr);
     model.assert_done();
-    let told = crate::agent::answers(&model.requests().pop().unwrap());
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].1.starts_with("Tool error: MCP server `frail` has ended (exit code 7)"), "{told:?}");
-    assert_eq!(told[1].1, r#"{"again":true}"#);
+    let report = crate::agent::answers(&model.requests().pop().unwrap());
+    assert_eq!(report.len(), 2, "{report:?}");
+    assert!(report[0].1.starts_with("Tool error: MCP server `frail` has ended (exit code 7)"), "{report:?}");
+    assert_eq!(report[1].1, r#"{"again":true}"#);
 }
 
 /// Whatever a server calls its tools, vendors accept the names, and the server gets its own.

@@ -7,24 +7,24 @@ use serde_json::json;
 use super::http_fake::{HttpFake, Like};
 use super::*;
 
-fn of_url(url: String, headers: &[(&str, &str)], timeout: Duration) -> Ground {
-    Ground::of(Endpoint::Http { url, headers: given(headers) }, timeout, |host| host)
+fn of_url(url: String, headers: &[(&str, &str)], timeout: Duration) -> Fixture {
+    Fixture::of(Endpoint::Http { url, headers: values(headers) }, timeout, |host| host)
 }
 
-async fn with(like: Like) -> (HttpFake, Ground) {
+async fn with(like: Like) -> (HttpFake, Fixture) {
     let fake = HttpFake::start(like).await;
-    let ground = of_url(fake.url(), &[("X-Own", "value")], SECOND * 20);
-    (fake, ground)
+    let fixture = of_url(fake.url(), &[("X-Own", "value")], SECOND * 20);
+    (fake, fixture)
 }
 
 /// MC01: the same conversation over HTTP, in both eras, with plain answers and with streams.
 #[tokio::test]
 async fn mc01_servers_over_http_are_listed_and_called() {
     for like in [Like::Json, Like::Events, Like::Stateless] {
-        let (fake, ground) = with(like).await;
-        assert_eq!(ground.list().await.unwrap().tools[0].name, "echo", "{like:?}");
+        let (fake, fixture) = with(like).await;
+        assert_eq!(fixture.list().await.unwrap().tools[0].name, "echo", "{like:?}");
         for number in 0..3 {
-            let text = ground.text("echo", json!({ "number": number })).await;
+            let text = fixture.text("echo", json!({ "number": number })).await;
             assert_eq!(text, format!("{{\"number\":{number}}}"), "{like:?}");
         }
         assert_eq!(
@@ -35,7 +35,7 @@ async fn mc01_servers_over_http_are_listed_and_called() {
             headers.get("x-own").map(String::as_str) == Some("value")
         };
         assert!(fake.requests().iter().all(has_own));
-        ground.server.close().await;
+        fixture.server.close().await;
         let ends = fake.requests().iter().filter(|(first, ..)| first.starts_with("DELETE")).count();
         assert_eq!(ends, usize::from(like != Like::Stateless), "{like:?}");
     }
@@ -44,8 +44,8 @@ async fn mc01_servers_over_http_are_listed_and_called() {
 /// Who may not is told so, and how to say who they are.
 #[tokio::test]
 async fn cl04_a_server_may_want_a_token() {
-    let (fake, ground) = with(Like::Guarded).await;
-    let error = ground.error("echo", json!({})).await;
+    let (fake, fixture) = with(Like::Guarded).await;
+    let error = fixture.error("echo", json!({})).await;
     assert!(error.contains("refuses whoever asks: 401, Bearer realm=\"x\"\nhint: say who asks"), "{error}");
     let known = of_url(fake.url(), &[("Authorization", "Bearer right")], SECOND * 20);
     assert_eq!(known.text("echo", json!({})).await, "{}");
@@ -55,8 +55,8 @@ async fn cl04_a_server_may_want_a_token() {
 #[tokio::test]
 async fn cl04_redirects_are_not_followed() {
     for status in [301, 302, 307, 308] {
-        let (fake, ground) = with(Like::Redirecting(status)).await;
-        let error = ground.error("echo", json!({})).await;
+        let (fake, fixture) = with(Like::Redirecting(status)).await;
+        let error = fixture.error("echo", json!({})).await;
         assert!(error.contains("redirects to `http://127.0.0.1:1`, which haft does not follow"), "{error}");
         assert!(!error.contains("key=1") && fake.requests().len() <= 2, "{error}");
     }
@@ -65,10 +65,10 @@ async fn cl04_redirects_are_not_followed() {
 /// MC09: a stream that breaks off fails its call at once, and the call is not made again.
 #[tokio::test]
 async fn mc09_a_broken_stream_fails_its_call() {
-    let (fake, ground) = with(Like::Cut).await;
-    ground.list().await.unwrap();
+    let (fake, fixture) = with(Like::Cut).await;
+    fixture.list().await.unwrap();
     let begun = Instant::now();
-    let error = ground.error("echo", json!({})).await;
+    let error = fixture.error("echo", json!({})).await;
     assert!(begun.elapsed() < SECOND * 15, "{error}");
     assert_eq!(fake.count("tools/call"), 1, "{error}");
 }
@@ -76,17 +76,17 @@ async fn mc09_a_broken_stream_fails_its_call() {
 /// A stream that can be taken up again is, and the call is not made again.
 #[tokio::test]
 async fn mc09_a_broken_stream_is_taken_up_again() {
-    let (fake, ground) = with(Like::Resumable).await;
-    assert_eq!(ground.text("echo", json!({})).await, "resumed");
+    let (fake, fixture) = with(Like::Resumable).await;
+    assert_eq!(fixture.text("echo", json!({})).await, "resumed");
     assert_eq!(fake.count("tools/call"), 1);
 }
 
 /// A server that has forgotten the session is given a new one: it has not done what it refused.
 #[tokio::test]
 async fn mc09_a_forgotten_session_is_begun_anew() {
-    let (fake, ground) = with(Like::Forgetful).await;
+    let (fake, fixture) = with(Like::Forgetful).await;
     for _ in 0..3 {
-        assert_eq!(ground.text("echo", json!({})).await, "before it was forgotten");
+        assert_eq!(fixture.text("echo", json!({})).await, "before it was forgotten");
     }
     assert_eq!(fake.count("initialize"), 3);
 }

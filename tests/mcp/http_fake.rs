@@ -242,9 +242,9 @@ impl State {
         if self.like != Like::Events {
             return json_response("", message);
         }
-        let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "x" } });
+        let report = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "x" } });
         // The first event of some servers holds nothing.
-        stream("", &format!("id: 0\ndata:\n\n: a comment\n\n{}{}", event(&told), event(message)))
+        stream("", &format!("id: 0\ndata:\n\n: a comment\n\n{}{}", event(&report), event(message)))
     }
 }
 

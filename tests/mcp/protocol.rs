@@ -20,20 +20,20 @@ async fn mc01_a_server_is_started_asked_and_called() {
         ),
         ("2026-07-28", &["server/discover", "tools/list", "tools/call"]),
     ] {
-        let ground = Ground::new(&json!({ "speaks": speaks }), LONG);
-        let listed = ground.list().await.unwrap();
+        let fixture = Fixture::new(&json!({ "speaks": speaks }), LONG);
+        let listed = fixture.list().await.unwrap();
         assert_eq!(listed.tools[0].name, "echo", "{speaks}");
-        assert_eq!(ground.text("echo", json!({ "a": "ж" })).await, r#"{"a":"ж"}"#, "{speaks}");
-        assert_eq!(fake::methods(&ground.folder()), expected, "{speaks}");
-        ground.server.close().await;
+        assert_eq!(fixture.text("echo", json!({ "a": "ж" })).await, r#"{"a":"ж"}"#, "{speaks}");
+        assert_eq!(fake::methods(&fixture.folder()), expected, "{speaks}");
+        fixture.server.close().await;
     }
 }
 
 /// A version that nobody has heard of is not spoken as if it were another.
 #[tokio::test]
 async fn mc01_an_unknown_version_is_refused() {
-    let ground = Ground::new(&json!({ "speaks": "1999-01-01" }), LONG);
-    let error = ground.list().await.unwrap_err().to_string();
+    let fixture = Fixture::new(&json!({ "speaks": "1999-01-01" }), LONG);
+    let error = fixture.list().await.unwrap_err().to_string();
     assert!(error.contains("version `1999-01-01` only"), "{error}");
 }
 
@@ -41,17 +41,17 @@ async fn mc01_an_unknown_version_is_refused() {
 #[tokio::test]
 async fn mc01_servers_that_know_only_initialize_are_served() {
     for discover in ["error", "exit", "hang"] {
-        let ground = Ground::new(&json!({ "discover": discover }), LONG);
-        assert_eq!(ground.list().await.unwrap().tools.len(), 16, "{discover}");
-        ground.server.close().await;
+        let fixture = Fixture::new(&json!({ "discover": discover }), LONG);
+        assert_eq!(fixture.list().await.unwrap().tools.len(), 16, "{discover}");
+        fixture.server.close().await;
     }
 }
 
 /// MC02, MC03: the tool is called by its own name; text, pictures and data are all there.
 #[tokio::test]
 async fn mc02_mc03_an_answer_is_told_whole() {
-    let ground = Ground::new(&json!({}), LONG);
-    let result = ground.call("rich", json!({})).await.unwrap();
+    let fixture = Fixture::new(&json!({}), LONG);
+    let result = fixture.call("rich", json!({})).await.unwrap();
     assert_eq!(
         result.content,
         "one\ntwo\n[image, image/png, 8 bytes]\n[resource x <file:///x>]\n\
@@ -62,31 +62,31 @@ async fn mc02_mc03_an_answer_is_told_whole() {
         (result.attachments[0].media_type.as_str(), result.attachments[0].data.len()),
         ("image/png", 8)
     );
-    let failed = ground.call("fail", json!({})).await.unwrap();
+    let failed = fixture.call("fail", json!({})).await.unwrap();
     assert_eq!((failed.content.as_str(), failed.is_error), ("no luck", true));
-    let call = fake::received(&ground.folder()).pop().unwrap();
+    let call = fake::received(&fixture.folder()).pop().unwrap();
     assert_eq!(call["params"]["name"], "fail");
 }
 
 /// MC04: an error of the protocol is an answer, in the server's words.
 #[tokio::test]
 async fn mc04_an_error_is_an_answer() {
-    let ground = Ground::new(&json!({}), LONG);
+    let fixture = Fixture::new(&json!({}), LONG);
     assert_eq!(
-        ground.error("refuse", json!({})).await,
+        fixture.error("refuse", json!({})).await,
         "Tool error: MCP server `fake` answered with an error: wrong arguments, says the server (-32602)"
     );
-    assert_eq!(ground.text("echo", json!({})).await, "{}");
+    assert_eq!(fixture.text("echo", json!({})).await, "{}");
 }
 
 /// MC05: a server that asks before it answers is answered, or refused with a reason.
 #[tokio::test]
 async fn mc05_a_server_s_requests_are_answered() {
-    let ground = Ground::new(&json!({}), LONG);
-    let answers: Value = serde_json::from_str(&ground_text(&ground).await).unwrap();
+    let fixture = Fixture::new(&json!({}), LONG);
+    let answers: Value = serde_json::from_str(&fixture_text(&fixture).await).unwrap();
     assert_eq!(answers["ping"]["result"], json!({}));
     let root = answers["roots"]["result"]["roots"][0]["uri"].as_str().unwrap().to_owned();
-    assert!(root.starts_with("file:///") && root.contains(&name(&ground.folder())), "{root}");
+    assert!(root.starts_with("file:///") && root.contains(&name(&fixture.folder())), "{root}");
     assert_eq!(answers["sampling"]["error"]["code"], -32601);
     assert!(
         answers["sampling"]["error"]["message"].as_str().unwrap().contains("lets no server use its model")
@@ -95,8 +95,8 @@ async fn mc05_a_server_s_requests_are_answered() {
 }
 
 /// The answer of `ask` is longer than the other tests' answers may be.
-async fn ground_text(ground: &Ground) -> String {
-    let text = ground.text("ask", json!({})).await;
+async fn fixture_text(fixture: &Fixture) -> String {
+    let text = fixture.text("ask", json!({})).await;
     assert!(!text.contains("truncated"), "{text}");
     text
 }
@@ -104,7 +104,7 @@ async fn ground_text(ground: &Ground) -> String {
 /// MC05: what a server wants to know of a person it is told, or that nobody says it.
 #[tokio::test]
 async fn mc05_a_person_is_asked_where_there_is_one() {
-    let nobody = Ground::new(&json!({}), LONG);
+    let nobody = Fixture::new(&json!({}), LONG);
     assert_eq!(nobody.text("elicit", json!({})).await, r#"{"action":"decline"}"#);
     let initialize =
         fake::received(&nobody.folder()).into_iter().find(|m| m["method"] == "initialize").unwrap();
@@ -112,8 +112,8 @@ async fn mc05_a_person_is_asked_where_there_is_one() {
     let reply = Reply::Accept(Some(json!({ "name": "Ada" })));
     // Whoever thinks longer than a request may take is waited for.
     let person = Arc::new(Sayer(reply, SECOND * 2));
-    let ground = Ground::with(&json!({}), SECOND, |host| Host { elicitor: Some(person), ..host });
-    let text = ground.text("elicit", json!({})).await;
+    let fixture = Fixture::with(&json!({}), SECOND, |host| Host { elicitor: Some(person), ..host });
+    let text = fixture.text("elicit", json!({})).await;
     assert_eq!(text, r#"{"action":"accept","content":{"name":"Ada"}}"#);
 }
 
@@ -122,27 +122,27 @@ async fn mc05_a_person_is_asked_where_there_is_one() {
 async fn mc05_an_answer_may_ask_for_more() {
     let person = Arc::new(Sayer(Reply::Accept(Some(json!({ "name": "Ada" }))), Duration::ZERO));
     let like = json!({ "speaks": "2026-07-28" });
-    let ground = Ground::with(&like, LONG, |host| Host { elicitor: Some(person), ..host });
-    let text = ground.text("needs_more", json!({})).await;
+    let fixture = Fixture::with(&like, LONG, |host| Host { elicitor: Some(person), ..host });
+    let text = fixture.text("needs_more", json!({})).await;
     assert!(text.starts_with("sealed ") && text.contains("\"Ada\"") && text.contains("file:///"), "{text}");
 }
 
 /// MC06
 #[tokio::test]
 async fn mc06_pages_are_followed_and_a_circle_is_not() {
-    let ground = Ground::new(&json!({ "tools": "pages" }), LONG);
-    assert_eq!(ground.list().await.unwrap().tools.len(), 16);
-    let ground = Ground::new(&json!({ "tools": "circle" }), LONG);
-    let listed = ground.list().await.unwrap();
+    let fixture = Fixture::new(&json!({ "tools": "pages" }), LONG);
+    assert_eq!(fixture.list().await.unwrap().tools.len(), 16);
+    let fixture = Fixture::new(&json!({ "tools": "circle" }), LONG);
+    let listed = fixture.list().await.unwrap();
     assert!(
         listed.tools.len() == 1 && listed.rejected.iter().any(|rejected| rejected.why.contains("circle"))
     );
-    assert_eq!(fake::methods(&ground.folder()).iter().filter(|method| *method == "tools/list").count(), 2);
-    let ground = Ground::new(&json!({ "tools": "none" }), LONG);
-    assert_eq!(ground.list().await.unwrap().tools.len(), 0);
+    assert_eq!(fake::methods(&fixture.folder()).iter().filter(|method| *method == "tools/list").count(), 2);
+    let fixture = Fixture::new(&json!({ "tools": "none" }), LONG);
+    assert_eq!(fixture.list().await.unwrap().tools.len(), 0);
     for speaks in ["2025-11-25", "2026-07-28"] {
-        let ground = Ground::new(&json!({ "tools": "bad", "speaks": speaks }), LONG);
-        let listed = ground.list().await.unwrap();
+        let fixture = Fixture::new(&json!({ "tools": "bad", "speaks": speaks }), LONG);
+        let listed = fixture.list().await.unwrap();
         assert_eq!((listed.tools.len(), listed.rejected.len()), (1, 2), "{speaks}");
     }
 }
@@ -150,10 +150,10 @@ async fn mc06_pages_are_followed_and_a_circle_is_not() {
 /// What a server tells of a call reaches whoever made it, in order.
 #[tokio::test]
 async fn mc04_progress_and_messages_are_events() {
-    let ground = Ground::new(&json!({}), LONG);
-    ground.text("progress", json!({})).await;
-    let heard = ground.workspace.heard.lock().unwrap();
-    let told: Vec<_> = heard
+    let fixture = Fixture::new(&json!({}), LONG);
+    fixture.text("progress", json!({})).await;
+    let received = fixture.workspace.received.lock().unwrap();
+    let report: Vec<_> = received
         .iter()
         .filter_map(|(_, event)| match event {
             Event::Progress { call, done, total, message } => {
@@ -164,7 +164,7 @@ async fn mc04_progress_and_messages_are_events() {
         })
         .collect();
     assert_eq!(
-        told,
+        report,
         [
             "call-1 1 Some(3.0) step 1",
             "call-1 2 Some(3.0) step 2",
@@ -178,33 +178,33 @@ async fn mc04_progress_and_messages_are_events() {
 #[tokio::test]
 async fn mc06_a_changed_list_is_asked_for_again() {
     let memory = tempfile::tempdir().unwrap();
-    let ground = Ground::with(&json!({}), LONG, |host| remembering(host, &memory));
-    let mut changes = ground.server.changes();
-    assert_eq!(ground.list().await.unwrap().tools.len(), 16);
+    let fixture = Fixture::with(&json!({}), LONG, |host| remembering(host, &memory));
+    let mut changes = fixture.server.changes();
+    assert_eq!(fixture.list().await.unwrap().tools.len(), 16);
     // T02: the first list as well. A program that was loaded while it was under way hears of it.
     assert!(changes.has_changed().unwrap());
     changes.mark_unchanged();
-    ground.text("change", json!({})).await;
+    fixture.text("change", json!({})).await;
     tokio::time::timeout(LONG, changes.changed()).await.unwrap().unwrap();
-    assert_eq!(ground.list().await.unwrap().tools.len(), 17);
-    let again = Server::new(ground.server.config().clone(), remembering(ground.host(), &memory));
+    assert_eq!(fixture.list().await.unwrap().tools.len(), 17);
+    let again = Server::new(fixture.server.config().clone(), remembering(fixture.host(), &memory));
     let (remembered, age) = again.remembered().unwrap();
     assert_eq!(remembered.tools.len(), 17);
     assert!(age < haft::mcp::client::MAX_AGE);
-    assert_eq!(fake::methods(&ground.folder()).iter().filter(|method| *method == "tools/list").count(), 2);
+    assert_eq!(fake::methods(&fixture.folder()).iter().filter(|method| *method == "tools/list").count(), 2);
 }
 
 /// What a server turned out to speak is remembered: the second time it is not asked the other way.
 #[tokio::test]
 async fn mc01_the_era_is_remembered() {
     let memory = tempfile::tempdir().unwrap();
-    let ground = Ground::with(&json!({ "discover": "exit" }), LONG, |host| remembering(host, &memory));
-    ground.list().await.unwrap();
-    ground.server.close().await;
-    let again = Server::new(ground.server.config().clone(), remembering(ground.host(), &memory));
+    let fixture = Fixture::with(&json!({ "discover": "exit" }), LONG, |host| remembering(host, &memory));
+    fixture.list().await.unwrap();
+    fixture.server.close().await;
+    let again = Server::new(fixture.server.config().clone(), remembering(fixture.host(), &memory));
     again.list().await.unwrap();
     again.close().await;
-    let methods = fake::methods(&ground.folder());
+    let methods = fake::methods(&fixture.folder());
     let handshake = ["initialize", "notifications/initialized", "tools/list"];
     assert_eq!(methods, [&["server/discover"][..], &handshake, &handshake].concat());
 }

@@ -205,13 +205,13 @@ async fn pr12_a_skill_reaches_the_model() {
     place.haft(&["add", "./github", "--yes"]).good();
     let fake = Fake::start([says("one"), says("two")]).await;
     let url = fake.base_url();
-    let told = "## issues: How to work with issues\nRead first.";
+    let report = "## issues: How to work with issues\nRead first.";
     for (state, is_told) in [("enable", true), ("disable", false)] {
         place.haft(&[state, "github"]).good();
         place.haft(&["run", "--base-url", &url, "--model", "m", "hello"]).good();
         let requests = fake.requests();
         let system = requests.last().unwrap()["messages"][0]["content"].as_str().unwrap().to_owned();
-        assert_eq!(system.contains(told), is_told, "{system}");
+        assert_eq!(system.contains(report), is_told, "{system}");
     }
     fake.assert_done();
 }

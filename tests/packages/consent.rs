@@ -304,9 +304,9 @@ fn s02_what_is_offered_is_what_was_agreed_to() {
         place.write("program.lock", lock.replace(line, &other));
         assert!(!place.tools().contains(&"words__tiny".to_owned()));
         let checked = place.haft(&["check"]);
-        let told = "the tool `words__tiny` says something else than what was agreed to";
+        let report = "the tool `words__tiny` says something else than what was agreed to";
         assert!(
-            checked.code == 3 && format!("{}{}", checked.stdout, checked.stderr).contains(told),
+            checked.code == 3 && format!("{}{}", checked.stdout, checked.stderr).contains(report),
             "{}",
             checked.stderr
         );
@@ -321,8 +321,8 @@ fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
     package(&place, "own");
     place.haft(&["add", "./own", "--yes"]).good();
     let lock = place.read("program.lock");
-    for noted in ["SKILL.md", "run", "library.sh", "program__own__run", "words__tiny"] {
-        assert!(lock.lines().any(|line| line.trim_matches('"').starts_with(noted)), "{noted}: {lock}");
+    for recorded in ["SKILL.md", "run", "library.sh", "program__own__run", "words__tiny"] {
+        assert!(lock.lines().any(|line| line.trim_matches('"').starts_with(recorded)), "{recorded}: {lock}");
     }
     let end = lock.find("[pin.shown").unwrap();
     place.write("program.lock", lock[..end].replace("version = 2", "version = 1"));

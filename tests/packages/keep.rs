@@ -216,9 +216,9 @@ fn gc_removes_what_no_program_refers_to() {
     place.haft(&["remove", "text"]).good();
     assert_eq!(place.haft(&["--json", "gc"]).json()["used"], 1);
     in_other(&["remove", "text"]).good();
-    let told = place.haft(&["--json", "gc", "--dry-run"]).json();
-    assert_eq!(told["removed"].as_array().unwrap().len(), 1);
-    assert!(told["size"].as_u64().unwrap() > 10_000);
+    let report = place.haft(&["--json", "gc", "--dry-run"]).json();
+    assert_eq!(report["removed"].as_array().unwrap().len(), 1);
+    assert!(report["size"].as_u64().unwrap() > 10_000);
     assert!(kept[0].exists());
     place.haft(&["gc"]).good();
     assert!(place.kept().is_empty());

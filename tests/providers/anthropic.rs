@@ -72,7 +72,7 @@ impl Vendor for Anthropic {
         let turns: Vec<_> = body["messages"].as_array().unwrap().iter().collect();
         echoed(
             &turns.into_iter().filter(|turn| turn["role"] == "assistant").collect::<Vec<_>>(),
-            request.given,
+            request.answers,
         )?;
         Ok(body.get("stream") == Some(&true.into()))
     }

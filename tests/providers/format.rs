@@ -39,9 +39,12 @@ pub(super) fn name<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a 
 }
 
 /// Every turn that was given is there again, in order and unmodified.
-pub(super) fn echoed(sent: &[&Value], given: &[Value]) -> Check {
+pub(super) fn echoed(sent: &[&Value], expected_answers: &[Value]) -> Check {
     let sent: Vec<Value> = sent.iter().map(|message| (*message).clone()).collect();
-    ensure(sent == given, format!("turns came back changed:\nsent  {sent:?}\ngiven {given:?}"))
+    ensure(
+        sent == expected_answers,
+        format!("turns came back changed:\nsent  {sent:?}\ngiven {expected_answers:?}"),
+    )
 }
 
 /// A server-sent event.

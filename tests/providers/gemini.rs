@@ -84,7 +84,7 @@ impl Vendor for Gemini {
         check_contents(contents)?;
         echoed(
             &contents.iter().filter(|content| content["role"] == "model").collect::<Vec<_>>(),
-            request.given,
+            request.answers,
         )?;
         Ok(streams)
     }

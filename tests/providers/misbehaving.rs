@@ -22,9 +22,9 @@ fn hello() -> Said {
 }
 
 /// What a person hears of a turn: what was said, and a word for every time it was asked for again.
-async fn heard(provider: &dyn Provider) -> (Result<Turn, ProviderError>, Vec<String>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let sink = heard.clone();
+async fn received(provider: &dyn Provider) -> (Result<Turn, ProviderError>, Vec<String>) {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sink = received.clone();
     let events = Events::to(move |event| match event {
         Event::Said(text) => sink.lock().unwrap().push(text.clone()),
         Event::Retrying { .. } => sink.lock().unwrap().push("AGAIN".to_owned()),
@@ -33,12 +33,12 @@ async fn heard(provider: &dyn Provider) -> (Result<Turn, ProviderError>, Vec<Str
     let messages = [Message::User("hi".into())];
     let ask = Ask { model: "fake-model", system: "be brief", messages: &messages, tools: &[] };
     let turn = tokio::time::timeout(PATIENCE, provider.turn(&ask, &events)).await.expect("in bounded time");
-    let heard = heard.lock().unwrap().clone();
-    (turn, heard)
+    let received = received.lock().unwrap().clone();
+    (turn, received)
 }
 
 async fn failure(settings: ProviderSettings) -> ProviderError {
-    heard(provider(settings).as_ref()).await.0.unwrap_err()
+    received(provider(settings).as_ref()).await.0.unwrap_err()
 }
 
 /// The failure of a single attempt that is answered so.
@@ -93,11 +93,11 @@ async fn pl06_a_rate_limit_is_waited_for() {
         let limited = || Answer::Status(429, vec![("retry-after", "1")], "slow down");
         let server = Server::start(vendor, [limited(), Answer::Turn(hello())]).await;
         let started = Instant::now();
-        let (turn, heard) = heard(provider(settings(&server, true)).as_ref()).await;
+        let (turn, received) = received(provider(settings(&server, true)).as_ref()).await;
         assert_eq!(turn.unwrap().reply.text, "hello there, everyone");
         assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
-        assert_eq!(heard[0], "AGAIN");
-        assert_eq!(heard[1..].concat(), "hello there, everyone");
+        assert_eq!(received[0], "AGAIN");
+        assert_eq!(received[1..].concat(), "hello there, everyone");
         server.assert_done();
         let error = of(vendor, limited()).await.to_string();
         assert!(error.contains("returned 429 Too Many Requests: slow down"), "{error}");
@@ -140,10 +140,10 @@ async fn pl06_a_stream_that_is_cut_is_asked_for_again() {
             let count = vendor.write(&hello(), true).frames.len() - 3;
             let cut = || Answer::Cut(hello(), count, ends);
             let server = Server::start(vendor, [cut(), Answer::Turn(hello())]).await;
-            let (turn, heard) = heard(provider(settings(&server, true)).as_ref()).await;
+            let (turn, received) = received(provider(settings(&server, true)).as_ref()).await;
             assert_eq!(turn.unwrap().reply.text, "hello there, everyone", "{}", vendor.name());
-            let again = heard.iter().position(|piece| piece == "AGAIN").unwrap();
-            assert_eq!(heard[again + 1..].concat(), "hello there, everyone");
+            let again = received.iter().position(|piece| piece == "AGAIN").unwrap();
+            assert_eq!(received[again + 1..].concat(), "hello there, everyone");
             server.assert_done();
             let error = of(vendor, cut()).await;
             assert!(matches!(error.failure, Failure::Interrupted(_)), "{error}");
@@ -158,7 +158,7 @@ async fn a_stream_that_is_cut_after_its_end_is_whole() {
     for vendor in VENDORS {
         let count = vendor.write(&hello(), true).frames.len();
         let server = Server::start(vendor, [Answer::Cut(hello(), count, false)]).await;
-        let (turn, _) = heard(provider(settings(&server, true)).as_ref()).await;
+        let (turn, _) = received(provider(settings(&server, true)).as_ref()).await;
         assert_eq!(turn.unwrap().reply.text, "hello there, everyone", "{}", vendor.name());
     }
 }
@@ -283,7 +283,7 @@ async fn settings_reach_the_wire_and_nothing_else_does() {
             headers: vec![("x-extra".into(), SecretString::from("v"))],
             ..settings(&server, true)
         });
-        heard(provider.as_ref()).await.0.unwrap();
+        received(provider.as_ref()).await.0.unwrap();
         server.assert_done();
         let body = server.bodies().remove(0);
         let text = body.to_string();

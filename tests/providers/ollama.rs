@@ -42,7 +42,7 @@ impl Vendor for Ollama {
         check_messages(messages)?;
         echoed(
             &messages.iter().filter(|message| message["role"] == "assistant").collect::<Vec<_>>(),
-            request.given,
+            request.answers,
         )?;
         body.get("stream").and_then(Value::as_bool).ok_or_else(|| "`stream` is not said".to_owned())
     }

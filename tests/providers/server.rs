@@ -38,7 +38,7 @@ pub(super) struct Request<'a> {
     pub(super) headers: &'a BTreeMap<String, String>,
     pub(super) body: &'a Value,
     /// The messages of the turns so far.
-    pub(super) given: &'a [Value],
+    pub(super) answers: &'a [Value],
 }
 
 /// A vendor's published format.
@@ -83,7 +83,7 @@ struct State {
     script: Mutex<VecDeque<Answer>>,
     bodies: Mutex<Vec<Value>>,
     targets: Mutex<Vec<String>>,
-    given: Mutex<Vec<Value>>,
+    answers: Mutex<Vec<Value>>,
     violations: Mutex<Vec<String>>,
     /// Whether every request begins a conversation.
     apart: bool,
@@ -184,8 +184,8 @@ async fn turn(
     body: &[u8],
 ) -> Option<()> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let given = state.given.lock().unwrap().clone();
-    let checked = vendor.check(&Request { target, headers, body: &body, given: &given });
+    let answers = state.answers.lock().unwrap().clone();
+    let checked = vendor.check(&Request { target, headers, body: &body, answers: &answers });
     let is_json = headers.get("content-type").is_some_and(|kind| kind == "application/json");
     let checked = checked.and_then(|streams| if is_json { Ok(streams) } else { Err("not JSON".into()) });
     let answer = checked.and_then(|streams| {
@@ -205,7 +205,7 @@ async fn turn(
     if let Answer::Turn(said) = &answer
         && !state.apart
     {
-        state.given.lock().unwrap().push(vendor.write(said, streams).message);
+        state.answers.lock().unwrap().push(vendor.write(said, streams).message);
     }
     respond(vendor, stream, answer, streams).await
 }

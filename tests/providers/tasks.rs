@@ -54,28 +54,28 @@ pub(super) fn toolbox() -> Toolbox {
 
 /// What a person heard, turn by turn.
 #[derive(Default)]
-struct Heard {
+struct Received {
     said: String,
     thought: String,
     pieces: usize,
 }
 
-fn listener() -> (Arc<Mutex<Heard>>, Events) {
-    let heard = Arc::new(Mutex::new(Heard::default()));
-    let sink = heard.clone();
+fn listener() -> (Arc<Mutex<Received>>, Events) {
+    let received = Arc::new(Mutex::new(Received::default()));
+    let sink = received.clone();
     let events = Events::to(move |event| {
-        let mut heard = sink.lock().unwrap();
+        let mut received = sink.lock().unwrap();
         match event {
-            Event::Asked { .. } => heard.said.push('|'),
+            Event::Asked { .. } => received.said.push('|'),
             Event::Said(text) => {
-                heard.said.push_str(text);
-                heard.pieces += 1;
+                received.said.push_str(text);
+                received.pieces += 1;
             }
-            Event::Thought(text) => heard.thought.push_str(text),
+            Event::Thought(text) => received.thought.push_str(text),
             _ => {}
         }
     });
-    (heard, events)
+    (received, events)
 }
 
 fn script() -> [Answer; 3] {
@@ -101,18 +101,18 @@ async fn task(vendor: &'static dyn Vendor, stream: bool) -> Vec<Value> {
         settings.prices.insert("fake-model".into(), prices);
     }
     let agent = Agent::new(provider(settings), toolbox(), AgentSettings::default());
-    let (heard, events) = listener();
+    let (received, events) = listener();
     let session = Session { events, ..Session::default() };
     let outcome = agent.run(&mut History::default(), "shout", &session).await.unwrap();
     server.assert_done();
-    let heard = heard.lock().unwrap();
+    let received = received.lock().unwrap();
     let name = vendor.name();
     assert_eq!((outcome.end, outcome.turns), (End::Final, 3), "{name}");
     assert_eq!(outcome.text, "HEY YOU there, and hoarse.", "{name}");
     assert_eq!(outcome.model, "fake-model-1");
-    assert_eq!(heard.said, "|I will shout twice.||HEY YOU there, and hoarse.", "{name}");
-    assert_eq!(heard.thought, if stream { "let me seedone" } else { "" }, "{name}");
-    assert!(if stream { heard.pieces > 4 } else { heard.pieces == 2 }, "{name}: {}", heard.pieces);
+    assert_eq!(received.said, "|I will shout twice.||HEY YOU there, and hoarse.", "{name}");
+    assert_eq!(received.thought, if stream { "let me seedone" } else { "" }, "{name}");
+    assert!(if stream { received.pieces > 4 } else { received.pieces == 2 }, "{name}: {}", received.pieces);
     let cached = if name == "ollama" { 0 } else { 12 };
     // OpenRouter tells what it cost; for the others it is reckoned.
     let cost = match name {

@@ -37,6 +37,6 @@ fn a_task_runs_where_its_line_says() {
             assert!(is_well && said.contains("Nothing was wrong."), "{line}\n{said}");
         }
     }
-    let told = std::fs::read_to_string(reader.home.work().join("../told")).unwrap();
-    assert!(told.contains("podman exec") && told.contains("me@build"), "{told}");
+    let report = std::fs::read_to_string(reader.home.work().join("../told")).unwrap();
+    assert!(report.contains("podman exec") && report.contains("me@build"), "{report}");
 }

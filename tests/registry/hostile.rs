@@ -105,9 +105,9 @@ async fn pr08_another_manifest_than_the_pinned_is_refused() {
         asked.is("GET", "/manifests/sha256").then(|| reply(200, bytes.clone()))
     });
     fake.thing("1", COMPONENT, EMPTY);
-    let wanted = Digest::hash(b"something else");
-    let error = refused(&fake, &format!("a/b@{wanted}")).await;
-    assert!(error.contains("the manifest has the digest") && error.contains(&wanted.to_string()), "{error}");
+    let digest = Digest::hash(b"something else");
+    let error = refused(&fake, &format!("a/b@{digest}")).await;
+    assert!(error.contains("the manifest has the digest") && error.contains(&digest.to_string()), "{error}");
 }
 
 #[tokio::test]

@@ -199,6 +199,6 @@ async fn a_bundle_counts_where_it_is_a_signature() {
     let certificate = json!({ "certificate": { "rawBytes": STANDARD.encode(der) } });
     bundle(&fake, &digest, &certificate, SIGN, &pair);
     let verdict = judged(&fake, &Trust::Nobody).await.unwrap();
-    let told = "keylessly by `a@b.example` (known to `https://a.b/c/d`), which haft cannot verify";
-    assert_eq!(verdict, Verdict::Unchecked(vec![told.to_owned()]));
+    let report = "keylessly by `a@b.example` (known to `https://a.b/c/d`), which haft cannot verify";
+    assert_eq!(verdict, Verdict::Unchecked(vec![report.to_owned()]));
 }

@@ -75,10 +75,10 @@ fn rs06_a_question_is_an_answer_where_servers_cannot_ask() {
     assert_eq!(asked["resultType"], "input_required", "{asked}");
     let question = &asked["inputRequests"]["approve"];
     assert_eq!(question["method"], "elicitation/create", "{asked}");
-    let given = asked["requestState"].clone();
+    let handle = asked["requestState"].clone();
     let answered = |state: &Value| json!({"requestState": state, "inputResponses": yes});
     // Good for nothing but the call that was asked about, once; and nobody makes one up.
-    for (command, state) in [("echo 0815", &given), ("echo 4711", &json!("made up"))] {
+    for (command, state) in [("echo 0815", &handle), ("echo 4711", &json!("made up"))] {
         assert_eq!(call(run(command), answered(state))["code"], -32602);
     }
     let asked = call(run("echo 4711"), json!({}));

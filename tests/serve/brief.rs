@@ -67,8 +67,8 @@ fn brief_calls_share_nothing_and_are_noted() {
     assert_eq!(peer.hang_up().1, Some(0));
     let journal =
         std::fs::read_to_string(stage.home().join(".local/state/haft/journal/journal.jsonl")).unwrap();
-    let noted = |outcome: &str| journal.matches(&format!("\"outcome\":\"{outcome}\"")).count() as u64;
-    assert_eq!((noted("started"), noted("ok")), (KNOWN, KNOWN), "{journal}");
+    let journalled = |outcome: &str| journal.matches(&format!("\"outcome\":\"{outcome}\"")).count() as u64;
+    assert_eq!((journalled("started"), journalled("ok")), (KNOWN, KNOWN), "{journal}");
 }
 
 /// The journal can be put aside in the midst of them: what was put aside and what came after it hold

@@ -209,9 +209,9 @@ fn a_token_is_made_up_where_none_is_named() {
     let mut child = stage.command(&["serve", "--http", "127.0.0.1:0"]).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     let served = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("serving MCP")).unwrap();
-    let told = lines.next().unwrap().unwrap();
-    let token = told.strip_prefix("clients have to send: Authorization: Bearer ").unwrap().to_owned();
-    assert_eq!(token.len(), 43, "{told}");
+    let report = lines.next().unwrap().unwrap();
+    let token = report.strip_prefix("clients have to send: Authorization: Bearer ").unwrap().to_owned();
+    assert_eq!(token.len(), 43, "{report}");
     let address = served.strip_prefix("serving MCP at http://").unwrap().strip_suffix("/mcp").unwrap();
     let site = Site { child, address: address.parse().unwrap() };
     let own = format!("Bearer {token}");
@@ -367,14 +367,14 @@ fn mc09_an_answer_that_was_lost_comes_again() {
     let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}).to_string();
     let mut stream = site.connect();
     stream.write_all((site.head("POST", &own, call.len()) + &call).as_bytes()).unwrap();
-    let mut heard = String::new();
-    while !heard.contains("id: ") || !heard.ends_with("\n\n") {
+    let mut received = String::new();
+    while !received.contains("id: ") || !received.ends_with("\n\n") {
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();
-        heard.push(char::from(byte[0]));
+        received.push(char::from(byte[0]));
     }
     drop(stream);
-    let last = heard.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
+    let last = received.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
     let headers = [&own[..], &[("last-event-id", last), ("content-length", "")]].concat();
     let answer = site.send("GET", &headers, b"").answer();
     assert_eq!(answer["result"]["content"][0]["text"], "slept 700 ms", "{answer}");

@@ -102,16 +102,16 @@ fn another_component_is_served() {
 fn a_subscriber_is_told() {
     let stage = Stage::new("");
     let mut peer = Peer::start(&stage, &[]);
-    let wanted = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
-    peer.send(&modern("subscriptions/listen", "s", wanted));
+    let filter = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    peer.send(&modern("subscriptions/listen", "s", filter));
     let acknowledged =
         peer.await_one(|message| message["method"] == "notifications/subscriptions/acknowledged");
     let accepted = &acknowledged["params"]["notifications"];
     assert_eq!(accepted["toolsListChanged"], true, "{acknowledged}");
     assert_ne!(accepted["promptsListChanged"], true, "{acknowledged}");
     stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
-    let told = hears_of_it(&mut peer);
-    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s", "{told}");
+    let report = hears_of_it(&mut peer);
+    assert_eq!(report["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "s", "{report}");
     let started = std::time::Instant::now();
     assert_eq!(peer.hang_up().1, Some(0));
     assert!(started.elapsed() < LONG);

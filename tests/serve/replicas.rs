@@ -96,8 +96,8 @@ fn c07_an_answer_is_good_for_its_caller_and_program_alone() {
     let key = stage.home().join(".local/state/haft/approvals/key");
     assert_eq!(std::fs::read(&key).unwrap().len(), 32);
     stage.program("");
-    let look = format!("cat {}; ls {}", key.display(), key.parent().unwrap().display());
-    let read = stage.command(&["call", "bash", &json!({"command": look}).to_string()]).output().unwrap();
+    let command = format!("cat {}; ls {}", key.display(), key.parent().unwrap().display());
+    let read = stage.command(&["call", "bash", &json!({"command": command}).to_string()]).output().unwrap();
     let said = String::from_utf8_lossy(&read.stdout).into_owned() + &String::from_utf8_lossy(&read.stderr);
     assert!(said.contains("No such file") || said.contains("denied"), "{said}");
     let done = call(&site, "echo 4711", &answer);

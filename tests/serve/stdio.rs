@@ -102,8 +102,8 @@ fn progress_is_told_in_order() {
         peer.ask("tools/call", json!({"name": "guest__progress", "arguments": arguments, "_meta": meta}));
     peer.answer(id);
     let progress = |aside: &[Value]| -> Vec<f64> {
-        let told = aside.iter().filter(|message| message["method"] == "notifications/progress");
-        told.map(|message| message["params"]["progress"].as_f64().unwrap()).collect()
+        let report = aside.iter().filter(|message| message["method"] == "notifications/progress");
+        report.map(|message| message["params"]["progress"].as_f64().unwrap()).collect()
     };
     let steps = progress(&peer.aside);
     assert!(steps.len() >= 5 && steps.is_sorted(), "{:?}", peer.aside);
@@ -124,10 +124,10 @@ fn messages_are_the_client_s_log() {
         }
         peer.aside.clear();
         peer.call("guest__log", json!({"lines": 3, "bytes": 5}));
-        let told = peer.aside.iter().filter(|message| message["method"] == "notifications/message");
-        let told: Vec<&Value> = told.collect();
-        assert_eq!(told.len(), expected, "{level:?}: {told:?}");
-        assert!(told.iter().all(|message| message["params"]["logger"] == "guest__log"), "{told:?}");
+        let report = peer.aside.iter().filter(|message| message["method"] == "notifications/message");
+        let report: Vec<&Value> = report.collect();
+        assert_eq!(report.len(), expected, "{level:?}: {report:?}");
+        assert!(report.iter().all(|message| message["params"]["logger"] == "guest__log"), "{report:?}");
     }
     peer.aside.clear();
     peer.call("bash", json!({"command": "echo live"}));

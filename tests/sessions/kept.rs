@@ -36,9 +36,9 @@ fn pl03_a_task_with_two_tools_at_once_is_done_and_kept() {
     let place = place();
     let answer = place.haft(&["run", "read both"]);
     assert_eq!((answer.stdout.as_str(), answer.code), ("I read alpha and beta.\n", 0), "{}", answer.stderr);
-    let told: Vec<_> = answer.stderr.lines().map(|line| line.split(" {").next().unwrap()).collect();
-    assert_eq!(told.len(), 3, "{}", answer.stderr);
-    assert!(told[0] == "✓ read" && told[1] == "✓ read" && told[2] == "✓ bash", "{}", answer.stderr);
+    let report: Vec<_> = answer.stderr.lines().map(|line| line.split(" {").next().unwrap()).collect();
+    assert_eq!(report.len(), 3, "{}", answer.stderr);
+    assert!(report[0] == "✓ read" && report[1] == "✓ read" && report[2] == "✓ bash", "{}", answer.stderr);
     let [file] = place.files().try_into().unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let listed = place.listed();

@@ -17,7 +17,7 @@ fn description<'a>(plugin: &'a Plugin, tool: &str) -> &'a str {
     &plugin.tools().iter().find(|other| other.name == tool).unwrap().description
 }
 
-fn told(plugin: &Plugin) {
+fn report(plugin: &Plugin) {
     assert_eq!(description(plugin, "find"), "Finds a word in a text.");
     assert_eq!(description(plugin, "double"), "Doubles a number.");
     assert_eq!(description(plugin, "greet"), "Says good day.");
@@ -62,7 +62,7 @@ fn told(plugin: &Plugin) {
 async fn wa01_words_come_from_the_component() {
     let component = fs::read(types()).unwrap();
     let packed = with_section(&component, WIT_SECTION, &package(&wit()));
-    told(&load(Source::Embedded(packed.leak())).await.unwrap());
+    report(&load(Source::Embedded(packed.leak())).await.unwrap());
     // What cannot be read is no reason to do without the functions.
     for broken in [&b"no WIT"[..], &fs::read(hostile()).unwrap()] {
         let broken = with_section(&component, WIT_SECTION, broken);
@@ -81,7 +81,7 @@ async fn wa01_words_come_from_beside_the_component() {
     let bare = load(source.clone()).await.unwrap();
     assert_eq!(description(&bare, "greet"), "The function `greet`.");
     fs::write(&words, wit()).unwrap();
-    told(&load(source.clone()).await.unwrap());
+    report(&load(source.clone()).await.unwrap());
     // Of another version, and with other packages that are not there.
     let other = wit()
         .replace("@1.2.0", "@1.9.0")

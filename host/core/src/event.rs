@@ -114,7 +114,7 @@ pub enum Event {
 pub struct Events {
     sink: Option<Arc<Sink>>,
     /// Whether the beginnings and ends of calls are heard too.
-    of_calls: bool,
+    with_calls: bool,
 }
 
 type Sink = dyn Fn(&Event) + Send + Sync;
@@ -128,23 +128,23 @@ impl Events {
     /// Sends every event to `sink`, in order, on the thread that emits it. A sink must not
     /// block: the call it hears of waits for it.
     pub fn to(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        Self { sink: Some(Arc::new(sink)), of_calls: true }
+        Self { sink: Some(Arc::new(sink)), with_calls: true }
     }
 
     /// The same of what happens during calls: for whoever makes them and has their answers anyway.
     /// What a call began with and ended with is not copied for it.
     pub fn during_calls(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        Self { of_calls: false, ..Self::to(sink) }
+        Self { with_calls: false, ..Self::to(sink) }
     }
 
     /// Whether anybody listens.
-    pub fn are_heard(&self) -> bool {
+    pub fn has_listener(&self) -> bool {
         self.sink.is_some()
     }
 
     /// Tells whoever listens to the beginnings and ends of calls.
-    pub(crate) fn emit_of_call(&self, event: impl FnOnce() -> Event) {
-        if self.of_calls {
+    pub(crate) fn emit_call(&self, event: impl FnOnce() -> Event) {
+        if self.with_calls {
             self.emit(event);
         }
     }

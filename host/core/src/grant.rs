@@ -207,14 +207,14 @@ impl Grant {
 
     /// What both allow: asked ∩ given. Never wider than either.
     #[must_use]
-    pub fn meet(&self, other: &Self) -> Self {
+    pub fn intersect(&self, other: &Self) -> Self {
         // Writing implies reading, so what one side may write the other may let it read.
-        let write = self.write.meet(&other.write);
-        let read = self.readable().meet(&other.readable());
+        let write = self.write.intersect(&other.write);
+        let read = self.readable().intersect(&other.readable());
         let env = self.env.intersection(&other.env).cloned().collect();
         let is_shared = |(name, value): &(&String, &String)| other.values.get(*name) == Some(*value);
         let values = self.values.iter().filter(is_shared);
-        let hosts = host::meet(&self.hosts, &other.hosts);
+        let hosts = host::intersect(&self.hosts, &other.hosts);
         Self {
             read,
             write,
@@ -222,7 +222,7 @@ impl Grant {
             env,
             values: values.map(|(name, value)| (name.clone(), value.clone())).collect(),
             hosts,
-            children: self.children.meet(other.children),
+            children: self.children.intersect(other.children),
             sealed: self.sealed.join(&other.sealed),
         }
     }
@@ -350,7 +350,7 @@ impl Grant {
 }
 
 impl Children {
-    fn meet(self, other: Self) -> Self {
+    fn intersect(self, other: Self) -> Self {
         Self { network: self.network && other.network, unix_sockets: self.unix_sockets && other.unix_sockets }
     }
 }
@@ -414,7 +414,7 @@ impl Reach {
         }
     }
 
-    fn meet(&self, other: &Self) -> Self {
+    fn intersect(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Anywhere, reach) | (reach, Self::Anywhere) => reach.clone(),
             (Self::Roots(ours), Self::Roots(theirs)) => {

@@ -353,13 +353,13 @@ impl Offered {
     }
 
     fn component(file: &Path, kept: &Digest, name: Option<Name>, stem: &str) -> Result<Self, BundleError> {
-        let look = inspect_file(file, stem)?;
-        let contract = contract_of(&look, stem)?;
-        let inner = look.program.as_deref().map(|text| Manifest::parse(text, Path::new(MANIFEST)));
+        let sections = inspect_file(file, stem)?;
+        let contract = contract_of(&sections, stem)?;
+        let inner = sections.program.as_deref().map(|text| Manifest::parse(text, Path::new(MANIFEST)));
         let inner = inner.transpose().map_err(BundleError::Manifest)?.unwrap_or_default();
         let program = inner.program.as_ref();
         let declared_name = program.map(|program| program.name.to_string());
-        let declared_name = declared_name.or_else(|| look.act.as_ref().map(|act| act.name.clone()));
+        let declared_name = declared_name.or_else(|| sections.act.as_ref().map(|act| act.name.clone()));
         let name = match name {
             Some(name) => name,
             None => usable_name(&declared_name.unwrap_or_else(|| stem.to_owned()))?,
@@ -367,16 +367,16 @@ impl Offered {
         // One component, one plugin: the others of its package are not in it.
         let own = inner.plugins.first();
         let limits = own.map(|plugin| plugin.limits).unwrap_or_default();
-        let requests = match (own, &look.act) {
+        let requests = match (own, &sections.act) {
             (Some(plugin), _) => plugin_requests(None, plugin),
             (None, Some(act)) => act.capabilities.iter().flat_map(request::act_requests).collect(),
             (None, None) => Vec::new(),
         };
-        let label = |name: &str| label(&look, name);
+        let label = |name: &str| label(&sections, name);
         let (file, digest) = (file.to_owned(), kept.clone());
-        let version = label("version").or_else(|| look.act.as_ref().map(|act| act.version.clone()));
+        let version = label("version").or_else(|| sections.act.as_ref().map(|act| act.version.clone()));
         let version = version.and_then(|version| semver::Version::parse(&version).ok());
-        let described = look.act.as_ref().and_then(|act| act.description.clone());
+        let described = sections.act.as_ref().and_then(|act| act.description.clone());
         Ok(Self {
             kind: Kind::Plugin,
             version: program.map(|program| program.version.clone()).or(version),
@@ -402,8 +402,8 @@ impl Offered {
     }
 }
 
-fn label(look: &Sections, name: &str) -> Option<String> {
-    look.labels.iter().find(|(label, _)| label == name).map(|(_, text)| text.clone())
+fn label(sections: &Sections, name: &str) -> Option<String> {
+    sections.labels.iter().find(|(label, _)| label == name).map(|(_, text)| text.clone())
 }
 
 /// Looks into a component's file.
@@ -422,8 +422,8 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn contract_of(look: &Sections, shown: &str) -> Result<String, BundleError> {
-    let contract = look.contract();
+fn contract_of(sections: &Sections, shown: &str) -> Result<String, BundleError> {
+    let contract = sections.contract();
     contract
         .map(|contract| contract.to_string())
         .map_err(|error| BundleError::Component { file: shown.to_owned(), error: error.to_string() })

@@ -250,9 +250,9 @@ impl Tool for PluginTool {
 
 impl Cleanup {
     /// Drops the instance, and prewarms others if the caller received the answer.
-    fn clear(self, is_heard: bool) {
+    fn clear(self, prewarm: bool) {
         let Self { plugin, job, instance, _ticking } = self;
-        if is_heard {
+        if prewarm {
             // The caller may have been woken on this very processor: it goes first.
             std::thread::yield_now();
             PluginShared::prewarm_later(&plugin, job.grant, job.limits);

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     match haft::plugin::inspect::read_sections(bytes) {
-        Ok(look) => drop(look.contract()),
+        Ok(sections) => drop(sections.contract()),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });

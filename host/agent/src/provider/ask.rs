@@ -102,11 +102,11 @@ mod tests {
             problem: None,
         };
         let reply = Reply { calls: vec![requested("a"), requested("b")], ..Reply::default() };
-        for given in 0..4 {
+        for answered in 0..4 {
             let exchange =
-                Exchange::new(reply.clone(), (0..given).map(|n| ToolResult::success(n.to_string())));
+                Exchange::new(reply.clone(), (0..answered).map(|n| ToolResult::success(n.to_string())));
             let answers: Vec<_> = exchange.answered().map(|(_, result)| result.is_error).collect();
-            assert_eq!(answers, [given < 1, given < 2]);
+            assert_eq!(answers, [answered < 1, answered < 2]);
             let text = serde_json::to_string(&Message::Turn(exchange.clone())).unwrap();
             assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), Message::Turn(exchange));
         }

@@ -118,8 +118,8 @@ mod tests {
         }
         let mut many = Frames::new(Framing::Events);
         let line = [b"data: ".as_slice(), &vec![b'x'; 1 << 20], b"\n"].concat();
-        let given_up = (0..16).any(|_| many.push(&line, &mut Vec::new()).is_err());
-        assert!(given_up);
+        let refused = (0..16).any(|_| many.push(&line, &mut Vec::new()).is_err());
+        assert!(refused);
     }
 
     proptest! {

@@ -82,7 +82,7 @@ impl Restored {
     /// The calls that were begun and have no answer.
     pub fn unknown(&self) -> impl Iterator<Item = &ToolCall> {
         let open = self.open.iter().flat_map(|open| open.reply.calls.iter().zip(&open.calls));
-        open.filter(|(_, known)| **known == Known::Running).map(|(wanted, _)| &wanted.call)
+        open.filter(|(_, known)| **known == Known::Running).map(|(requested, _)| &requested.call)
     }
 
     fn add(&mut self, line: Line) {
@@ -122,8 +122,8 @@ impl Restored {
     /// Takes note of the first call of that id which is not answered yet.
     fn note(&mut self, id: &str, known: Known) {
         let Some(Unanswered { reply, calls }) = &mut self.open else { return };
-        let is_it = |(wanted, known): &(&crate::provider::RequestedCall, &mut Known)| {
-            wanted.call.id == id && !matches!(known, Known::Answered(_))
+        let is_it = |(requested, known): &(&crate::provider::RequestedCall, &mut Known)| {
+            requested.call.id == id && !matches!(known, Known::Answered(_))
         };
         if let Some((_, found)) = reply.calls.iter().zip(calls).find(is_it) {
             *found = known;
@@ -185,8 +185,9 @@ mod tests {
 
     fn turn(ids: &[&str]) -> Entry {
         let call = |id: &&str| ToolCall { id: (*id).into(), tool: "t".into(), arguments: json!({}) };
-        let wanted = |id| RequestedCall { call: call(id), problem: None };
-        let reply = Reply { text: "so".into(), calls: ids.iter().map(wanted).collect(), ..Reply::default() };
+        let requested = |id| RequestedCall { call: call(id), problem: None };
+        let reply =
+            Reply { text: "so".into(), calls: ids.iter().map(requested).collect(), ..Reply::default() };
         Entry::Turn(Box::new(Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }))
     }
 

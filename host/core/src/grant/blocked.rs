@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn fu02_blocks_outlive_everything() {
         let local = |grant: Grant| grant.with_host("http://127.0.0.1:80".parse().unwrap());
-        let met = local(blocking(&["127.0.0.1"])).meet(&local(blocking(&["example.com"])));
-        for grant in [&met, &met.read_only(), &met.meet(&local(Grant::none()))] {
+        let met = local(blocking(&["127.0.0.1"])).intersect(&local(blocking(&["example.com"])));
+        for grant in [&met, &met.read_only(), &met.intersect(&local(Grant::none()))] {
             let loopback = Destination::new("http", "127.0.0.1").unwrap();
             assert!(!grant.may_ask(&loopback) && !grant.may_ask(&to("example.com")));
             let address = IpAddr::from([127, 0, 0, 1]);

@@ -129,7 +129,7 @@ impl Named {
 }
 
 /// The narrower of every pair of which one contains the other.
-pub(super) fn meet(ours: &[HostPattern], theirs: &[HostPattern]) -> Vec<HostPattern> {
+pub(super) fn intersect(ours: &[HostPattern], theirs: &[HostPattern]) -> Vec<HostPattern> {
     let mut met: Vec<HostPattern> = Vec::new();
     for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
         let narrower = if a.contains(b) { Some(b) } else { b.contains(a).then_some(a) };

@@ -29,7 +29,7 @@ fn nothing_is_granted_to_begin_with() {
 fn a_value_is_kept_where_both_sides_have_it() {
     let one = Grant::none().with_value("A", "1").with_value("B", "2");
     let other = Grant::none().with_value("A", "1").with_value("B", "3").with_env("C");
-    let met: Vec<_> = one.meet(&other).values().clone().into_iter().collect();
+    let met: Vec<_> = one.intersect(&other).values().clone().into_iter().collect();
     assert_eq!(met, [("A".to_owned(), "1".to_owned())]);
 }
 
@@ -44,8 +44,8 @@ fn lookalike_prefixes_are_other_directories() {
 #[test]
 fn meet_takes_the_deeper_directory() {
     let asked = Grant::none().with_write(root("/nowhere")).with_host(host("*.github.com")).with_env("LANG");
-    let given = Grant::none().with_write(root("/nowhere/out")).with_host(host("api.github.com"));
-    let met = asked.meet(&given);
+    let granted = Grant::none().with_write(root("/nowhere/out")).with_host(host("api.github.com"));
+    let met = asked.intersect(&granted);
     assert_eq!(met.writable().roots(), [root("/nowhere/out")]);
     assert_eq!(met.hosts(), [host("api.github.com")]);
     assert!(met.env().is_empty());
@@ -54,8 +54,8 @@ fn meet_takes_the_deeper_directory() {
 #[test]
 fn asking_to_read_what_may_be_written_is_granted_for_reading_only() {
     let asked = Grant::none().with_read(root("/nowhere/out"));
-    let given = Grant::none().with_write(root("/nowhere"));
-    let met = asked.meet(&given);
+    let granted = Grant::none().with_write(root("/nowhere"));
+    let met = asked.intersect(&granted);
     assert!(met.readable().covers(&root("/nowhere/out")));
     assert!(!met.writable().covers(&root("/nowhere/out")));
 }
@@ -164,8 +164,8 @@ fn every_public_host_meets_names_alone() {
     ] {
         let other = Grant::none().with_host(host(other));
         let met: Vec<_> = met.into_iter().map(host).collect();
-        assert_eq!(any.meet(&other).hosts(), met);
-        assert_eq!(other.meet(&any).hosts(), met);
+        assert_eq!(any.intersect(&other).hosts(), met);
+        assert_eq!(other.intersect(&any).hosts(), met);
     }
 }
 
@@ -198,7 +198,7 @@ proptest! {
     /// Whatever is met, neither side may do less than the result.
     #[test]
     fn meet_never_widens(a in any_grant(), b in any_grant(), probe in any_root(), name in "[ab](\\.[ab]){0,3}|localhost|127\\.0\\.0\\.1|1\\.1\\.1\\.1") {
-        let met = a.meet(&b);
+        let met = a.intersect(&b);
         let destination = to(&format!("http://{name}:1"));
         for side in [&a, &b] {
             prop_assert!(!met.writable().covers(&probe) || side.writable().covers(&probe));
@@ -219,7 +219,7 @@ proptest! {
     /// A grant met with itself still allows all it did.
     #[test]
     fn meet_with_itself_keeps_everything(a in any_grant(), probe in any_root()) {
-        let met = a.meet(&a);
+        let met = a.intersect(&a);
         prop_assert_eq!(met.writable().covers(&probe), a.writable().covers(&probe));
         prop_assert_eq!(met.readable().covers(&probe), a.readable().covers(&probe));
     }
@@ -230,10 +230,10 @@ proptest! {
 fn meet_keeps_what_either_closes() {
     let open = Grant::none().with_network(true).with_unix_sockets(true);
     let asked = open.clone().with_hidden(root("/nowhere/keys"));
-    let met = asked.meet(&open.with_unix_sockets(false).with_fixed(root("/nowhere/program.toml")));
+    let met = asked.intersect(&open.with_unix_sockets(false).with_fixed(root("/nowhere/program.toml")));
     assert_eq!(met.hidden(), [root("/nowhere/keys")]);
     assert_eq!(met.fixed(), [root("/nowhere/program.toml")]);
     assert!(met.network() && !met.unix_sockets());
     assert_eq!(met.read_only().hidden(), met.hidden());
-    assert_eq!(Grant::none().meet(&asked).hidden(), met.hidden());
+    assert_eq!(Grant::none().intersect(&asked).hidden(), met.hidden());
 }

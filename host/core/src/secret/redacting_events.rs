@@ -29,7 +29,7 @@ struct Streams {
 impl RedactingEvents {
     /// Events on their way to `to`, without what `redactor` knows.
     pub fn new(redactor: &Redactor, to: &Events) -> Self {
-        if redactor.is_empty() || !to.are_heard() {
+        if redactor.is_empty() || !to.has_listener() {
             return Self { to: to.clone(), events: to.clone(), streams: None };
         }
         let stream = || Stream::new(redactor.clone());

@@ -90,7 +90,8 @@ impl Entry {
 
     /// The same with no more rights than `grant` has too.
     pub(super) fn narrowed(&self, grant: &Grant) -> Self {
-        let same = Self::new(self.tool.clone(), self.grant.meet(grant), self.limits, self.origin.clone());
+        let same =
+            Self::new(self.tool.clone(), self.grant.intersect(grant), self.limits, self.origin.clone());
         Self { approval: self.approval.clone(), ..same }
     }
 

@@ -61,14 +61,14 @@ impl<'a> Watch<'a> {
         if let Some(record) = &record {
             journal.note(record);
         }
-        events.emit_of_call(|| Event::Started(call.clone()));
+        events.emit_call(|| Event::Started(call.clone()));
         let line = JournalLine { journal, redactor, record, notes: notes.clone(), begun };
         Self { session, call, redacting: RedactingEvents::new(redactor, events), notes, line, begun }
     }
 
     /// Tells that the tool runs from now on.
     pub(super) fn runs(&self) {
-        self.session.events.emit_of_call(|| Event::Running { call: self.call.id.clone() });
+        self.session.events.emit_call(|| Event::Running { call: self.call.id.clone() });
     }
 
     /// Where the tool tells what happens.
@@ -104,7 +104,7 @@ impl<'a> Watch<'a> {
         self.redacting.finish(&self.call.id);
         self.line.end(outcome, result.is_error.then_some(result.content.as_str()));
         tracing::debug!(tool = self.call.tool, outcome = outcome.name(), elapsed = ?duration, "call answered");
-        self.session.events.emit_of_call(|| Event::Completed {
+        self.session.events.emit_call(|| Event::Completed {
             call: self.call.clone(),
             result: result.clone(),
             duration,

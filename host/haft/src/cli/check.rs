@@ -133,8 +133,8 @@ fn missing_servers(program: &Program) -> Vec<Problem> {
     let declared = program.manifest.mcp_servers.iter().filter(|server| server.enabled);
     let problem = |server: &McpServer| {
         let Transport::Stdio { command, .. } = &server.transport else { return None };
-        let is_told = program.problems.iter().any(|problem| problem.span() == Some(server.name.span));
-        let mut running = program.servers.iter().filter(|_| !is_told);
+        let is_reported = program.problems.iter().any(|problem| problem.span() == Some(server.name.span));
+        let mut running = program.servers.iter().filter(|_| !is_reported);
         let config = running.find(|running| running.config().name == server.name.as_str())?.config();
         let error = config.program().err()?;
         let problem = Problem::new(format!("MCP server `{}` {error}", server.name.as_str()));
@@ -182,6 +182,6 @@ fn summary(program: &Program, is_all: bool) -> String {
         "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
         write.join(", "),
         commands.unwrap_or_default()
-            + &proposed_pane(program.is_without_pane).map(|offer| format!("\n{offer}")).unwrap_or_default()
+            + &proposed_pane(program.is_without_pane).map(|hint| format!("\n{hint}")).unwrap_or_default()
     )
 }

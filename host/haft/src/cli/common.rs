@@ -145,8 +145,8 @@ impl Common {
 
 /// Says so once where a pane may be had, to a person and to no program.
 pub(super) fn propose_pane(is_without: bool, terminal: Terminal) {
-    if let Some(offer) = proposed_pane(is_without).filter(|_| !terminal.json) {
-        terminal.message(offer);
+    if let Some(hint) = proposed_pane(is_without).filter(|_| !terminal.json) {
+        terminal.message(hint);
     }
 }
 

@@ -87,12 +87,12 @@ impl Conversation {
         let provider = program.provider(&choice.model()).await?;
         let approvals = Approvals::by(screen.person());
         let (screen, history) = (screen.clone(), History::default());
-        let mut talk =
+        let mut conversation =
             Self { program, choice, toolbox, approvals, settings, provider, history, terminal, screen };
         if let Some(saved) = saved {
-            talk.resume(&saved)?;
+            conversation.resume(&saved)?;
         }
-        Ok(talk)
+        Ok(conversation)
     }
 
     /// Forgets what was said. What is said next begins another session.

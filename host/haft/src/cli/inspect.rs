@@ -39,8 +39,8 @@ pub(super) struct Inspect {
     #[arg(value_name = "WHAT")]
     what: String,
     /// Run nothing, not even to list the tools
-    #[arg(long)]
-    only_look: bool,
+    #[arg(long, alias = "only-look")]
+    no_run: bool,
     /// Show texts and scripts whole, however long they are
     #[arg(long)]
     full: bool,
@@ -147,7 +147,7 @@ impl Inspect {
             bytes: Bytes::Embedded(bytes),
             limits: Limits::default(),
         };
-        let component = Component::inspect(subject, session.context.engine()?, self.only_look).await?;
+        let component = Component::inspect(subject, session.context.engine()?, self.no_run).await?;
         Ok(Found {
             facts: vec![("from", "haft itself: it follows `[sandbox]` and `[builtins]`".to_owned())],
             components: vec![component],
@@ -206,7 +206,7 @@ impl Inspect {
                         Subject { name: None, declared: None, title, bytes, limits: Limits::default() };
                     found
                         .components
-                        .push(Component::inspect(subject, session.context.engine()?, self.only_look).await?);
+                        .push(Component::inspect(subject, session.context.engine()?, self.no_run).await?);
                 }
                 // What is wrong with a component itself it says.
                 if found.components.iter().all(Component::is_sound) {
@@ -248,9 +248,7 @@ impl Inspect {
                 bytes: Bytes::File(plugin.file),
                 limits: plugin.limits,
             };
-            found
-                .components
-                .push(Component::inspect(subject, session.context.engine()?, self.only_look).await?);
+            found.components.push(Component::inspect(subject, session.context.engine()?, self.no_run).await?);
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl Log {
         let (mut last, mut shown, mut left_out) = (VecDeque::new(), HashSet::new(), 0_usize);
         for record in &mut lines {
             let record = record?;
-            if !self.is_wanted(&record, program) {
+            if !self.matches_filter(&record, program) {
                 continue;
             }
             match self.limit(terminal) {
@@ -150,7 +150,7 @@ impl Log {
         let mut printer = Printer::new(terminal);
         loop {
             for record in followed.ended()? {
-                if self.is_wanted(&record, program) && !shown.contains(&record.id) {
+                if self.matches_filter(&record, program) && !shown.contains(&record.id) {
                     printer.print(&record)?;
                 }
             }
@@ -168,7 +168,7 @@ impl Log {
         self.lines.unwrap_or(usual)
     }
 
-    fn is_wanted(&self, record: &Record, program: Option<&Path>) -> bool {
+    fn matches_filter(&self, record: &Record, program: Option<&Path>) -> bool {
         let is_tool = self.tool.is_empty() || self.tool.iter().any(|pattern| pattern.matches(&record.tool));
         let is_failed = !self.failed || record.outcome.is_failure() || is_unfinished(record);
         let is_late = self.since.is_none_or(|since| record.time >= since.0);

@@ -40,8 +40,8 @@ async fn connected(
     if let Some(problem) = two_targets(manifest, &options.target) {
         return Err(manifest.report(vec![problem]).into());
     }
-    let is_wanted = options.only.as_deref().is_none_or(is_of_target);
-    if !is_wanted || options.known_only {
+    let is_selected = options.only.as_deref().is_none_or(is_of_target);
+    if !is_selected || options.known_only {
         return Ok(None);
     }
     dirs.own()?;

@@ -131,7 +131,7 @@ pub(super) fn package(
     let granted = table(manifest, dirs, &declared.grant, problems)?;
     let protected = protected(manifest, dirs)?;
     let grant = |(plugin, _, _): (&Plugin, _, _)| {
-        let mut grant = asked(manifest, dirs, &plugin.grant.rights())?.meet(&granted);
+        let mut grant = asked(manifest, dirs, &plugin.grant.rights())?.intersect(&granted);
         if let Some(workspace) = sandbox.workspace() {
             grant = grant.with_workspace(workspace.clone());
         }
@@ -179,7 +179,7 @@ pub(super) fn unasked(
     let mut unasked = Vec::new();
     for right in declared.grant.rights() {
         let alone = asked(manifest, dirs, std::slice::from_ref(&right))?;
-        if !all.iter().any(|asked| asked.meet(&alone) != Grant::none()) {
+        if !all.iter().any(|asked| asked.intersect(&alone) != Grant::none()) {
             unasked.push(right);
         }
     }
@@ -190,7 +190,7 @@ pub(super) fn unasked(
 fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
     let readable = read.iter().cloned().fold(Grant::none(), Grant::with_read);
     let all = grant.writable().roots().into_iter().fold(readable, Grant::with_write);
-    grant.meet(&all)
+    grant.intersect(&all)
 }
 
 /// What each declared plugin may do, in the order of the file.

@@ -158,10 +158,10 @@ fn a_component_says_what_it_asks_for_or_asks_for_nothing() {
     assert_eq!(component(WORDCOUNT, Some("w"), "x").unwrap().name.as_str(), "w");
     let text =
         package("[[plugins]]\nname = \"w\"\ncomponent = \"w.wasm\"\n[plugins.grant]\nread = [\".\"]\n");
-    let told = with_section(WORDCOUNT, haft_plugin_host::PROGRAM_SECTION, text.as_bytes());
-    let told = component(&told, None, "x").unwrap();
-    assert_eq!((told.name.as_str(), texts(&told)), ("github", vec!["read=.".to_owned()]));
-    assert_eq!(told.version, Some(semver::Version::new(1, 2, 0)));
+    let declared = with_section(WORDCOUNT, haft_plugin_host::PROGRAM_SECTION, text.as_bytes());
+    let declared = component(&declared, None, "x").unwrap();
+    assert_eq!((declared.name.as_str(), texts(&declared)), ("github", vec!["read=.".to_owned()]));
+    assert_eq!(declared.version, Some(semver::Version::new(1, 2, 0)));
     let wrong = with_section(WORDCOUNT, haft_plugin_host::PROGRAM_SECTION, b"[pugins]\n");
     assert!(component(&wrong, None, "x").unwrap_err().contains("program.toml is wrong"));
     assert!(component(WORDCOUNT, None, "…").unwrap_err().contains("no name that could be used"));

@@ -104,10 +104,10 @@ fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
         }
     }
     // Whether more is let through says nothing to a reader.
-    let is_told = |key: &str, value: &Value| {
+    let is_rendered = |key: &str, value: &Value| {
         [HEAD, TOLD].concat().contains(&key) || key == "additionalProperties" && value.is_boolean()
     };
-    let others = object.iter().filter(|(key, value)| !is_told(key, value));
+    let others = object.iter().filter(|(key, value)| !is_rendered(key, value));
     lines.extend(others.map(|(key, value)| format!("{indent}{}: {value}", on_one_line(key))));
 }
 
@@ -125,8 +125,9 @@ fn properties(object: &Map<String, Value>, depth: usize, lines: &mut Vec<String>
     let unknown = required.into_iter().flatten().filter(|name| !is_known(name));
     lines.extend(unknown.map(|name| format!("{indent}requires {name}")));
     for key in ["properties", "required"] {
-        let is_told = |value: &&Value| if key == "required" { value.is_array() } else { value.is_object() };
-        let odd = object.get(key).filter(|value| !is_told(value));
+        let is_rendered =
+            |value: &&Value| if key == "required" { value.is_array() } else { value.is_object() };
+        let odd = object.get(key).filter(|value| !is_rendered(value));
         lines.extend(odd.map(|value| format!("{indent}{key}: {value}")));
     }
 }
@@ -161,17 +162,17 @@ mod tests {
             json!([{ "description": WORD }]),
             json!({ "enum": [WORD] }),
         ];
-        let told = |parameters: Value| {
+        let is_shown = |parameters: Value| {
             let def = ToolDef { name: "t".into(), parameters, ..ToolDef::default() };
             lines(&def).iter().any(|line| line.contains(WORD))
         };
         for (key, value) in KEYS.split(' ').flat_map(|key| values.iter().map(move |value| (key, value))) {
             let mut schema = json!({ key: value });
             for depth in 0..MAX_DEPTH + 3 {
-                assert!(told(schema.clone()), "{key}, {depth} deep: {schema}");
+                assert!(is_shown(schema.clone()), "{key}, {depth} deep: {schema}");
                 let mut typed = schema.clone();
                 typed.as_object_mut().unwrap().entry("type").or_insert("object".into());
-                assert!(told(typed.clone()), "{key}, {depth} deep: {typed}");
+                assert!(is_shown(typed.clone()), "{key}, {depth} deep: {typed}");
                 schema = match depth % 3 {
                     0 => json!({ "type": "object", "properties": { "p": schema } }),
                     1 => json!({ "type": "array", "items": schema }),

@@ -249,12 +249,12 @@ mod tests {
     /// S02: what was kept and is not what was noted is not what somebody agreed to.
     #[test]
     fn s02_where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
-        let (noted, now) = (
+        let (recorded, now) = (
             one(&[item("run", "a\n"), item("same", "s\n")]).digests(),
             one(&[item("run", "b\n"), item("same", "s\n")]),
         );
         for before in [Disclosure::default(), now.clone()] {
-            let text = summary(&now.changes(&noted, &before));
+            let text = summary(&now.changes(&recorded, &before));
             assert!(
                 text.starts_with("run changed from sha256:") && text.ends_with("all of it\n+b\n"),
                 "{text}"

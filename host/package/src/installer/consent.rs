@@ -90,7 +90,7 @@ pub enum UpdateReason {
     /// The same version with another content.
     SameVersion(semver::Version),
     /// An earlier haft pinned it.
-    NothingNoted,
+    NoDisclosure,
     /// Its content is another one.
     OtherContent,
     /// The same content tells of other tools.
@@ -107,7 +107,7 @@ impl fmt::Display for UpdateReason {
             }
             Self::Older { before, now } => write!(f, "is older: {now}, and {before} is installed"),
             Self::SameVersion(version) => write!(f, "is still called {version}, and has another content"),
-            Self::NothingNoted => {
+            Self::NoDisclosure => {
                 f.write_str("was pinned by an earlier haft, which did not note what it showed")
             }
             Self::OtherContent => f.write_str("is not what was agreed to"),

@@ -117,7 +117,7 @@ fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) 
         (_, Some((before, now))) if !is_here && before == now && is_other_content => {
             Some(UpdateReason::SameVersion(now))
         }
-        _ if old.disclosed.is_none() => Some(UpdateReason::NothingNoted),
+        _ if old.disclosed.is_none() => Some(UpdateReason::NoDisclosure),
         _ if is_other_content => Some(UpdateReason::OtherContent),
         _ if old.disclosed.as_ref() != Some(&candidate.disclosure.digests()) => {
             Some(UpdateReason::OtherTools)

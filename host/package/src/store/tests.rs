@@ -102,9 +102,9 @@ fn only_what_nobody_refers_to_is_swept_away() {
     let lock = directory.path().join("program.lock");
     fs::write(&lock, Lock { pins: vec![pin(&used)] }.text()).unwrap();
     store.register(&lock).unwrap();
-    let told = store.sweep(true).unwrap();
-    assert_eq!((told.used, told.young, told.removed.len()), (1, 1, 1));
-    assert_eq!((&told.removed[0].digest, told.removed[0].size), (&old, 4));
+    let swept = store.sweep(true).unwrap();
+    assert_eq!((swept.used, swept.young, swept.removed.len()), (1, 1, 1));
+    assert_eq!((&swept.removed[0].digest, swept.removed[0].size), (&old, 4));
     assert!(store.has(&old));
     store.sweep(false).unwrap();
     assert_eq!((store.has(&used), store.has(&old), store.has(&young)), (true, false, true));

@@ -71,7 +71,7 @@ impl Compilations {
         let (events, state) = (self.events.clone(), Mutex::new(NoticeState::Nothing));
         let notice = CompileNotice { plugin: plugin.to_owned(), bytes, begun: Instant::now(), events, state };
         let notice = Arc::new(notice);
-        if self.events.are_heard() {
+        if self.events.has_listener() {
             let notice = notice.clone();
             threads.spawn(async move {
                 tokio::time::sleep(SLOW).await;

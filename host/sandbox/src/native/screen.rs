@@ -134,8 +134,8 @@ async fn delayed(arguments: &Value, context: &Context<'_>) -> Result<(), ToolErr
 }
 
 fn delay(arguments: &Value) -> Result<Duration, String> {
-    let given = |name| arguments.get(name).filter(|value: &&Value| !value.is_null());
-    let time = match (given("delay"), given("delay_ms")) {
+    let argument = |name| arguments.get(name).filter(|value: &&Value| !value.is_null());
+    let time = match (argument("delay"), argument("delay_ms")) {
         (Some(_), Some(_)) => return Err("provide either `delay` or `delay_ms`, not both".into()),
         (None, None) => Duration::ZERO,
         (None, Some(value)) => Duration::from_millis(value.as_u64().ok_or(DELAYS)?),

@@ -93,12 +93,12 @@ impl Rights {
 }
 
 /// The command line of a local pane's process, for tmux's shell.
-pub(crate) fn command_line(ground: &HostContext, shell: &Path) -> String {
-    let rights = Rights::of(&ground.grant, &ground.confiner);
+pub(crate) fn command_line(host: &HostContext, shell: &Path) -> String {
+    let rights = Rights::of(&host.grant, &host.confiner);
     // Paths that are not UTF-8 are no directories of a program.
     let rights = serde_json::to_string(&rights).unwrap_or_default();
     let words = ["exec", "--terminal", "--rights", &rights, "--", &shell.to_string_lossy()].map(quoted);
-    format!("exec {} {}", quoted(&ground.haft.to_string_lossy()), words.join(" "))
+    format!("exec {} {}", quoted(&host.haft.to_string_lossy()), words.join(" "))
 }
 
 /// Runs `program` on this process's own streams to its end. With `terminal` it stays in the session

@@ -20,9 +20,8 @@ const MORE: &[&str] = &["PATH", "SHELL", "XDG_RUNTIME_DIR"];
 pub(crate) async fn start(script: &str) -> io::Result<Output> {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(script).env_clear().current_dir(Path::new("/"));
-    let is_wanted =
-        |name: &str| ENVIRONMENT.contains(&name) || MORE.contains(&name) || name.starts_with("LC_");
-    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_wanted)));
+    let is_kept = |name: &str| ENVIRONMENT.contains(&name) || MORE.contains(&name) || name.starts_with("LC_");
+    command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_kept)));
     command.env("TERM", "xterm-256color");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.kill_on_drop(true).output().await

@@ -84,8 +84,8 @@ async fn pr14_the_arguments_are_those_of_the_tool() {
 /// PR14: the tool that runs is the one that is told of.
 #[tokio::test]
 async fn pr14_events_name_the_tool_that_runs() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let sink = heard.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sink = received.clone();
     let events = Events::to(move |event| {
         if let Event::Started(call) | Event::Completed { call, .. } = event {
             sink.lock().unwrap().push(format!("{} {}", call.tool, call.arguments));
@@ -94,7 +94,7 @@ async fn pr14_events_name_the_tool_that_runs() {
     let session = Session { events, ..Session::default() };
     commands().dispatch(program(json!({ "name": "log", "args": { "path": "x" } })), &session).await;
     let call = r#"program__git__log {"path":"x"}"#;
-    assert_eq!(*heard.lock().unwrap(), [call, call]);
+    assert_eq!(*received.lock().unwrap(), [call, call]);
 }
 
 #[tokio::test]

@@ -57,12 +57,13 @@ fn long_answers_name_what_no_longer_fits() {
 /// PR15: a model that reads nothing but the list learns what else there is.
 #[test]
 fn pr15_the_description_tells_where_tools_come_from() {
-    let told = toolbox(&["read", "git__log", "git__show", "mcp__jira__find", "program__make__all"]).within(1);
-    let description = &told.defs()[0].description;
+    let toolbox =
+        toolbox(&["read", "git__log", "git__show", "mcp__jira__find", "program__make__all"]).within(1);
+    let description = &toolbox.defs()[0].description;
     assert!(
         description.contains("5 tools are there in all, from git (2), jira (1), make (1)."),
         "{description}"
     );
-    let hints = told.defs()[0].hints;
+    let hints = toolbox.defs()[0].hints;
     assert!(hints.read_only && hints.idempotent && !hints.destructive && !hints.open_world);
 }

@@ -279,7 +279,7 @@ mod tests {
             finding(Outcome::Escaped("e".into())),
             finding(Outcome::Untried("u".into())),
         ];
-        let told: Vec<_> = findings.iter().filter_map(finding_text).collect();
-        assert_eq!(told, ["not held: a: g", "GOT OUT: a: e (promised: p)", "not tried: a: u"]);
+        let lines: Vec<_> = findings.iter().filter_map(finding_text).collect();
+        assert_eq!(lines, ["not held: a: g", "GOT OUT: a: e (promised: p)", "not tried: a: u"]);
     }
 }

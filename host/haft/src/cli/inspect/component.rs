@@ -58,8 +58,8 @@ pub(super) struct Tools {
 }
 
 impl Component {
-    /// Looks at `subject`; asks it for its tools unless `only_look`.
-    pub(super) async fn inspect(subject: Subject, engine: &Engine, only_look: bool) -> anyhow::Result<Self> {
+    /// Looks at `subject`; asks it for its tools unless `no_run`.
+    pub(super) async fn inspect(subject: Subject, engine: &Engine, no_run: bool) -> anyhow::Result<Self> {
         let bytes = subject.read()?;
         let (digest, size) = (Digest::hash(&bytes), bytes.len() as u64);
         let sections = read_sections(&bytes).map_err(|error| error.to_string());
@@ -69,7 +69,7 @@ impl Component {
             Err(_) => Err("it cannot be looked into".to_owned()),
         };
         let source = subject.source();
-        let tools = match (&contract, only_look) {
+        let tools = match (&contract, no_run) {
             (Ok(_), false) => Some(subject.tools(engine, source.clone()).await),
             _ => None,
         };

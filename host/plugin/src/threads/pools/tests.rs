@@ -293,7 +293,7 @@ fn wa02_tasks_of_guests_are_inside() {
 
 /// Pools that nobody is inside of are given up; the others stay, however many there are.
 #[test]
-fn walls_are_bounded_and_none_is_given_up_that_is_in_use() {
+fn pools_are_bounded_and_none_in_use_is_dropped() {
     let fixture = Fixture::new();
     let pools = ThreadPools::new(4);
     let directories: Vec<PathBuf> =
