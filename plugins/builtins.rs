@@ -4,18 +4,18 @@
 &[
     Builtin {
         name: "files",
-        component: include_bytes!("built/files.wasm"),
+        component: packed!("files.wasm"),
     },
     Builtin {
         name: "time",
-        component: include_bytes!("built/time.wasm"),
+        component: packed!("time.wasm"),
     },
     Builtin {
         name: "fetch",
-        component: include_bytes!("built/fetch.wasm"),
+        component: packed!("fetch.wasm"),
     },
     Builtin {
         name: "search",
-        component: include_bytes!("built/search.wasm"),
+        component: packed!("search.wasm"),
     },
 ]

@@ -12,7 +12,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 
-use self::component::{Bytes, Component, Subject};
+use self::component::{Component, Subject};
 use super::Exit;
 use super::terminal::{Hinted, Terminal, rounded};
 use crate::cli::install_session::{InstallSession, install_error, trust};
@@ -24,6 +24,7 @@ use haft_package::signature::Verdict;
 use haft_package::{
     Content, Digest, Expected, Fetched, Kind, Offered, PackageSource, Pin, Request, source_stem,
 };
+use haft_plugin_host::Source;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -75,7 +76,7 @@ struct Found {
 /// What is meant.
 enum Meant {
     Entry(Kind, String),
-    Builtin(&'static str, &'static [u8]),
+    Builtin(&'static str, Source),
     Source(PackageSource),
 }
 
@@ -100,7 +101,7 @@ impl Inspect {
     async fn find(&self, session: &InstallSession) -> anyhow::Result<Found> {
         match self.meant(session)? {
             Meant::Entry(kind, name) => self.entry(session, kind, &name).await,
-            Meant::Builtin(name, bytes) => self.builtin(session, name, bytes).await,
+            Meant::Builtin(name, source) => self.builtin(session, name, source).await,
             Meant::Source(source) => self.source(session, source).await,
         }
     }
@@ -112,8 +113,8 @@ impl Inspect {
         if is_word && let Some(kind) = session.project.kind_of(what) {
             return Ok(Meant::Entry(kind, what.to_owned()));
         }
-        if is_word && let Some((name, bytes)) = builtin(what) {
-            return Ok(Meant::Builtin(name, bytes));
+        if is_word && let Some((name, source)) = builtin(what) {
+            return Ok(Meant::Builtin(name, source));
         }
         let here = std::env::current_dir()?;
         let source = crate::cli::install_args::parse_source(what, &here, session.project.folder())?;
@@ -134,19 +135,9 @@ impl Inspect {
     }
 
     /// Something that comes with haft.
-    async fn builtin(
-        &self,
-        session: &InstallSession,
-        name: &str,
-        bytes: &'static [u8],
-    ) -> anyhow::Result<Found> {
-        let subject = Subject {
-            name: None,
-            declared: None,
-            title: name.to_owned(),
-            bytes: Bytes::Embedded(bytes),
-            limits: Limits::default(),
-        };
+    async fn builtin(&self, session: &InstallSession, name: &str, source: Source) -> anyhow::Result<Found> {
+        let subject =
+            Subject { name: None, declared: None, title: name.to_owned(), source, limits: Limits::default() };
         let component = Component::inspect(subject, session.context.engine()?, self.no_run).await?;
         Ok(Found {
             facts: vec![("from", "haft itself: it follows `[sandbox]` and `[builtins]`".to_owned())],
@@ -201,9 +192,9 @@ impl Inspect {
             Ok(offered) => self.offered(session, &mut found, offered).await?,
             Err(error) => {
                 if let Content::Component(file) = &fetched.content {
-                    let (title, bytes) = (stem, Bytes::File(file.clone()));
+                    let (title, source) = (stem, Source::File(file.clone()));
                     let subject =
-                        Subject { name: None, declared: None, title, bytes, limits: Limits::default() };
+                        Subject { name: None, declared: None, title, source, limits: Limits::default() };
                     found
                         .components
                         .push(Component::inspect(subject, session.context.engine()?, self.no_run).await?);
@@ -245,7 +236,7 @@ impl Inspect {
                 name: Some(plugin.name.clone()),
                 declared: declared(&plugin.name),
                 title: plugin.name,
-                bytes: Bytes::File(plugin.file),
+                source: Source::File(plugin.file),
                 limits: plugin.limits,
             };
             found.components.push(Component::inspect(subject, session.context.engine()?, self.no_run).await?);

@@ -11,7 +11,15 @@ use haft_plugin_host::{GrantPlace, Source};
 /// A component that comes with haft. The list of them is `plugins/builtins.rs`.
 struct Builtin {
     name: &'static str,
+    /// Compressed by gzip.
     component: &'static [u8],
+}
+
+/// A file of `plugins/built` as `build.rs` compressed it.
+macro_rules! packed {
+    ($file:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".gz"))
+    };
 }
 
 const BUILTINS: &[Builtin] = include!("../../../../plugins/builtins.rs");
@@ -25,14 +33,14 @@ impl Builtin {
             file.strip_suffix(".wasm").and_then(|file| file.strip_prefix("plugins/built/")) == Some(self.name)
         };
         let own = SUMS.lines().filter_map(|line| line.split_once("  ")).find(|(_, file)| is_own(file));
-        own.map_or(Source::Embedded(self.component), |(sum, _)| Source::Known(self.component, sum))
+        Source::Packed { gzip: self.component, digest: own.map(|(sum, _)| sum) }
     }
 }
 
 /// The component of this name that comes with haft, and the name.
-pub fn builtin(name: &str) -> Option<(&'static str, &'static [u8])> {
+pub fn builtin(name: &str) -> Option<(&'static str, Source)> {
     let found = BUILTINS.iter().find(|builtin| builtin.name == name);
-    found.map(|builtin| (builtin.name, builtin.component))
+    found.map(|builtin| (builtin.name, builtin.source()))
 }
 
 /// The names of all components that come with haft.
@@ -96,9 +104,13 @@ mod tests {
     #[test]
     fn the_digests_are_those_of_what_haft_carries() {
         for builtin in BUILTINS {
-            let Source::Known(bytes, sum) = builtin.source() else { panic!("{} has none", builtin.name) };
-            let own: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(own, sum, "{}", builtin.name);
+            let source = builtin.source();
+            let Source::Packed { digest: Some(sum), .. } = source else {
+                panic!("{} has none", builtin.name)
+            };
+            let bytes = source.read().unwrap();
+            let own: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!((own.as_str(), bytes.len() as u64), (sum, source.size()), "{}", builtin.name);
         }
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use flate2::bufread::GzDecoder;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -23,10 +24,15 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// A component.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Comes with haft.
+    /// Part of the program.
     Embedded(&'static [u8]),
-    /// Comes with haft, with its SHA-256 in hexadecimal, so that it need not be hashed at every start.
-    Known(&'static [u8], &'static str),
+    /// Part of the program, compressed.
+    Packed {
+        /// One member of gzip (RFC 1952).
+        gzip: &'static [u8],
+        /// The SHA-256 of the component in hexadecimal, where it is known: else every start computes it.
+        digest: Option<&'static str>,
+    },
     /// A file.
     File(PathBuf),
     /// A file that must be one component and no other: SHA-256, in hexadecimal.
@@ -51,7 +57,7 @@ impl Source {
     /// The file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::Embedded(_) | Self::Known(..) => None,
+            Self::Embedded(_) | Self::Packed { .. } => None,
             Self::File(path) | Self::Pinned(path, _) => Some(path),
         }
     }
@@ -59,7 +65,7 @@ impl Source {
     /// Whether a component of this digest may be used as this one.
     pub(crate) fn admits(&self, digest: &Digest) -> bool {
         match self {
-            Self::Embedded(_) | Self::Known(..) | Self::File(_) => true,
+            Self::Embedded(_) | Self::Packed { .. } | Self::File(_) => true,
             Self::Pinned(_, pinned) => digest.as_str() == pinned,
         }
     }
@@ -67,23 +73,31 @@ impl Source {
     /// The component's digest; reads it, unless it is written down.
     pub(crate) fn digest(&self) -> io::Result<Digest> {
         match self {
-            Self::Known(_, digest) => Ok(Digest((*digest).to_owned())),
-            Self::Embedded(_) | Self::File(_) | Self::Pinned(..) => Ok(Digest::compute(&self.read()?)),
+            Self::Packed { digest: Some(digest), .. } => Ok(Digest((*digest).to_owned())),
+            _ => Ok(Digest::compute(&self.read()?)),
         }
     }
 
     /// The component's bytes.
-    pub(crate) fn read(&self) -> io::Result<Cow<'static, [u8]>> {
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read, is not a regular file, or has more than 256 MiB.
+    pub fn read(&self) -> io::Result<Cow<'static, [u8]>> {
         match self {
-            Self::Embedded(bytes) | Self::Known(bytes, _) => Ok(Cow::Borrowed(bytes)),
+            Self::Embedded(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::Packed { gzip, .. } => read_to_end(GzDecoder::new(*gzip), MAX_COMPONENT).map(Cow::Owned),
             Self::File(path) | Self::Pinned(path, _) => read_bounded(path, MAX_COMPONENT).map(Cow::Owned),
         }
     }
 
     /// The number of bytes, from the file's metadata; 0 where there is none.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         match self {
-            Self::Embedded(bytes) | Self::Known(bytes, _) => bytes.len() as u64,
+            Self::Embedded(bytes) => bytes.len() as u64,
+            // A member ends with the size of what is in it.
+            Self::Packed { gzip, .. } => {
+                gzip.last_chunk().map_or(0, |size| u64::from(u32::from_le_bytes(*size)))
+            }
             Self::File(path) | Self::Pinned(path, _) => {
                 std::fs::metadata(path).map_or(0, |metadata| metadata.len())
             }
@@ -163,8 +177,12 @@ fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a file"));
     }
+    read_to_end(file, most)
+}
+
+fn read_to_end(reader: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
+    reader.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let message = format!("larger than {} MiB", most >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));

@@ -1,7 +1,8 @@
 //! Everything that can be said of one component: by looking into its file, and by asking it for its
 //! tools with no rights at all. What cannot be said is said to be so; nothing here fails.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use haft_core::call::ToolDef;
 use haft_core::limit::Limits;
 use haft_core::manifest;
 use haft_core::tool::exposed_name;
-use haft_package::{Digest, MAX_SIZE};
+use haft_package::Digest;
 use haft_plugin_host::inspect::{Sections, read_sections};
 use haft_plugin_host::{Engine, Plugin, Source, Uncallable};
 
@@ -26,14 +27,8 @@ pub(super) struct Subject {
     pub(super) declared: Option<manifest::Plugin>,
     /// How it is called here.
     pub(super) title: String,
-    pub(super) bytes: Bytes,
+    pub(super) source: Source,
     pub(super) limits: Limits,
-}
-
-/// Where its bytes are.
-pub(super) enum Bytes {
-    File(PathBuf),
-    Embedded(&'static [u8]),
 }
 
 /// What was found.
@@ -68,12 +63,11 @@ impl Component {
             Ok(sections) => sections.contract().map(|one| one.to_string()).map_err(|error| error.to_string()),
             Err(_) => Err("it cannot be looked into".to_owned()),
         };
-        let source = subject.source();
         let tools = match (&contract, no_run) {
-            (Ok(_), false) => Some(subject.tools(engine, source.clone()).await),
+            (Ok(_), false) => Some(subject.tools(engine, subject.source.clone()).await),
             _ => None,
         };
-        let compiled = engine.compiled(&source);
+        let compiled = engine.compiled(&subject.source);
         Ok(Self { title: subject.title, size, digest, sections, contract, tools, compiled })
     }
 
@@ -125,24 +119,9 @@ impl Component {
 }
 
 impl Subject {
-    fn read(&self) -> anyhow::Result<Vec<u8>> {
-        use std::io::Read;
-        let path = match &self.bytes {
-            Bytes::Embedded(bytes) => return Ok(bytes.to_vec()),
-            Bytes::File(path) => path,
-        };
-        let mut bytes = Vec::new();
-        let opened = std::fs::File::open(path);
-        let read = opened.and_then(|file| file.take(MAX_SIZE).read_to_end(&mut bytes));
-        read.map_err(|error| anyhow::anyhow!("cannot read `{}`: {error}", path.display()))?;
-        Ok(bytes)
-    }
-
-    fn source(&self) -> Source {
-        match &self.bytes {
-            Bytes::File(path) => Source::File(path.clone()),
-            Bytes::Embedded(bytes) => Source::Embedded(bytes),
-        }
+    fn read(&self) -> anyhow::Result<Cow<'static, [u8]>> {
+        let place = self.source.path().unwrap_or(Path::new(&self.title));
+        self.source.read().map_err(|error| anyhow::anyhow!("cannot read `{}`: {error}", place.display()))
     }
 
     async fn tools(&self, engine: &Engine, source: Source) -> Result<Tools, String> {

@@ -1,0 +1,29 @@
+//! Compresses the built-in components, which would else be a twentieth of haft. They are read only to be compiled, once.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (own, out) = (std::env::var("CARGO_MANIFEST_DIR")?, std::env::var("OUT_DIR")?);
+    let built = Path::new(&own).join("../../plugins/built");
+    println!("cargo::rerun-if-changed={}", built.display());
+    for entry in fs::read_dir(built)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "wasm") {
+            let name = path.file_name().ok_or("a file has a name")?.to_string_lossy();
+            compress(&path, &Path::new(&out).join(format!("{name}.gz")))?;
+        }
+    }
+    Ok(())
+}
+
+fn compress(from: &Path, to: &Path) -> io::Result<()> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    io::copy(&mut File::open(from)?, &mut packed)?;
+    File::create(to)?.write_all(&packed.finish()?)
+}
