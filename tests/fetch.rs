@@ -327,7 +327,7 @@ fn fu04_hostile_pages_are_survived() {
     ];
     let hostile = Server::answering(|head| {
         if head.starts_with("GET /lines") {
-            let page = format!("{}<pre>{}", "<ul><li><blockquote>".repeat(12), "x\n".repeat(2 << 20));
+            let page = format!("{}<pre>{}", "<ul><li><blockquote>".repeat(12), "x\n".repeat(1 << 20));
             return typed("text/html", page.as_bytes());
         }
         let number: usize =

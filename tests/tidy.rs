@@ -40,7 +40,16 @@ const HOMES: &[(&str, &[&str])] = &[
     ("ring::", &["package/src/signature", "mcp/src/server/random.rs", "mcp/src/server/questions"]),
     ("minisign_verify::", &["package/src/signature"]),
     ("tar::", &["package/src/archive", "package/src/archive.rs", "author/src/archive.rs"]),
-    ("flate2::", &["package/src/archive", "package/src/archive.rs", "author/src/archive.rs"]),
+    (
+        "flate2::",
+        &[
+            "package/src/archive",
+            "package/src/archive.rs",
+            "author/src/archive.rs",
+            // What `build.rs` compressed.
+            "plugin/src/component/source.rs",
+        ],
+    ),
     ("indicatif::", &["haft/src/cli/terminal", "haft/src/cli/terminal.rs"]),
     ("anstream::", &["haft/src/cli/terminal"]),
     ("anstyle::", &["haft/src/cli/terminal", "core/src/report.rs"]),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use haft::backend::{BackendError, How};
+use haft::backend::{BackendError, CommandEnd};
 
 use super::host_context::{Bed, Done, all, container_to_stop, run, ssh, ssh_tmux, with_panes};
 use crate::workspace::eventually;
@@ -27,7 +27,7 @@ async fn mk04_mk06_what_a_command_shows_is_never_taken_for_its_end() {
         ] {
             let Done { how, output, .. } = bed.run(command).await;
             let text = String::from_utf8_lossy(&output).into_owned();
-            assert_eq!(how, How::Exited(code), "{}: `{command}`", kind.name);
+            assert_eq!(how, CommandEnd::Exited(code), "{}: `{command}`", kind.name);
             assert!(text.ends_with(expected), "{}: `{command}`: {text:?}", kind.name);
         }
         // The pane, whatever it shows by now, takes the next command.
@@ -48,7 +48,7 @@ async fn mk06_a_program_for_a_whole_screen_is_bounded() {
             .unwrap();
         assert!(begun.elapsed() < Duration::from_secs(15), "{}", kind.name);
         assert!(
-            matches!(done.how, How::TimedOut(_) | How::Running(_) | How::Exited(_)),
+            matches!(done.how, CommandEnd::TimedOut(_) | CommandEnd::Running(_) | CommandEnd::Exited(_)),
             "{}: {:?}",
             kind.name,
             done.how
@@ -69,7 +69,7 @@ async fn mk06_be06_a_killed_pane_ends_its_command_and_is_made_again() {
             bed.person(&["kill-session", "-t", bed.session()]);
         };
         let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), work);
-        let How::Lost(why) = done.how else { panic!("{}: {done:?}", kind.name) };
+        let CommandEnd::Lost(why) = done.how else { panic!("{}: {done:?}", kind.name) };
         assert!(why.contains("ended with it") && why.contains("gets a new one"), "{why}");
         assert_eq!(done.output, b"begun\n", "{}", kind.name);
         assert!(begun.elapsed() < Duration::from_secs(20), "{}", kind.name);
@@ -117,13 +117,13 @@ async fn mk06_a_stopped_container_ends_its_command_and_is_named() {
     let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), stop);
     assert!(begun.elapsed() < Duration::from_secs(30));
     match &done.how {
-        How::Lost(why) => assert!(why.contains(name.as_str()) && why.contains("not running"), "{why}"),
+        CommandEnd::Lost(why) => assert!(why.contains(name.as_str()) && why.contains("not running"), "{why}"),
         // The signal that stops a container reaches the command first.
-        How::Exited(code) => assert!(*code > 128, "{done:?}"),
+        CommandEnd::Exited(code) => assert!(*code > 128, "{done:?}"),
         other => panic!("{other:?}"),
     }
     let next = bed.run_within("echo two", Duration::from_secs(30)).await.unwrap();
-    let How::Lost(why) = next.how else { panic!("{next:?}") };
+    let CommandEnd::Lost(why) = next.how else { panic!("{next:?}") };
     assert!(why.contains("is not running; `podman start"), "{why}");
     let refused = Bed::tried(&kind).await.err().unwrap().to_string();
     assert!(refused.contains("is not running; `podman start"), "{refused}");
@@ -144,7 +144,7 @@ async fn mk06_be04_a_lost_connection_is_named_and_made_again() {
         let begun = Instant::now();
         let (done, ()) = tokio::join!(bed.run("echo begun; sleep 60"), drop);
         assert!(begun.elapsed() < Duration::from_secs(30));
-        let How::Lost(why) = &done.how else { panic!("{}: {done:?}", kind.name) };
+        let CommandEnd::Lost(why) = &done.how else { panic!("{}: {done:?}", kind.name) };
         assert!(why.contains("`box` was lost") && why.contains("connects again"), "{why}");
         let next = bed.run("echo two").await;
         assert_eq!(next.output, b"two\n", "{}", kind.name);
@@ -164,11 +164,11 @@ async fn rs03_mk07_out_of_time_a_command_is_stopped_or_keeps_its_pane() {
         assert!(begun.elapsed() < Duration::from_secs(40), "{}", kind.name);
         assert_eq!(done.output, b"begun\n", "{}", kind.name);
         if bed.backend.screen().is_none() {
-            assert!(matches!(done.how, How::TimedOut(_)), "{}: {:?}", kind.name, done.how);
+            assert!(matches!(done.how, CommandEnd::TimedOut(_)), "{}: {:?}", kind.name, done.how);
             continue;
         }
         assert!(
-            matches!(&done.how, How::Running(pane) if pane.starts_with('%')),
+            matches!(&done.how, CommandEnd::Running(pane) if pane.starts_with('%')),
             "{}: {:?}",
             kind.name,
             done.how

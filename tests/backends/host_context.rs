@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use haft::backend::lookup::find_on_path;
 use haft::backend::{
-    self, Backend, BackendConfig, BackendError, Ended, Engine, HostContext, How, OutputSink, Place, Stream,
-    Task,
+    self, Backend, BackendConfig, BackendError, CommandEnd, CommandOutcome, Engine, HostContext, OutputSink,
+    Place, Stream, Task,
 };
 use haft::call::{ToolCall, ToolResult};
 use haft::event::Events;
@@ -164,7 +164,7 @@ pub(crate) struct Bed {
 /// What a command wrote and how it ended.
 #[derive(Debug)]
 pub(crate) struct Done {
-    pub(crate) how: How,
+    pub(crate) how: CommandEnd,
     pub(crate) output: Vec<u8>,
     pub(crate) errors: Vec<u8>,
     pub(crate) notices: Vec<String>,
@@ -294,7 +294,7 @@ impl Bed {
         };
         let out = Arc::new(Bytes::default());
         let task = Task { command: command.to_owned(), timeout };
-        let Ended { how, notices } = self.backend.run(&task, out.clone(), &context).await?;
+        let CommandOutcome { how, notices } = self.backend.run(&task, out.clone(), &context).await?;
         let [output, errors] = out.0.lock().unwrap().clone();
         Ok(Done { how, output, errors, notices })
     }

@@ -1,6 +1,6 @@
 //! One table of jobs, run on every backend and compared byte by byte.
 
-use haft::backend::How;
+use haft::backend::CommandEnd;
 
 use super::host_context::{Bed, all};
 
@@ -69,7 +69,7 @@ async fn be01_mk01_mk02_mk03_mk05_mk09_every_backend_does_the_same_jobs() {
         let jobs = jobs();
         for (command, output, errors, code) in &jobs {
             let done = bed.run(command).await;
-            if (&done.output, &done.errors, &done.how) != (output, errors, &How::Exited(*code)) {
+            if (&done.output, &done.errors, &done.how) != (output, errors, &CommandEnd::Exited(*code)) {
                 wrong.push(format!("{}: `{command}`: {done:?}", kind.name));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft::backend::{How, Place};
+use haft::backend::{CommandEnd, Place};
 
 use super::host_context::{Bed, Kind, all, processes, unusual};
 use crate::cli::Home;
@@ -44,7 +44,7 @@ async fn rs03_nothing_is_left_after_a_time_out() {
         let bed = Bed::new(&kind).await;
         let time = unusual();
         let done = bed.run_within(&many(&time), Duration::from_secs(2)).await.unwrap();
-        assert!(matches!(done.how, How::TimedOut(_)), "{}: {done:?}", kind.name);
+        assert!(matches!(done.how, CommandEnd::TimedOut(_)), "{}: {done:?}", kind.name);
         gone(&time, &format!("{}: nothing is left after a time-out", kind.name)).await;
         bed.backend.close().await;
     }
@@ -63,7 +63,7 @@ async fn mk07_nothing_is_left_after_a_cancel() {
         };
         let command = many(&time);
         let (done, ()) = tokio::join!(bed.run(&command), cancel);
-        assert_eq!(done.how, How::Cancelled, "{}", kind.name);
+        assert_eq!(done.how, CommandEnd::Cancelled, "{}", kind.name);
         gone(&time, &format!("{}: nothing is left after a cancel", kind.name)).await;
         bed.backend.close().await;
     }
@@ -77,7 +77,7 @@ async fn mk07_what_kept_its_pane_ends_with_haft() {
         bed.run("true").await;
         let time = unusual();
         let done = bed.run_within(&many(&time), Duration::from_secs(2)).await.unwrap();
-        assert!(matches!(done.how, How::Running(_)), "{}: {done:?}", kind.name);
+        assert!(matches!(done.how, CommandEnd::Running(_)), "{}: {done:?}", kind.name);
         begun(&time).await;
         bed.backend.close().await;
         gone(&time, &format!("{}: nothing is left when haft has ended", kind.name)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haft::backend::{BackendConfig, BackendError, How};
+use haft::backend::{BackendConfig, BackendError, CommandEnd};
 
 use super::host_context::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, with_panes};
 use crate::workspace::eventually;
@@ -29,7 +29,7 @@ async fn mk08_calls_at_one_time_take_turns() {
             bed.run_within("echo never", Duration::from_millis(300)).await
         };
         let (long, impatient) = tokio::join!(long, impatient);
-        assert_eq!(long.how, How::Exited(0));
+        assert_eq!(long.how, CommandEnd::Exited(0));
         assert!(matches!(impatient, Err(BackendError::Busy(_))), "{impatient:?}");
         bed.backend.close().await;
     }
@@ -85,7 +85,7 @@ async fn mk01_mk07_a_person_types_while_the_agent_works() {
     person.types("touch half-a-line");
     eventually("it stands there", || bed.screen().contains("touch half-a-line")).await;
     let done = bed.run("echo agent; ls").await;
-    assert_eq!((done.output, done.how), (b"agent\n".to_vec(), How::Exited(0)));
+    assert_eq!((done.output, done.how), (b"agent\n".to_vec(), CommandEnd::Exited(0)));
     // Under a command.
     let work = async {
         eventually("the command is shown", || bed.screen().contains("ready for 42")).await;

@@ -159,6 +159,6 @@ async fn be01_a_local_command_is_in_the_sandbox() {
     let elsewhere = crate::common::outside();
     let outside = elsewhere.path().join("written-by-a-command");
     let done = bed.run(&format!("touch {}", outside.display())).await;
-    assert!(done.how != haft::backend::How::Exited(0) && !outside.exists(), "{done:?}");
+    assert!(done.how != haft::backend::CommandEnd::Exited(0) && !outside.exists(), "{done:?}");
     assert!(bed.backend.confinement().contains("confined by"), "{}", bed.backend.confinement());
 }

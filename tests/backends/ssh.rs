@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use haft::backend::How;
+use haft::backend::CommandEnd;
 
 use super::host_context::{Bed, Kind, run, session, skipped, ssh, ssh_to};
 use crate::workspace::eventually;
@@ -141,7 +141,7 @@ async fn be04_two_hundred_commands_share_one_connection() {
         let begun = Instant::now();
         let done = bed.run("true").await;
         ours.push(begun.elapsed());
-        assert_eq!(done.how, How::Exited(0));
+        assert_eq!(done.how, CommandEnd::Exited(0));
     }
     assert_eq!(masters(&bed.host_context.state), first, "the connection was opened again");
     let median = |times: &mut Vec<Duration>| {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use haft::backend::confine::{Confiner, Layers};
 use haft::backend::lookup::{find_on_path, search_path};
-use haft::backend::process::{End, Job, Output, run};
+use haft::backend::process::{ExitReason, Output, ProcessSpec, run};
 use haft::backend::start::ENVIRONMENT;
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::tool::Own;
@@ -128,7 +128,7 @@ async fn plain(directory: &Path) -> Duration {
 }
 
 async fn timed(confiner: &Confiner, grant: &Grant) -> Duration {
-    let job = Job {
+    let job = ProcessSpec {
         program: find_on_path("bash").unwrap(),
         arguments: ARGUMENTS.map(Into::into).to_vec(),
         environment: Vec::new(),
@@ -142,7 +142,7 @@ async fn timed(confiner: &Confiner, grant: &Grant) -> Duration {
     let started = Instant::now();
     let finished = run(confiner, &job, "bench", &own.context(grant)).await.unwrap();
     let took = started.elapsed();
-    assert!(matches!(finished.end, End::Exited(status) if status.success()));
+    assert!(matches!(finished.end, ExitReason::Exited(status) if status.success()));
     took
 }
 

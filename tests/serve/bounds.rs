@@ -15,7 +15,7 @@ use super::peer::{LONG, Peer, text};
 const TEXT: usize = 64 << 10;
 
 /// Calls of a client that reads nothing: answers of more bytes than may ever wait.
-const CALLS: usize = 3000;
+const CALLS: usize = 1800;
 
 fn opened() -> String {
     let client = json!({"name": "raw", "version": "0"});

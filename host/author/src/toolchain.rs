@@ -14,7 +14,7 @@ use haft_core::report::{Problem, Report};
 use haft_core::tool::{Context, Own};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::lookup::find_on_path;
-use haft_sandbox::process::{self, End, Finished, Job, Output};
+use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// How long one run of a tool may take: longer than any first build on a slow machine.
 const BOUND: Duration = Duration::from_hours(1);
@@ -143,7 +143,7 @@ impl Runner {
     /// What a tool says of itself when asked, if it ends well; nobody hears of it.
     pub(super) async fn ask(&self, tool: &Tool) -> anyhow::Result<Option<String>> {
         let mut finished = self.finish(tool, Output::Separate, &Events::none()).await?;
-        let is_well = matches!(finished.end, End::Exited(status) if status.success());
+        let is_well = matches!(finished.end, ExitReason::Exited(status) if status.success());
         Ok(is_well.then(|| finished.stdout.render(KEPT)))
     }
 
@@ -160,7 +160,7 @@ impl Runner {
     }
 
     async fn finish(&self, tool: &Tool, output: Output, events: &Events) -> anyhow::Result<Finished> {
-        let job = Job {
+        let job = ProcessSpec {
             program: tool.program.clone(),
             arguments: tool.arguments.clone(),
             environment: tool.environment.clone(),
@@ -175,7 +175,7 @@ impl Runner {
         let finished = process::run(&self.confiner, &job, call, &context).await.map_err(|error| {
             Report::from(Problem::new(format!("cannot run `{}`: {error}", tool.program.display())))
         })?;
-        if finished.end == End::Cancelled { Err(Interrupted.into()) } else { Ok(finished) }
+        if finished.end == ExitReason::Cancelled { Err(Interrupted.into()) } else { Ok(finished) }
     }
 }
 
@@ -184,10 +184,10 @@ const MERGED: &str = "build";
 
 fn succeeded(tool: &Tool, finished: &Finished) -> anyhow::Result<()> {
     let why = match finished.end {
-        End::Exited(status) if status.success() => return Ok(()),
-        End::Exited(status) => status.to_string(),
-        End::TimedOut => format!("stopped after {} minutes", BOUND.as_secs() / 60),
-        End::Cancelled => return Err(Interrupted.into()),
+        ExitReason::Exited(status) if status.success() => return Ok(()),
+        ExitReason::Exited(status) => status.to_string(),
+        ExitReason::TimedOut => format!("stopped after {} minutes", BOUND.as_secs() / 60),
+        ExitReason::Cancelled => return Err(Interrupted.into()),
     };
     Err(Report::from(Problem::new(format!("`{}` failed: {why}", tool.command_line()))).into())
 }

@@ -12,7 +12,7 @@ use super::{Fetching, MAX_SIZE, Step};
 use haft_core::grant::{Grant, Root};
 use haft_core::tool::{Context, Own};
 use haft_sandbox::lookup::find_on_path;
-use haft_sandbox::process::{self, End, Finished, Job, Output};
+use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// How long one of git's commands may take.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -136,22 +136,22 @@ impl<'a> Git<'a> {
         let finished = self.start(action, arguments).await?;
         let Finished { end, mut stdout, stderr, .. } = finished;
         match end {
-            End::Exited(status) if status.success() => Ok(stdout.render(MAX_OUTPUT)),
-            End::Exited(_) => {
+            ExitReason::Exited(status) if status.success() => Ok(stdout.render(MAX_OUTPUT)),
+            ExitReason::Exited(_) => {
                 let why = stderr.map(|mut stderr| stderr.render(MAX_OUTPUT)).unwrap_or_default();
                 Err(GitError::Failed {
                     action,
                     why: haft_core::report::plain(&haft_core::net::one_line(&why)),
                 })
             }
-            End::TimedOut => Err(GitError::TimedOut(action)),
-            End::Cancelled => Err(GitError::TooLarge),
+            ExitReason::TimedOut => Err(GitError::TimedOut(action)),
+            ExitReason::Cancelled => Err(GitError::TooLarge),
         }
     }
 
     async fn start(&self, action: &'static str, arguments: Vec<OsString>) -> Result<Finished, GitError> {
         let (program, limit, timeout) = (self.program.clone(), MAX_OUTPUT, TIMEOUT);
-        let job = Job {
+        let job = ProcessSpec {
             program,
             arguments,
             input: Vec::new(),

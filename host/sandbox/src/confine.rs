@@ -40,7 +40,7 @@ pub use self::layers::{Layers, Verdict};
 use self::policy::Policy;
 use self::program::Programs;
 use self::session::HelperNotReady;
-pub(super) use self::session::{HelperEvent, Session, Streams};
+pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;
 use haft_core::grant::{Grant, Root};
 
@@ -62,11 +62,11 @@ pub struct Confiner(Arc<Inner>);
 struct Inner {
     /// Whether to use the layers as they are, none less and none judged.
     strict: bool,
-    state: Mutex<State>,
+    state: Mutex<ConfinerState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ConfinerState {
     programs: Programs,
     layers: Layers,
     /// Whether a helper has laid all of them.
@@ -82,7 +82,7 @@ struct State {
 
 #[derive(Debug)]
 struct Ready {
-    session: Session,
+    session: HelperSession,
     policy: Policy,
     identities: Vec<Option<Identity>>,
     made: Instant,
@@ -106,27 +106,27 @@ impl Confiner {
     /// Confines with every layer that this kernel offers, by way of this program, whose `main` must
     /// ask [`crate::entry`] first.
     pub fn new() -> Self {
-        Self::of(Programs::of_this_process(), Layers::offered(), false)
+        Self::with_programs(Programs::of_this_process(), Layers::offered(), false)
     }
 
     /// The same by way of another program that asks [`crate::entry`] first.
     pub fn with_helper(helper: impl Into<PathBuf>) -> Self {
-        Self::of(Programs::only(helper.into()), Layers::offered(), false)
+        Self::with_programs(Programs::only(helper.into()), Layers::offered(), false)
     }
 
     /// Uses exactly these layers, whatever is lost. [`Layers::NONE`] watches over children without
     /// confining them; anything between the two is for finding out what a layer does.
     pub fn exactly(helper: impl Into<PathBuf>, layers: Layers) -> Self {
-        Self::of(Programs::only(helper.into()), layers, true)
+        Self::with_programs(Programs::only(helper.into()), layers, true)
     }
 
     /// Watches over children without confining them.
     pub fn open() -> Self {
-        Self::of(Programs::of_this_process(), Layers::NONE, true)
+        Self::with_programs(Programs::of_this_process(), Layers::NONE, true)
     }
 
-    fn of(programs: Programs, layers: Layers, strict: bool) -> Self {
-        let state = Mutex::new(State {
+    fn with_programs(programs: Programs, layers: Layers, strict: bool) -> Self {
+        let state = Mutex::new(ConfinerState {
             programs,
             layers,
             proven: strict,
@@ -150,7 +150,7 @@ impl Confiner {
     #[must_use]
     pub fn without_layers(&self) -> Self {
         let programs = self.state(|state| state.programs.again());
-        Self::of(programs, Layers::NONE, true)
+        Self::with_programs(programs, Layers::NONE, true)
     }
 
     /// The layers in use, as far as they have been tried.
@@ -218,7 +218,7 @@ impl Confiner {
 
     /// A helper for one child with this grant: the one in waiting, or one that is making itself
     /// ready.
-    pub(super) async fn session(&self, grant: &Grant) -> Result<Session, ConfineError> {
+    pub(super) async fn session(&self, grant: &Grant) -> Result<HelperSession, ConfineError> {
         let policy = self.policy(grant)?;
         let ready = self.state(|state| state.ready.take());
         if let Some(ready) = ready.filter(|ready| ready.is_for(&policy, &identities(grant))) {
@@ -226,7 +226,7 @@ impl Confiner {
         }
         if self.state(|state| state.proven) {
             // What failed before the command was started is told in the place of its end.
-            let started = self.program(&policy).and_then(|program| Session::start(&program, &policy));
+            let started = self.program(&policy).and_then(|program| HelperSession::start(&program, &policy));
             return started.map_err(ConfineError::Failed);
         }
         Ok(self.started(grant).await?.0)
@@ -234,7 +234,7 @@ impl Confiner {
 
     /// Starts a helper and waits until all its layers are laid; where namespaces cannot be had,
     /// does without them from now on, if that is enough.
-    async fn started(&self, grant: &Grant) -> Result<(Session, Policy), ConfineError> {
+    async fn started(&self, grant: &Grant) -> Result<(HelperSession, Policy), ConfineError> {
         let policy = self.policy(grant)?;
         match self.start(&policy).await {
             Ok(session) => Ok((session, policy)),
@@ -254,7 +254,7 @@ impl Confiner {
         }
     }
 
-    async fn start(&self, policy: &Policy) -> Result<Session, HelperNotReady> {
+    async fn start(&self, policy: &Policy) -> Result<HelperSession, HelperNotReady> {
         match self.start_one(policy).await {
             // The small program may be another version's.
             Err(error) if !error.lacking && self.state(|state| state.programs.forget_small()) => {
@@ -265,8 +265,8 @@ impl Confiner {
         }
     }
 
-    async fn start_one(&self, policy: &Policy) -> Result<Session, HelperNotReady> {
-        let mut session = Session::start(&self.program(policy)?, policy)?;
+    async fn start_one(&self, policy: &Policy) -> Result<HelperSession, HelperNotReady> {
+        let mut session = HelperSession::start(&self.program(policy)?, policy)?;
         session.ready().await?;
         self.state(|state| state.proven = true);
         Ok(session)
@@ -297,7 +297,7 @@ impl Confiner {
         }
     }
 
-    fn state<T>(&self, with: impl FnOnce(&mut State) -> T) -> T {
+    fn state<T>(&self, with: impl FnOnce(&mut ConfinerState) -> T) -> T {
         with(&mut self.0.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

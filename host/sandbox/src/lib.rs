@@ -50,13 +50,13 @@ pub trait Backend: Send + Sync + Debug {
     fn confinement(&self) -> String;
 
     /// Runs a command to its end, telling `out` what it writes while it does. One that is out of
-    /// time is stopped, except in a pane, where it goes on and [`How::Running`] says so.
+    /// time is stopped, except in a pane, where it goes on and [`CommandEnd::Running`] says so.
     async fn run(
         &self,
         task: &Task,
         out: Arc<dyn OutputSink>,
         context: &Context<'_>,
-    ) -> Result<Ended, BackendError>;
+    ) -> Result<CommandOutcome, BackendError>;
 
     /// Starts a command that nobody waits for. Returns the pane that it runs in.
     async fn dispatch(&self, command: &str, context: &Context<'_>) -> Result<String, BackendError>;
@@ -116,16 +116,16 @@ pub enum Stream {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct CommandOutcome {
     /// Why [`Backend::run`] returned.
-    pub how: How,
+    pub how: CommandEnd,
     /// What a model should know besides: one sentence each.
     pub notices: Vec<String>,
 }
 
 /// Why [`Backend::run`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum CommandEnd {
     /// The command ended, with this exit code as a shell has it: 128 + N after signal N.
     Exited(i32),
     /// Its time is over; it was stopped. What it ran on, for the message: `local`, `container`, `ssh`.

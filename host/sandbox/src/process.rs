@@ -28,7 +28,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::time::{sleep, timeout};
 
-use super::confine::{Confiner, HelperEvent, Session};
+use super::confine::{Confiner, HelperEvent, HelperSession};
 use crate::process::capture::{Capture, Listener};
 pub use crate::process::error::ProcessError;
 pub(crate) use crate::process::error::watch;
@@ -45,12 +45,12 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// How long the helper may take to stop everything: a grace for TERM and repeated KILL.
 const STOP: Duration = Duration::from_secs(3);
 
-/// The most time that [`run`] takes beyond [`Job::timeout`]: what stopping takes when processes resist.
+/// The most time that [`run`] takes beyond [`ProcessSpec::timeout`]: what stopping takes when processes resist.
 pub const STOP_BOUND: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ProcessSpec {
     /// An executable, as [`crate::process::lookup::find_on_path`] finds it.
     pub program: PathBuf,
     /// Its arguments, passed on as they are; none longer than [`MAX_ARGUMENT`].
@@ -77,11 +77,11 @@ pub enum Output {
     Separate,
 }
 
-/// How a [`Job`] ended, and what it wrote.
+/// How a [`ProcessSpec`] ended, and what it wrote.
 #[derive(Debug)]
 pub struct Finished {
     /// Why it ended.
-    pub end: End,
+    pub end: ExitReason,
     /// Standard output; both streams where they were merged.
     pub stdout: Clipper,
     /// Standard error, where it was separate.
@@ -92,12 +92,12 @@ pub struct Finished {
     pub(crate) peak: u64,
 }
 
-/// Why a [`Job`] ended.
+/// Why a [`ProcessSpec`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ExitReason {
     /// The child ended, by itself or by a signal that was not ours.
     Exited(ExitStatus),
-    /// [`Job::timeout`] passed; everything was stopped.
+    /// [`ProcessSpec::timeout`] passed; everything was stopped.
     TimedOut,
     /// The caller cancelled; everything was stopped.
     Cancelled,
@@ -107,7 +107,7 @@ pub enum End {
 /// of the child's end, of the timeout or of the cancellation.
 pub async fn run(
     confiner: &Confiner,
-    job: &Job,
+    job: &ProcessSpec,
     call: &str,
     context: &Context<'_>,
 ) -> Result<Finished, ProcessError> {
@@ -115,8 +115,8 @@ pub async fn run(
     let listener = Listener { call, events: context.events };
     let end = tokio::select! {
         biased;
-        () = context.cancel.cancelled() => Some(End::Cancelled),
-        () = sleep(job.timeout) => Some(End::TimedOut),
+        () = context.cancel.cancelled() => Some(ExitReason::Cancelled),
+        () = sleep(job.timeout) => Some(ExitReason::TimedOut),
         ended = running.watched.ended() => ended.map(|()| None)?,
         never = running.capture.read_on(listener) => match never {},
     };
@@ -140,7 +140,7 @@ fn note(confiner: &Confiner, finished: Option<&Finished>, context: &Context<'_>)
     context.notes.decision(|| confiner.describe());
     if let Some(finished) = finished {
         context.notes.memory(finished.peak);
-        if finished.end == End::TimedOut {
+        if finished.end == ExitReason::TimedOut {
             context.notes.timed_out();
         }
     }
@@ -154,7 +154,7 @@ struct Running {
 
 /// What is known of a child's end.
 struct Watched {
-    session: Session,
+    session: HelperSession,
     /// How it ended, as `wait` gives it, and its peak of memory.
     ended: Option<(i32, u64)>,
     /// Whether nothing of it is left.
@@ -163,7 +163,7 @@ struct Watched {
 }
 
 impl Running {
-    async fn start(confiner: &Confiner, job: &Job, grant: &Grant) -> Result<Self, ProcessError> {
+    async fn start(confiner: &Confiner, job: &ProcessSpec, grant: &Grant) -> Result<Self, ProcessError> {
         let command = command(&job.program, &job.arguments, &job.environment, grant)?;
         let pipe = || io::pipe().map_err(watch("open a pipe"));
         let (stdout, stdout_writer) = pipe()?;
@@ -179,7 +179,7 @@ impl Running {
         Ok(Self { watched: Watched { session, ended: None, gone: false, stopped: 0 }, capture })
     }
 
-    async fn finished(self, end: Option<End>) -> Result<Finished, ProcessError> {
+    async fn finished(self, end: Option<ExitReason>) -> Result<Finished, ProcessError> {
         let Watched { session, ended, gone, stopped } = self.watched;
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
@@ -190,7 +190,7 @@ impl Running {
         let lost = || watch("take the child's exit status")(io::ErrorKind::TimedOut.into());
         let end = match (end, ended) {
             (Some(end), _) => end,
-            (None, Some((status, _))) => End::Exited(ExitStatus::from_raw(status)),
+            (None, Some((status, _))) => ExitReason::Exited(ExitStatus::from_raw(status)),
             (None, None) => return Err(lost()),
         };
         let (stdout, stderr) = self.capture.into_parts();

@@ -25,7 +25,7 @@ use self::fixture::Fixture;
 pub use self::outcome::Outcome;
 use crate::confine::{Confiner, Layers};
 use crate::process::start::ENVIRONMENT;
-use crate::process::{self, End, Finished, Job, Output, ProcessError};
+use crate::process::{self, ExitReason, Finished, Output, ProcessError, ProcessSpec};
 use haft_core::tool::Own;
 
 /// How long all attempts may take; they need some milliseconds.
@@ -117,7 +117,7 @@ fn finding(attempt: &Attempt, answers: &[Answer], fixture: &Fixture, layers: Lay
 /// Lets the attempts be made, and gives what is told of them.
 async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, SelfTestError> {
     let brief = fixture.brief(&environment());
-    let job = Job {
+    let job = ProcessSpec {
         // In the helper that becomes it, this is the helper: the same program.
         program: "/proc/self/exe".into(),
         arguments: vec![VERB.into()],
@@ -136,8 +136,8 @@ async fn answers(confiner: &Confiner, fixture: &Fixture) -> Result<Vec<Answer>, 
 
 fn silence(finished: &mut Finished) -> String {
     let end = match finished.end {
-        End::Exited(status) => format!("it ended with {status} and said nothing"),
-        End::TimedOut | End::Cancelled => format!("it was not done after {BOUND:?}"),
+        ExitReason::Exited(status) => format!("it ended with {status} and said nothing"),
+        ExitReason::TimedOut | ExitReason::Cancelled => format!("it was not done after {BOUND:?}"),
     };
     let errors = finished.stderr.as_mut().map(|text| text.render(MAX_ANSWER)).unwrap_or_default();
     if errors.is_empty() { end } else { format!("{end}: {}", errors.trim_end()) }

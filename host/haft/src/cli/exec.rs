@@ -13,7 +13,7 @@ use super::common::Common;
 use crate::cli::terminal::Terminal;
 use crate::program::{Options, Program, Target};
 use haft_core::grant::Grant;
-use haft_sandbox::attached::{self, Rights};
+use haft_sandbox::attached::{self, PaneRights};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::lookup::find_on_path;
 
@@ -26,7 +26,7 @@ pub(super) struct Exec {
     /// Leave it in the session of the terminal, whose keys then reach it: for shells
     #[arg(long)]
     terminal: bool,
-    /// Rights instead of the program's, as haft writes them for panes
+    /// PaneRights instead of the program's, as haft writes them for panes
     #[arg(long, hide = true)]
     rights: Option<String>,
     /// The command and its arguments
@@ -59,7 +59,7 @@ impl Exec {
 
     async fn rights(&self, common: &Common, terminal: Terminal) -> anyhow::Result<(Grant, Confiner)> {
         if let Some(rights) = &self.rights {
-            let rights: Rights =
+            let rights: PaneRights =
                 serde_json::from_str(rights).context("`--rights` is not what haft writes")?;
             return Ok((
                 rights.grant().context("cannot find the directories of `--rights`")?,

@@ -257,7 +257,7 @@ impl Server {
             return Err(ServerError::Start("it is no command".to_owned()));
         };
         let environment = environment.read().await.map_err(ServerError::Secret)?;
-        let job = service::Job {
+        let job = service::ServiceSpec {
             program,
             arguments: command.iter().skip(1).map(Into::into).collect(),
             environment: environment

@@ -13,7 +13,7 @@ use haft_core::grant::{Grant, Root};
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::lookup::find_on_path;
-use haft_sandbox::process::{self, End, Finished, Job, Output};
+use haft_sandbox::process::{self, ExitReason, Finished, Output, ProcessSpec};
 
 /// A keychain that is locked asks its owner, who is sitting there or is not.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -75,7 +75,7 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
     let root = Root::resolve(Path::new("/"), Path::new("/")).map_err(|error| error.to_string())?;
     let grant = Grant::none().with_read_anywhere().with_workspace(root);
     let grant = ENVIRONMENT.iter().fold(grant, |grant, name| grant.with_env(*name));
-    let job = Job {
+    let job = ProcessSpec {
         program: program.to_owned(),
         arguments: vec!["get".into()],
         input: server.as_bytes().to_vec(),
@@ -93,10 +93,10 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
 fn answered(mut finished: Finished) -> Result<Option<Secret>, String> {
     let text = finished.stdout.render(MAX_OUTPUT);
     match finished.end {
-        End::Exited(status) if status.success() => {}
-        End::Exited(_) if text.trim() == NOTHING => return Ok(None),
-        End::Exited(status) => return Err(format!("gave no credentials: {status}")),
-        End::TimedOut | End::Cancelled => {
+        ExitReason::Exited(status) if status.success() => {}
+        ExitReason::Exited(_) if text.trim() == NOTHING => return Ok(None),
+        ExitReason::Exited(status) => return Err(format!("gave no credentials: {status}")),
+        ExitReason::TimedOut | ExitReason::Cancelled => {
             return Err(format!("gave no answer within {} s", TIMEOUT.as_secs()));
         }
     }

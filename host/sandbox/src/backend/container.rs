@@ -14,7 +14,7 @@ use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
-use crate::process::{self, End, Job, Output};
+use crate::process::{self, ExitReason, Output, ProcessSpec};
 use haft_core::tool::Own;
 
 /// How long an engine may take to say whether a container runs; one whose service hangs takes for ever.
@@ -73,7 +73,7 @@ impl Container {
     async fn state(&self) -> Result<Result<String, String>, BackendError> {
         let words = ["container", "inspect", "--format", "{{.State.Running}}", "--", &self.name];
         let line = self.engine_line(words.map(OsString::from).into())?;
-        let job = Job {
+        let job = ProcessSpec {
             program: line.program,
             arguments: line.arguments,
             environment: line.environment,
@@ -86,11 +86,13 @@ impl Container {
         let mut finished = process::run(&line.confiner, &job, "container", &own.context(&line.grant)).await?;
         let words = finished.stderr.as_mut().map(|text| text.render(MAX_WORDS)).unwrap_or_default();
         Ok(match finished.end {
-            End::Exited(status) if status.success() => {
+            ExitReason::Exited(status) if status.success() => {
                 Ok(finished.stdout.render(MAX_WORDS).trim().to_owned())
             }
-            End::Exited(_) => Err(joined_lines(&words)),
-            End::TimedOut | End::Cancelled => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+            ExitReason::Exited(_) => Err(joined_lines(&words)),
+            ExitReason::TimedOut | ExitReason::Cancelled => {
+                Err(format!("no answer within {} s", PATIENCE.as_secs()))
+            }
         })
     }
 

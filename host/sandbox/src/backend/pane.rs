@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::names::Session;
+use self::names::TmuxSession;
 pub use self::screen::{Captured, Screen, Snapshot};
 use crate::backend::files::Piece;
 use crate::backend::plain::Plain;
@@ -30,7 +30,7 @@ use crate::backend::transport::RunAs;
 use crate::error::BackendError;
 use crate::process::detached;
 use crate::process::watch;
-use crate::{Backend, Ended, HostContext, How, OutputSink, Task};
+use crate::{Backend, CommandEnd, CommandOutcome, HostContext, OutputSink, Task};
 use haft_core::tool::Context;
 
 /// Tenths of a second that the pane's shell may take to begin a command: one that has just started reads its
@@ -49,7 +49,7 @@ const MAX_HEADER: usize = 2000;
 #[derive(Debug)]
 pub(crate) struct Paned {
     plain: Arc<Plain>,
-    session: Session,
+    session: TmuxSession,
     /// The pane, once it was found.
     pane: std::sync::Mutex<String>,
     notices: std::sync::Mutex<Vec<String>>,
@@ -76,7 +76,7 @@ impl Paned {
         host_context: &HostContext,
     ) -> Result<Self, BackendError> {
         let paned = Self {
-            session: Session::new(choice, host_context, &plain.transport.wrapper())?,
+            session: TmuxSession::new(choice, host_context, &plain.transport.wrapper())?,
             plain,
             pane: std::sync::Mutex::default(),
             notices: std::sync::Mutex::default(),
@@ -228,10 +228,10 @@ impl Paned {
         (task, is_over)
     }
 
-    fn ended(&self, report: Result<Report, BackendError>) -> Result<Ended, BackendError> {
+    fn ended(&self, report: Result<Report, BackendError>) -> Result<CommandOutcome, BackendError> {
         let mut notices = self.take_notices();
         let how = match report {
-            Ok(Report::Status(status)) if status == "!gone" => How::Lost(format!(
+            Ok(Report::Status(status)) if status == "!gone" => CommandEnd::Lost(format!(
                 "the pane {} ended with it: it was closed, or its shell was ended; the next command gets a new one",
                 self.pane()
             )),
@@ -241,11 +241,11 @@ impl Paned {
                 notices.extend(ended.notices);
                 ended.how
             }
-            Ok(Report::Stopped) => How::Cancelled,
-            Err(BackendError::Unreachable(why)) => How::Lost(why),
+            Ok(Report::Stopped) => CommandEnd::Cancelled,
+            Err(BackendError::Unreachable(why)) => CommandEnd::Lost(why),
             Err(error) => return Err(error),
         };
-        Ok(Ended { how, notices })
+        Ok(CommandOutcome { how, notices })
     }
 
     fn take_notices(&self) -> Vec<String> {
@@ -285,7 +285,7 @@ impl Backend for Paned {
         task: &Task,
         out: Arc<dyn OutputSink>,
         context: &Context<'_>,
-    ) -> Result<Ended, BackendError> {
+    ) -> Result<CommandOutcome, BackendError> {
         let mut turn = self.turn(task.timeout).await?;
         for is_second in [false, true] {
             let script = self.follow(&task.command, PANE, false)?;
@@ -299,13 +299,13 @@ impl Backend for Paned {
                     context.notes.timed_out();
                     let command = task.command.clone();
                     *turn = Some(Left { command, since: Instant::now(), is_over, stop: guard, task: follower });
-                    return Ok(Ended { how: How::Running(self.pane()), notices: self.take_notices() });
+                    return Ok(CommandOutcome { how: CommandEnd::Running(self.pane()), notices: self.take_notices() });
                 }
             };
             match report {
                 Ok(Report::Status(status)) if status == "!pane" && !is_second => self.make().await?,
                 _ if context.cancel.is_cancelled() => {
-                    return Ok(Ended { how: How::Cancelled, notices: self.take_notices() });
+                    return Ok(CommandOutcome { how: CommandEnd::Cancelled, notices: self.take_notices() });
                 }
                 report => return self.ended(report),
             }

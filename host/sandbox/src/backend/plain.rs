@@ -14,7 +14,7 @@ use crate::backend::script::{PLAIN, Script, quoted, unguessable};
 use crate::backend::target::{BackendConfig, Place};
 use crate::backend::transport::{RunAs, Transport};
 use crate::error::BackendError;
-use crate::{Backend, Ended, How, OutputSink, Task};
+use crate::{Backend, CommandEnd, CommandOutcome, OutputSink, Task};
 use haft_core::tool::Context;
 
 /// A target without a pane.
@@ -67,15 +67,16 @@ impl Plain {
     }
 
     /// What a command's script reports with its last line.
-    pub(crate) fn ended(&self, status: &str) -> Result<Ended, BackendError> {
+    pub(crate) fn ended(&self, status: &str) -> Result<CommandOutcome, BackendError> {
         let mut words = status.split(' ');
         let first = words.next().unwrap_or_default();
         if first == "!directory" {
             return Err(no_directory(&self.directory, &self.transport.name()));
         }
-        let how = first.parse().map_or_else(|_| How::Lost("its shell was ended".into()), How::Exited);
+        let how =
+            first.parse().map_or_else(|_| CommandEnd::Lost("its shell was ended".into()), CommandEnd::Exited);
         let left = words.next().map(|_| "what it left in the background was stopped".to_owned());
-        Ok(Ended { how, notices: left.into_iter().collect() })
+        Ok(CommandOutcome { how, notices: left.into_iter().collect() })
     }
 }
 
@@ -94,7 +95,7 @@ impl Backend for Plain {
         task: &Task,
         out: Arc<dyn OutputSink>,
         context: &Context<'_>,
-    ) -> Result<Ended, BackendError> {
+    ) -> Result<CommandOutcome, BackendError> {
         let stop = context.cancel.child_token();
         let late = CancellationToken::new();
         let clock = async {
@@ -110,15 +111,15 @@ impl Backend for Plain {
         let notices = Vec::new();
         if late.is_cancelled() {
             context.notes.timed_out();
-            return Ok(Ended { how: How::TimedOut(self.transport.kind()), notices });
+            return Ok(CommandOutcome { how: CommandEnd::TimedOut(self.transport.kind()), notices });
         }
         if context.cancel.is_cancelled() {
-            return Ok(Ended { how: How::Cancelled, notices });
+            return Ok(CommandOutcome { how: CommandEnd::Cancelled, notices });
         }
         match report {
             Ok(Report::Status(status)) => self.ended(&status),
-            Ok(Report::Stopped) => Ok(Ended { how: How::Cancelled, notices }),
-            Err(BackendError::Unreachable(why)) => Ok(Ended { how: How::Lost(why), notices }),
+            Ok(Report::Stopped) => Ok(CommandOutcome { how: CommandEnd::Cancelled, notices }),
+            Err(BackendError::Unreachable(why)) => Ok(CommandOutcome { how: CommandEnd::Lost(why), notices }),
             Err(error) => Err(error),
         }
     }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::marker::Marker;
 use crate::backend::script::Script;
 use crate::backend::transport::{Line, RunAs, Transport};
-use crate::confine::{HelperEvent, Session};
+use crate::confine::{HelperEvent, HelperSession};
 use crate::error::BackendError;
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch};
@@ -130,7 +130,7 @@ fn errors(out: &dyn OutputSink, words: &mut Vec<u8>, text: &[u8]) {
 
 /// The process that carries a script. Dropping it ends it.
 struct RemoteScript {
-    session: Session,
+    session: HelperSession,
     streams: [Option<Receiver>; 2],
     /// Writes the input and then holds it open.
     input: Option<JoinHandle<()>>,

@@ -22,7 +22,7 @@ use crate::backend::transport::{Line, RunAs, Transport, transport_line};
 use crate::confine::Confiner;
 use crate::error::BackendError;
 use crate::process::lookup::find_on_path;
-use crate::process::service::{self, Job, Life};
+use crate::process::service::{self, Life, ServiceSpec};
 
 /// How long a connection may take, keys and all.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -144,7 +144,7 @@ impl Ssh {
         arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
         let Line { program, arguments, environment, confiner, grant, .. } =
             transport_line(&self.transport_confiner, self.program.clone(), arguments);
-        let job = Job { program, arguments, environment };
+        let job = ServiceSpec { program, arguments, environment };
         let life = service::start(&confiner, &job, &grant, |_| {}).await?.life;
         let begun = Instant::now();
         while !self.socket().exists() {

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::helper::VERB;
 use super::policy::Policy;
 use super::program::SOURCES;
-use super::wire::{self, Command, ENDED, Ended, FAILED, GONE, JOB, LACKING, READY, SETUP, STOP};
+use super::wire::{self, Command, ENDED, ExitReport, FAILED, GONE, JOB, LACKING, READY, SETUP, STOP};
 
 /// How long a helper may take to make itself ready; it takes a few milliseconds.
 const READY_BOUND: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ pub(crate) type Streams = [OwnedFd; 3];
 
 /// A helper.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct HelperSession {
     control: AsyncFd<OwnedFd>,
     job: AsyncFd<OwnedFd>,
     child: Child,
@@ -41,7 +41,7 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) enum HelperEvent {
     /// The command has ended.
-    Ended(Ended),
+    Ended(ExitReport),
     /// Nothing of it is left; so many had to be stopped.
     Gone(u32),
 }
@@ -67,7 +67,7 @@ impl From<io::Result<Option<wire::Message>>> for HelperNotReady {
     }
 }
 
-impl Session {
+impl HelperSession {
     /// Starts a helper that makes itself ready for `policy`. Returns at once.
     pub(super) fn start(helper: &Path, policy: &Policy) -> io::Result<Self> {
         let (control, theirs) = wire::pair()?;
@@ -111,7 +111,7 @@ impl Session {
             return Err(io::Error::other("the process that watches over the command has ended"));
         };
         match message.kind {
-            ENDED => Ended::decode(&message.body).map(HelperEvent::Ended).ok_or_else(|| failure(None)),
+            ENDED => ExitReport::decode(&message.body).map(HelperEvent::Ended).ok_or_else(|| failure(None)),
             GONE => {
                 let count = message.body.first_chunk().copied().map(u32::from_le_bytes);
                 Ok(HelperEvent::Gone(count.unwrap_or_default()))

@@ -14,7 +14,7 @@ use rustix::process::{
 };
 
 use super::sys;
-use super::wire::{self, ENDED, Ended, GONE, STOP};
+use super::wire::{self, ENDED, ExitReport, GONE, STOP};
 
 /// From TERM to KILL: enough to remove a lock file, too little to be waited for.
 const TERM_GRACE: Duration = Duration::from_millis(500);
@@ -75,7 +75,7 @@ impl Watch<'_> {
             }
         };
         if let Some(status) = status {
-            let ended = Ended { status, left: !alone, peak: sys::peak_of_children() };
+            let ended = ExitReport { status, left: !alone, peak: sys::peak_of_children() };
             self.send(ENDED, &ended.encode());
             self.reported = true;
             // What ended before the command, or with it, was not left behind.
@@ -159,7 +159,8 @@ impl Watch<'_> {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((process, how))) if process == self.command => {
-                    let ended = Ended { status: how.as_raw(), left: true, peak: sys::peak_of_children() };
+                    let ended =
+                        ExitReport { status: how.as_raw(), left: true, peak: sys::peak_of_children() };
                     self.send(ENDED, &ended.encode());
                 }
                 Ok(Some(_)) => self.reaped += 1,

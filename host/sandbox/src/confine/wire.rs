@@ -55,7 +55,7 @@ pub(super) struct Message {
 
 /// How the command ended, as [`ENDED`] says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct ExitReport {
     /// As `wait` gives it.
     pub(crate) status: i32,
     /// Whether it left processes behind.
@@ -64,7 +64,7 @@ pub(crate) struct Ended {
     pub(crate) peak: u64,
 }
 
-impl Ended {
+impl ExitReport {
     pub(super) fn encode(self) -> Vec<u8> {
         let parts = [&self.status.to_le_bytes()[..], &[u8::from(self.left)], &self.peak.to_le_bytes()];
         parts.concat()
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn an_end_is_told_whole() {
-        let ended = Ended { status: 0x8b, left: true, peak: 1 << 40 };
-        assert_eq!(Ended::decode(&ended.encode()), Some(ended));
-        assert_eq!(Ended::decode(&[1, 2]), None);
+        let ended = ExitReport { status: 0x8b, left: true, peak: 1 << 40 };
+        assert_eq!(ExitReport::decode(&ended.encode()), Some(ended));
+        assert_eq!(ExitReport::decode(&[1, 2]), None);
     }
 }

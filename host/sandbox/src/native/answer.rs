@@ -4,7 +4,7 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::process::{End, Finished, STOP_BOUND};
+use crate::process::{ExitReason, Finished, STOP_BOUND};
 use haft_core::call::ToolResult;
 use haft_core::limit::Limits;
 use haft_core::tool::Clipper;
@@ -35,7 +35,7 @@ pub(super) fn answer(mut finished: Finished, timeout: Duration, limit: usize) ->
     let room = limit.saturating_sub(notices.chars().count() + 1);
     let mut content = output(&mut finished.stdout, finished.stderr.as_mut(), room);
     append(&mut content, &notices);
-    let is_error = !matches!(finished.end, End::Exited(status) if status.success());
+    let is_error = !matches!(finished.end, ExitReason::Exited(status) if status.success());
     ToolResult { content, is_error, ..ToolResult::default() }
 }
 
@@ -53,14 +53,14 @@ fn output(stdout: &mut Clipper, stderr: Option<&mut Clipper>, room: usize) -> St
 
 fn notices(finished: &Finished, timeout: Duration, silent: bool) -> String {
     let mut notices = match finished.end {
-        End::Exited(status) if status.success() && !silent => Vec::new(),
-        End::Exited(status) => vec![exit(status)],
-        End::TimedOut => {
+        ExitReason::Exited(status) if status.success() && !silent => Vec::new(),
+        ExitReason::Exited(status) => vec![exit(status)],
+        ExitReason::TimedOut => {
             vec![format!("(timed out after {timeout:?}; all that was started has been stopped)")]
         }
-        End::Cancelled => vec!["(cancelled; all that was started has been stopped)".to_owned()],
+        ExitReason::Cancelled => vec!["(cancelled; all that was started has been stopped)".to_owned()],
     };
-    if let End::Exited(_) = finished.end
+    if let ExitReason::Exited(_) = finished.end
         && finished.left_behind > 0
     {
         let count = finished.left_behind;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn finished(status: i32, stdout: usize, stderr: usize) -> Finished {
-        let end = End::Exited(ExitStatus::from_raw(status));
+        let end = ExitReason::Exited(ExitStatus::from_raw(status));
         Finished { end, stdout: text(stdout), stderr: Some(text(stderr)), left_behind: 0, peak: 0 }
     }
 

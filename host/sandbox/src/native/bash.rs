@@ -11,7 +11,7 @@ use super::deny::Denied;
 use super::line::{self, command};
 use crate::confine::Confiner;
 use crate::process::lookup::find_on_path;
-use crate::process::{self, Job, MAX_ARGUMENT, Output};
+use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Tool, ToolError};
@@ -120,7 +120,7 @@ impl Tool for Bash {
     }
 }
 
-fn job(command: &str, timeout: Duration, limit: usize) -> Result<Job, ToolError> {
+fn job(command: &str, timeout: Duration, limit: usize) -> Result<ProcessSpec, ToolError> {
     let program = find_on_path(NAME).ok_or_else(|| {
         ToolError::ExecutionFailed("`bash` is not on PATH: install it and call again".to_owned())
     })?;
@@ -129,5 +129,5 @@ fn job(command: &str, timeout: Duration, limit: usize) -> Result<Job, ToolError>
     // `--` because a command may begin with `-`.
     let arguments = ["--noprofile", "--norc", "-c", "--", script].map(Into::into).to_vec();
     let (environment, output) = (Vec::new(), Output::Merged);
-    Ok(Job { program, arguments, environment, input, output, limit, timeout })
+    Ok(ProcessSpec { program, arguments, environment, input, output, limit, timeout })
 }

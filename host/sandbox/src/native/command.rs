@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::answer::{answer, character_limit, limits};
 use crate::confine::Confiner;
 use crate::process::lookup::{find_on_path, is_executable};
-use crate::process::{self, Job, Output};
+use crate::process::{self, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::manifest::Argument;
@@ -129,7 +129,7 @@ impl CommandTool {
         arguments::words(&self.spec.arguments, self.spec.extra_args, arguments, any)
     }
 
-    fn job(&self, call: &ToolCall, limit: usize) -> Result<Job, ToolError> {
+    fn job(&self, call: &ToolCall, limit: usize) -> Result<ProcessSpec, ToolError> {
         let fixed = self.spec.command.get(1..).unwrap_or_default();
         let words = self.words(&call.arguments).map_err(ToolError::InvalidArguments)?;
         let program = self.binary.find().filter(|_| missing(&self.spec.required).is_empty());
@@ -137,7 +137,7 @@ impl CommandTool {
         let arguments = fixed.iter().chain(&words).map(Into::into).collect();
         let (output, timeout) = (Output::Separate, self.spec.timeout);
         let (environment, input) = (Vec::new(), Vec::new());
-        Ok(Job { program, arguments, environment, input, output, limit, timeout })
+        Ok(ProcessSpec { program, arguments, environment, input, output, limit, timeout })
     }
 
     /// Names everything that is missing, so that it can be installed in one go.

@@ -46,20 +46,20 @@ fn is_meant(pattern: &str, command: &str) -> bool {
         let dense = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         return dense(command).contains(&dense(pattern));
     }
-    let pattern = Words::of(pattern);
-    command.split(BORDERS).map(Words::of).any(|words| pattern.are_in(&words))
+    let pattern = SimpleCommand::parse(pattern);
+    command.split(BORDERS).map(SimpleCommand::parse).any(|words| pattern.are_in(&words))
 }
 
 /// A simple command: its program, the letters of its short options, its long ones and its operands.
 #[derive(Debug, Default)]
-struct Words {
+struct SimpleCommand {
     program: String,
     letters: Vec<char>,
     others: Vec<String>,
 }
 
-impl Words {
-    fn of(text: &str) -> Self {
+impl SimpleCommand {
+    fn parse(text: &str) -> Self {
         let all = text.split_whitespace().map(|word| word.replace(['\'', '"', '\\'], ""));
         let is_before =
             |word: &String| PREFIXES.contains(&word.as_str()) || word.starts_with('-') || is_setting(word);

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::*;
-use crate::{BackendError, Captured, Ended, OutputSink, Piece, Screen, Snapshot, Task};
+use crate::{BackendError, Captured, CommandOutcome, OutputSink, Piece, Screen, Snapshot, Task};
 use haft_core::tool::Context;
 
 /// A backend that does nothing, with a pane or without.
@@ -33,7 +33,12 @@ impl Backend for Still {
         String::new()
     }
 
-    async fn run(&self, _: &Task, _: Arc<dyn OutputSink>, _: &Context<'_>) -> Result<Ended, BackendError> {
+    async fn run(
+        &self,
+        _: &Task,
+        _: Arc<dyn OutputSink>,
+        _: &Context<'_>,
+    ) -> Result<CommandOutcome, BackendError> {
         Err(BackendError::Cancelled)
     }
 

@@ -20,7 +20,7 @@ use haft_core::grant::{Grant, Reach, Root, SandboxMode};
 
 /// The rights of a pane, on the command line of what its shell is started by.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Rights {
+pub struct PaneRights {
     workspace: PathBuf,
     /// `None` for everything.
     write: Option<Vec<PathBuf>>,
@@ -35,9 +35,9 @@ pub struct Rights {
     open: bool,
 }
 
-impl Rights {
+impl PaneRights {
     /// Those of `grant`, as `confiner` keeps them.
-    pub fn of(grant: &Grant, confiner: &Confiner) -> Self {
+    pub fn from_grant(grant: &Grant, confiner: &Confiner) -> Self {
         let paths = |roots: &[Root]| roots.iter().map(|root| root.path().to_owned()).collect();
         let reach = |reach: &Reach| match reach {
             Reach::Anywhere => None,
@@ -94,7 +94,7 @@ impl Rights {
 
 /// The command line of a local pane's process, for tmux's shell.
 pub(crate) fn command_line(host: &HostContext, shell: &Path) -> String {
-    let rights = Rights::of(&host.grant, &host.confiner);
+    let rights = PaneRights::from_grant(&host.grant, &host.confiner);
     // Paths that are not UTF-8 are no directories of a program.
     let rights = serde_json::to_string(&rights).unwrap_or_default();
     let words = ["exec", "--terminal", "--rights", &rights, "--", &shell.to_string_lossy()].map(quoted);

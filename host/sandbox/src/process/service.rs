@@ -21,8 +21,8 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use self::words::Words;
-use crate::confine::{Confiner, HelperEvent, Session};
+use self::words::LastLines;
+use crate::confine::{Confiner, HelperEvent, HelperSession};
 use crate::process::start::{command, started};
 use crate::process::{ProcessError, watch as watching};
 use haft_core::grant::Grant;
@@ -38,7 +38,7 @@ const CHUNK: usize = 64 << 10;
 
 /// What to keep running.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ServiceSpec {
     /// An executable file.
     pub program: PathBuf,
     /// Its arguments, passed on as they are.
@@ -63,12 +63,12 @@ pub struct Service {
 pub struct Life {
     /// Whether everything is to be stopped; closed when this is dropped.
     stop: watch::Sender<bool>,
-    state: watch::Receiver<State>,
-    words: Arc<Mutex<Words>>,
+    state: watch::Receiver<ServiceState>,
+    words: Arc<Mutex<LastLines>>,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum ServiceState {
     Running,
     /// Its own process has ended.
     Ended(Ending),
@@ -104,7 +104,7 @@ impl std::fmt::Display for Ending {
 /// `on_line`, cut to a bounded length. Must be called inside a runtime.
 pub async fn start(
     confiner: &Confiner,
-    job: &Job,
+    job: &ServiceSpec,
     grant: &Grant,
     on_line: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<Service, ProcessError> {
@@ -119,10 +119,10 @@ pub async fn start(
     let errors = Receiver::from_owned_fd(errors.into()).map_err(&failed)?;
     let session = started(confiner, grant, &command, streams).await?;
     confiner.refill(grant);
-    let words = Arc::new(Mutex::new(Words::default()));
+    let words = Arc::new(Mutex::new(LastLines::default()));
     let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
     let (stop, orders) = watch::channel(false);
-    let (sender, state) = watch::channel(State::Running);
+    let (sender, state) = watch::channel(ServiceState::Running);
     tokio::spawn(Supervisor { session, errors, sender }.keep(orders));
     Ok(Service { input, output, life: Life { stop, state, words } })
 }
@@ -131,15 +131,15 @@ impl Life {
     /// How it ended, if it has.
     pub fn ending(&self) -> Option<Ending> {
         match &*self.state.borrow() {
-            State::Running => None,
-            State::Ended(ending) | State::Gone(ending) => Some(ending.clone()),
+            ServiceState::Running => None,
+            ServiceState::Ended(ending) | ServiceState::Gone(ending) => Some(ending.clone()),
         }
     }
 
     /// Waits until its own process has ended.
     pub async fn ended(&self) -> Ending {
         let mut state = self.state.clone();
-        let ended = state.wait_for(|state| !matches!(state, State::Running)).await;
+        let ended = state.wait_for(|state| !matches!(state, ServiceState::Running)).await;
         drop(ended);
         self.ending().unwrap_or_else(unwatched)
     }
@@ -171,7 +171,7 @@ impl Life {
     async fn gone(&self) {
         let mut state = self.state.clone();
         // An error means that whoever would tell has ended.
-        drop(state.wait_for(|state| matches!(state, State::Gone(_))).await);
+        drop(state.wait_for(|state| matches!(state, ServiceState::Gone(_))).await);
     }
 }
 
@@ -181,9 +181,9 @@ fn unwatched() -> Ending {
 
 /// Watches over the service, in a task of its own.
 struct Supervisor {
-    session: Session,
+    session: HelperSession,
     errors: Errors,
-    sender: watch::Sender<State>,
+    sender: watch::Sender<ServiceState>,
 }
 
 impl Supervisor {
@@ -200,7 +200,7 @@ impl Supervisor {
                     Ok(HelperEvent::Ended(ended)) => {
                         let how = self.ending(ended.status);
                         let _: Result<_, _> = timeout(DRAIN, self.errors.read_to_end()).await;
-                        self.sender.send_replace(State::Ended(how.clone()));
+                        self.sender.send_replace(ServiceState::Ended(how.clone()));
                         ending = Some(how);
                         if !ended.left {
                             break;
@@ -218,7 +218,7 @@ impl Supervisor {
         }
         let ending = ending.unwrap_or_else(|| Ending::Unknown("it was stopped".to_owned()));
         self.session.finish().await;
-        self.sender.send_replace(State::Gone(ending));
+        self.sender.send_replace(ServiceState::Gone(ending));
     }
 
     fn ending(&self, status: i32) -> Ending {
@@ -233,7 +233,7 @@ impl Supervisor {
 struct Errors {
     /// `None` once nobody can write any more.
     pipe: Option<Receiver>,
-    words: Arc<Mutex<Words>>,
+    words: Arc<Mutex<LastLines>>,
     on_line: Box<dyn Fn(&str) + Send + Sync>,
 }
 

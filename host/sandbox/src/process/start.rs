@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
-use crate::confine::{Command, Confiner, Session, Streams};
+use crate::confine::{Command, Confiner, HelperSession, Streams};
 use crate::process::error::{ProcessError, watch};
 use crate::process::lookup::search_path;
 use haft_core::grant::Grant;
@@ -21,7 +21,7 @@ pub(crate) async fn started(
     grant: &Grant,
     command: &Command,
     streams: Streams,
-) -> Result<Session, ProcessError> {
+) -> Result<HelperSession, ProcessError> {
     let session = confiner.session(grant).await?;
     if session.become_command(command, &streams).is_ok() {
         return Ok(session);

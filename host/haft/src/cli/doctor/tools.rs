@@ -14,7 +14,7 @@ use haft_core::grant::{Grant, Root};
 use haft_core::tool::Own;
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::lookup::find_on_path;
-use haft_sandbox::process::{self, End, Job, Output};
+use haft_sandbox::process::{self, ExitReason, Output, ProcessSpec};
 
 /// How long one may take to say its version. An engine that is asleep may need some seconds.
 const BOUND: Duration = Duration::from_secs(4);
@@ -118,7 +118,7 @@ impl Asker {
 
     /// The first line of what it says to `words`, or the last of what it complains about.
     async fn ask(&self, path: &std::path::Path, words: &[&str], grant: &Grant) -> Result<String, String> {
-        let job = Job {
+        let job = ProcessSpec {
             program: path.to_owned(),
             arguments: words.iter().map(Into::into).collect(),
             environment: Vec::new(),
@@ -133,11 +133,11 @@ impl Asker {
         let complained = finished.stderr.map(|mut text| text.render(MAX_ANSWER)).unwrap_or_default();
         match finished.end {
             // Some say their version there (`ssh`).
-            End::Exited(status) if status.success() => {
+            ExitReason::Exited(status) if status.success() => {
                 line(&version).or_else(|| line(&complained)).ok_or_else(|| "it says nothing".to_owned())
             }
-            End::Exited(status) => Err(last_line(&complained).unwrap_or_else(|| status.to_string())),
-            End::TimedOut | End::Cancelled => Err(format!("no answer within {BOUND:?}")),
+            ExitReason::Exited(status) => Err(last_line(&complained).unwrap_or_else(|| status.to_string())),
+            ExitReason::TimedOut | ExitReason::Cancelled => Err(format!("no answer within {BOUND:?}")),
         }
     }
 }

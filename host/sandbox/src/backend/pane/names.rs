@@ -24,7 +24,7 @@ const KNOWN: &[&str] = &["sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fis
 
 /// A session and where it is.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct TmuxSession {
     pub(super) name: String,
     pub(super) is_local: bool,
     /// tmux's own arguments, as the target's shell reads them.
@@ -35,7 +35,7 @@ pub(super) struct Session {
     key: String,
 }
 
-impl Session {
+impl TmuxSession {
     /// `wrapper` stands before what is confined on another host.
     pub(super) fn new(
         choice: &BackendConfig,

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::wait::shown;
-use crate::{Ended, How, OutputSink, Stream};
+use crate::{CommandEnd, CommandOutcome, OutputSink, Stream};
 use haft_core::call::ToolResult;
 use haft_core::event::{Event, Events};
 use haft_core::tool::{Clipper, Keep};
@@ -77,32 +77,37 @@ pub(super) enum Fate {
 
 /// The answer. A command that failed is an answer like any other; one that nobody knows the end of is
 /// an error.
-pub(super) fn ended(ended: Ended, fate: Fate, streams: [String; 2], timeout: Duration) -> ToolResult {
+pub(super) fn ended(
+    ended: CommandOutcome,
+    fate: Fate,
+    streams: [String; 2],
+    timeout: Duration,
+) -> ToolResult {
     let time = shown(timeout);
     let (head, is_error) = match ended.how {
-        How::Exited(code) => (format!("exit code: {code}"), false),
-        How::TimedOut(kind) => (
+        CommandEnd::Exited(code) => (format!("exit code: {code}"), false),
+        CommandEnd::TimedOut(kind) => (
             format!(
                 "timed out waiting for {kind} command completion after {time}; it was stopped with all it started"
             ),
             true,
         ),
-        How::Running(_) if fate == Fate::Ends => (
+        CommandEnd::Running(_) if fate == Fate::Ends => (
             format!(
                 "timed out waiting for tmux command completion after {time}; it is stopped now, since this haft ends \
                  with the call: a longer `wait` lets it finish"
             ),
             true,
         ),
-        How::Running(pane) => (
+        CommandEnd::Running(pane) => (
             format!(
                 "timed out waiting for tmux command completion after {time}; the command still runs in pane {pane}, \
                  until haft ends: do not run it again. Look at it with `capture-pane`, or interrupt it with `send-keys` and the key `C-c`"
             ),
             true,
         ),
-        How::Cancelled => ("cancelled; the command was stopped".to_owned(), true),
-        How::Lost(why) => (format!("the command's end is not known: {why}"), true),
+        CommandEnd::Cancelled => ("cancelled; the command was stopped".to_owned(), true),
+        CommandEnd::Lost(why) => (format!("the command's end is not known: {why}"), true),
     };
     let [output, errors] = streams;
     let notices: String = ended.notices.iter().map(|notice| format!("\n[notice] {notice}")).collect();
@@ -119,26 +124,31 @@ fn line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn answer(how: How, output: &[u8], errors: &[u8]) -> ToolResult {
+    fn answer(how: CommandEnd, output: &[u8], errors: &[u8]) -> ToolResult {
         let streams = Streams::new("call", &Events::none());
         streams.take(Stream::Output, output);
         streams.take(Stream::Errors, errors);
-        ended(Ended { how, notices: Vec::new() }, Fate::GoesOn, streams.close(), Duration::from_secs(30))
+        ended(
+            CommandOutcome { how, notices: Vec::new() },
+            Fate::GoesOn,
+            streams.close(),
+            Duration::from_secs(30),
+        )
     }
 
     /// RS01, RS02: three sections; a failure of the command is no failure of the call.
     #[test]
     fn rs01_rs02_an_answer_has_three_sections() {
-        let result = answer(How::Exited(42), b"out", b"err\n");
+        let result = answer(CommandEnd::Exited(42), b"out", b"err\n");
         assert_eq!(result.content, "exit code: 42\nstdout:\nout\nstderr:\nerr\n");
         assert!(!result.is_error);
-        assert_eq!(answer(How::Exited(0), b"", b"").content, "exit code: 0\nstdout:\nstderr:\n");
+        assert_eq!(answer(CommandEnd::Exited(0), b"", b"").content, "exit code: 0\nstdout:\nstderr:\n");
     }
 
     /// RS01: each stream has its own limit, and says that it was cut.
     #[test]
     fn rs01_each_stream_is_cut_by_itself() {
-        let result = answer(How::Exited(1), &vec![b'x'; 100_000], "ж".repeat(4000).as_bytes());
+        let result = answer(CommandEnd::Exited(1), &vec![b'x'; 100_000], "ж".repeat(4000).as_bytes());
         let (output, errors) = result.content.split_once("stderr:\n").unwrap();
         assert!(
             output.ends_with("...[truncated]\n") && output.contains("output truncated: 100000"),
@@ -150,7 +160,7 @@ mod tests {
     /// T03: a stream has 4,000 characters, and not one more.
     #[test]
     fn t03_a_stream_is_cut_at_4_000_characters() {
-        let shown = |length: usize| answer(How::Exited(0), "ж".repeat(length).as_bytes(), b"").content;
+        let shown = |length: usize| answer(CommandEnd::Exited(0), "ж".repeat(length).as_bytes(), b"").content;
         assert!(!shown(4000).contains(TRUNCATED));
         let cut = shown(4001);
         assert!(cut.contains("output truncated: 4001") && cut.contains(TRUNCATED), "{cut}");
@@ -160,13 +170,13 @@ mod tests {
     /// RS03, MK07: a time-out names its time, and what became of the command.
     #[test]
     fn rs03_mk07_a_time_out_names_the_time_and_the_command_s_fate() {
-        let stopped = answer(How::TimedOut("ssh"), b"", b"");
+        let stopped = answer(CommandEnd::TimedOut("ssh"), b"", b"");
         assert!(
             stopped
                 .content
                 .starts_with("timed out waiting for ssh command completion after 30s; it was stopped")
         );
-        let running = answer(How::Running("%3".into()), b"so far\n", b"");
+        let running = answer(CommandEnd::Running("%3".into()), b"so far\n", b"");
         assert!(running.content.contains("still runs in pane %3") && running.content.contains("`C-c`"));
         assert!(running.content.contains("stdout:\nso far\n") && running.is_error);
     }

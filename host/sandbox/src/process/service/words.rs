@@ -10,13 +10,13 @@ const MAX_LINE: usize = 500;
 
 /// The last lines of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct LastLines {
     lines: VecDeque<String>,
     /// The line that has not ended yet; at most [`MAX_LINE`] bytes of it.
     line: Vec<u8>,
 }
 
-impl Words {
+impl LastLines {
     /// Takes in what was read, and calls `on_line` with every complete line.
     pub(super) fn push(&mut self, bytes: &[u8], on_line: &(impl Fn(&str) + ?Sized)) {
         let mut rest = bytes;
@@ -73,7 +73,7 @@ mod tests {
     fn mc11_lines_are_told_once_and_the_last_are_kept() {
         let lines = RefCell::new(Vec::new());
         let on_line = |line: &str| lines.borrow_mut().push(line.to_owned());
-        let mut words = Words::default();
+        let mut words = LastLines::default();
         words.push(b"one\ntw", &on_line);
         words.push(b"o\r\n\n\x1b[31mred\x1b[0m", &on_line);
         assert_eq!(*lines.borrow(), ["one", "two"]);
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn mc11_a_megabyte_is_not_kept() {
-        let mut words = Words::default();
+        let mut words = LastLines::default();
         for number in 0..1000 {
             words.push(format!("{number} {}\n", "x".repeat(2000)).as_bytes(), &|_: &str| {});
         }
