@@ -234,7 +234,7 @@ fn cl03_doctor_s_page_is_whole_when_piped() {
         "  ✓ landlock      version ",
         "  ✓ verdict       full: ",
         " attempts to get out were held (",
-        "\nPlugins\n  ✓ second wall   full: ",
+        "\nPlugins\n  ✓ second layer  full: ",
         "\nProgram\n  ✓ program.toml  none: the built-in tools only",
         "\nPlaces\n  ✓ data          ",
         "\nTools\n  ✓ bash          ",

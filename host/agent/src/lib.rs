@@ -63,7 +63,7 @@ pub enum AgentError {
 impl AgentSettings {
     /// 50: more than an honest task takes, few enough that a loop ends.
     pub(crate) const DEFAULT_MAX_TURNS: u32 = 50;
-    /// 2: a second try may meet a passing fault, a fourth never does.
+    /// 2: a second try may hit a transient fault, a fourth never does.
     pub(crate) const DEFAULT_MAX_REPEATS: u32 = 2;
     /// 100,000: with tools and an answer it fits the smallest models that vendors host today.
     pub(crate) const DEFAULT_HISTORY_BUDGET: u32 = 100_000;

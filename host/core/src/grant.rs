@@ -1,5 +1,5 @@
 //! What is allowed. A [`Grant`] is a value: it is handed to whatever acts, it can be narrowed
-//! ([`Grant::meet`], [`Grant::read_only`]) and nothing widens it. It refuses to look at the
+//! ([`Grant::intersect`], [`Grant::read_only`]) and nothing widens it. It refuses to look at the
 //! path of an individual file: which file a path means is the kernel's business, below a
 //! directory opened from a grant.
 

@@ -26,7 +26,7 @@ pub(super) struct Exec {
     /// Leave it in the session of the terminal, whose keys then reach it: for shells
     #[arg(long)]
     terminal: bool,
-    /// PaneRights instead of the program's, as haft writes them for panes
+    /// Rights instead of the program's, as haft writes them for panes
     #[arg(long, hide = true)]
     rights: Option<String>,
     /// The command and its arguments

@@ -11,7 +11,7 @@ pub struct Layers {
     /// Namespaces of its own for mounts, processes and shared memory: what is not granted is
     /// mounted read-only, and processes outside cannot be seen.
     pub namespaces: bool,
-    /// Landlock, with the version of its interface: a second wall around what may be written.
+    /// Landlock, with the version of its interface: a second layer around what may be written.
     pub landlock: Option<u32>,
     /// A filter of system calls.
     pub seccomp: bool,

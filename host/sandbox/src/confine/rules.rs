@@ -1,4 +1,4 @@
-//! Landlock: the second wall around what may be written, and the only one around what may be read.
+//! Landlock: the second layer around what may be written, and the only one around what may be read.
 //! It refuses to be partly there: what the probe found is required.
 
 use std::fs;

@@ -37,6 +37,6 @@ impl Plugins {
             None => (Mark::Good, "full: the kernel too keeps them from writing elsewhere"),
             Some(lacks) => (Mark::Warning, lacks.as_str()),
         };
-        Line::new(mark, "second wall", text)
+        Line::new(mark, "second layer", text)
     }
 }
