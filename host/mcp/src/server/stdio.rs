@@ -24,9 +24,9 @@ const LAST_WORDS: Duration = Duration::from_millis(10);
 /// How long stopped calls may take to be written to the journal.
 const NOTING: Duration = Duration::from_millis(20);
 
-/// How long answers may take to be written when nothing more is to come. Whoever still reads takes them at
-/// once.
-const FLUSH: Duration = Duration::from_secs(1);
+/// How long answers may take to be written when nothing more is to come. The transport stops earlier where the
+/// client does not read.
+const FLUSH: Duration = Duration::from_secs(30);
 
 /// How long calls may go on when haft is asked to end. Shorter than the ten seconds that service
 /// managers and containers wait before they kill.

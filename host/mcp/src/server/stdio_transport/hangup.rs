@@ -4,12 +4,45 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use haft_core::sync::Lock;
 use tokio_util::sync::CancellationToken;
 
-/// Whoever closes standard input so soon after the last request has written all of them at once (`printf …
-/// | haft serve`) and waits for the answers. A client that means haft to end has done something else since.
+/// The longest pause between the requests of one burst, and between the last one and the end of standard input.
+/// A client that closes standard input so soon has written all requests at once (`printf … | haft serve`) and
+/// waits for the answers. A client that wants haft to end has paused for longer.
 const RECENT: Duration = Duration::from_millis(250);
+
+/// The requests that a client writes one right behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Burst {
+    /// When the first was read.
+    first: Option<Instant>,
+    /// When haft was last ready to read. The time that haft takes for a request is no pause of the client.
+    ready: Option<Instant>,
+}
+
+impl Burst {
+    /// A request was read.
+    pub(super) fn request_was_read(&mut self) {
+        let now = Instant::now();
+        if self.first.is_none() || self.has_paused(now) {
+            self.first = Some(now);
+        }
+    }
+
+    /// What was read is passed on.
+    pub(super) fn is_ready(&mut self) {
+        self.ready = Some(Instant::now());
+    }
+
+    /// When the burst began whose end is the end of standard input; `None` where the client paused before that.
+    fn since(&self) -> Option<Instant> {
+        self.first.filter(|_| !self.has_paused(Instant::now()))
+    }
+
+    fn has_paused(&self, now: Instant) -> bool {
+        self.ready.is_some_and(|ready| now.duration_since(ready) > RECENT)
+    }
+}
 
 /// The state of the client's pipes. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -17,10 +50,8 @@ pub(in super::super) struct Hangup(Arc<HangupState>);
 
 #[derive(Debug, Default)]
 struct HangupState {
-    /// When the last request was read.
-    last_request: Lock<Option<Instant>>,
-    /// From when on requests were read that a client waits for: set where it closed standard input right after
-    /// one.
+    /// When the first request was read whose answer the client waits for: set where standard input ended with a
+    /// [`Burst`].
     since: OnceLock<Instant>,
     /// Standard input has ended.
     ended: CancellationToken,
@@ -31,16 +62,9 @@ struct HangupState {
 }
 
 impl Hangup {
-    /// A request was read.
-    pub(super) fn request_was_read(&self) {
-        *self.0.last_request.lock() = Some(Instant::now());
-    }
-
-    /// Standard input has ended.
-    pub(super) fn input_has_ended(&self) {
-        let last = *self.0.last_request.lock();
-        let since = Instant::now().checked_sub(RECENT);
-        if let Some(since) = since.filter(|since| last.is_some_and(|last| last > *since)) {
+    /// Standard input has ended, with or right after `burst`.
+    pub(super) fn input_has_ended(&self, burst: &Burst) {
+        if let Some(since) = burst.since() {
             let _ = self.0.since.set(since);
         }
         self.0.ended.cancel();

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
 use super::fast_path::{FastPath, ReadAhead};
-use super::hangup::Hangup;
+use super::hangup::{Burst, Hangup};
 use super::incoming::Incoming;
 use crate::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
@@ -62,24 +62,25 @@ pub(super) fn start(
         // This thread reads, makes calls and answers them, and does nothing else.
         inline::enable();
         let input = BufReader::with_capacity(BUFFER, input);
-        if let Err(error) = (Reader { input, fast_path, sender, hangup: &hangup }).read() {
+        let mut reader = Reader { input, fast_path, sender, burst: Burst::default() };
+        if let Err(error) = reader.read() {
             tracing::warn!(%error, "standard input cannot be read any more");
         }
-        hangup.input_has_ended();
+        hangup.input_has_ended(&reader.burst);
     };
     std::thread::Builder::new().name("haft-input".into()).spawn(read)?;
     Ok(receiver)
 }
 
-struct Reader<'a, I> {
+struct Reader<I> {
     input: BufReader<I>,
     fast_path: FastPath,
     sender: mpsc::Sender<Incoming>,
-    hangup: &'a Hangup,
+    burst: Burst,
 }
 
-impl<I: Input> Reader<'_, I> {
-    fn read(mut self) -> io::Result<()> {
+impl<I: Input> Reader<I> {
+    fn read(&mut self) -> io::Result<()> {
         let mut line = Vec::new();
         loop {
             if !self.input.buffer().contains(&b'\n') {
@@ -107,18 +108,21 @@ impl<I: Input> Reader<'_, I> {
     }
 
     /// Passes on what was read, once there is room for what it may be answered. Whether anybody wants more.
-    fn forward(&self, incoming: Incoming) -> bool {
+    fn forward(&mut self, incoming: Incoming) -> bool {
         if let Incoming::Message(message, _) = &incoming
             && matches!(**message, JsonRpcMessage::Request(_))
         {
-            self.hangup.request_was_read();
+            self.burst.request_was_read();
         }
         // What a client that has hung up has left in the pipe is little, and it waits for haft to end.
         self.fast_path.wait_for_room(|| self.input.get_ref().has_hung_up());
         let read_ahead = read_ahead(self.input.buffer());
-        self.fast_path
+        let goes_on = self
+            .fast_path
             .try_begin(incoming, read_ahead)
-            .is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok())
+            .is_none_or(|incoming| self.sender.blocking_send(incoming).is_ok());
+        self.burst.is_ready();
+        goes_on
     }
 
     /// Reads to the end of a line that begins with `beginning` without keeping it; its id.

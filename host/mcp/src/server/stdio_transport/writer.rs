@@ -26,7 +26,7 @@ const OVERHEAD: usize = 128;
 /// How often a wait for room checks whether the client has hung up.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long closing waits for what was posted. Whoever still reads takes it at once.
+/// How long closing waits for the client to read one more of the posted messages.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Bytes that a pipe takes at once when it takes any (`PIPE_BUF`; a page, on Linux).
@@ -169,10 +169,17 @@ impl Writer {
         WeakWriter(self.shared.clone(), sender, self.done.clone())
     }
 
-    /// Writes what was posted, for a while, and posts nothing more.
+    /// Writes what was posted for as long as the client reads it, and posts nothing more.
     pub(super) async fn close(&mut self) {
         self.sender = None;
-        let _ = tokio::time::timeout(FLUSH, self.done.wait_for(|done| *done)).await;
+        let unwritten = || self.shared.unwritten.bytes.load(Ordering::SeqCst);
+        let mut last = unwritten();
+        while tokio::time::timeout(FLUSH, self.done.clone().wait_for(|done| *done)).await.is_err() {
+            if unwritten() >= last {
+                return;
+            }
+            last = unwritten();
+        }
     }
 }
 
