@@ -10,13 +10,16 @@ marked() {
         kill "-$1" "${f%/*}"
     done
 } 2>/dev/null
-# Whether something of the command is in its group, which ends with it.
+# Whether something of the command is in its group, which ends with it. By the group, not by the mark: a process
+# shows no environment while it begins to run a program. What is a zombie (Z) or exiting (0x4) was not left.
 left() {
-    for f in $(grep -lszF -e "HAFT_JOB=$m" /proc/[0-9]*/environ); do
-        f=${f#/proc/}
-        read -r x <"/proc/${f%/*}/stat" || continue
+    read -r s x </proc/self/stat
+    for f in $(grep -lsE "^[0-9]+ \(.*\) [^Z] [0-9]+ $$ " /proc/[0-9]*/stat); do
+        read -r x <"$f" || continue
+        p=${x%% *}
         set -- ${x##*) }
-        [ "$3" != $$ ] || { echo ' left'; return; }
+        case " $$ $t $w $a $b $s " in *" $p "* | *" $2 "*) continue ;; esac
+        [ $(($7 & 4)) != 0 ] || { echo ' left'; return; }
     done
 } 2>/dev/null
 # The lease is held by whoever follows; without it nothing runs.
