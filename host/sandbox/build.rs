@@ -31,7 +31,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// FNV-1a. It keeps nobody out; it notices a mistake.
+/// FNV-1a. Not cryptographic: it detects mistakes, not attacks.
 fn add(digest: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(digest, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

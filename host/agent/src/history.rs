@@ -1,5 +1,5 @@
-//! A conversation that every vendor accepts as it stands, at every moment: calls come with their answers, nothing empty
-//! is kept, and nobody speaks twice in a row. Where a session is kept, refuses to hold what is not on file.
+//! A conversation that every vendor accepts as it stands, at every moment: calls come with their answers, no message
+//! is empty, and roles alternate. With a session, holds only what is on file.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,8 +37,8 @@ impl History {
         Self { messages, log: Some(log), ..Self::default() }
     }
 
-    /// The conversation of a session, which goes on being kept in `log` where there is one. A call that was begun and
-    /// has no answer is answered here: that nobody knows.
+    /// The conversation of a session, which is continued in `log` where there is one. A call that was begun and has
+    /// no answer is answered here: its outcome is unknown.
     pub fn restored(restored: Restored, log: Option<SessionLog>) -> Result<Self, SessionError> {
         let open = restored.open.map(|Unanswered { reply, calls }| {
             let log = log.clone();
@@ -159,7 +159,7 @@ impl OpenTurn {
         Ok(())
     }
 
-    /// Answers the calls that were begun and whose end nobody will learn.
+    /// Answers the calls that were begun and whose outcome is unknown.
     fn give_up(&self) -> Result<(), SessionError> {
         let calls = self.calls().clone();
         for (index, known) in calls.into_iter().enumerate().filter(|(_, known)| *known == Known::Running) {

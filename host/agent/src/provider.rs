@@ -37,13 +37,13 @@ pub use self::turn::{Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::event::Events;
 pub use haft_core::net::Retry;
 
-/// Whoever gives the next turn of a conversation.
+/// A source of the next turn of a conversation.
 #[async_trait]
 pub trait Provider: Send + Sync {
     /// The kind's name, as in [`PROVIDERS`].
     fn name(&self) -> &str;
 
-    /// The model that is asked when nobody names another.
+    /// The default model.
     fn model(&self) -> &str;
 
     /// The model for small decisions: the same where there is only one.
@@ -78,9 +78,9 @@ pub struct ProviderKind {
     pub base_url: &'static str,
     /// Where an API key is usually kept.
     pub key_variable: &'static str,
-    /// Whether it answers nobody without a key, where it is at [`base_url`](Self::base_url).
+    /// Whether requests to [`base_url`](Self::base_url) need a key.
     pub needs_key: bool,
-    /// The model that is asked where nobody names one; empty: there is none to choose.
+    /// The default model; empty where there is none.
     pub model: &'static str,
     /// The same for small decisions.
     pub model_fast: &'static str,

@@ -9,7 +9,7 @@ use haft_core::tool::Session;
 /// Characters of a task that the question shows: its beginning says what it is about.
 const MAX_SHOWN: usize = 4000;
 
-/// What the fast model is told. Whoever is in doubt gets the better model.
+/// The system prompt of the fast model. In doubt, the better model is used.
 const QUESTION: &str = "You decide which of two models works on a task: a fast one, or a strong one that costs more. \
      Do not do the task. Answer with one word: `simple` if the task takes a few plain steps or can be answered \
      from general knowledge, `complex` if it takes planning, programming, or many steps, or if you are in doubt.";

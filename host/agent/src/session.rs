@@ -5,7 +5,7 @@
 //!   before the model sees it. Each of those lines is synced to the disk before haft goes on, so that neither the end
 //!   of the process nor that of the machine loses one.
 //! - **Torn lines:** a line without its end was never acted upon. It is cut off when the session is opened again.
-//! - **One writer:** whoever goes on with a session holds a lock on its file.
+//! - **One writer:** a process that continues a session holds a lock on its file.
 //! - **No secrets:** lines go through the redactor like answers and events.
 
 mod error;

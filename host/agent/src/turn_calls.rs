@@ -84,7 +84,7 @@ impl<'a> TurnCalls<'a> {
         session: &Session,
         slots: &Semaphore,
     ) -> Result<Made<'c>, SessionError> {
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _slot = slots.acquire().await;
         let begun = Instant::now();
         let Some(requested) = turn.requested().get(index) else { return Ok(Made::nothing()) };

@@ -149,7 +149,7 @@ mod tests {
     }
 
     proptest! {
-        /// PL20: whatever is cut away, a person speaks first and nobody twice in a row.
+        /// PL20: whatever is cut away, the first message is a person's, and roles alternate.
         #[test]
         fn pl20_what_is_shown_is_valid(sizes in prop::collection::vec(0_usize..3000, 1..40), budget in 1_u32..3000) {
             let mut messages = vec![says("task")];

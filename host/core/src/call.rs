@@ -80,7 +80,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// The line that stands for it in [`ToolResult::content`], for whoever can only read.
+    /// The line that stands for it in [`ToolResult::content`], for consumers of text only.
     pub fn mention(&self) -> String {
         format!("[{}, {} bytes]", self.media_type, self.data.len())
     }

@@ -1,5 +1,5 @@
-//! Everything observable, once. The terminal, the log and tests read the same stream; whoever
-//! acts emits and does not know who listens.
+//! Everything observable, once. The terminal, the log and tests read the same stream; the code that emits does not
+//! know its listeners.
 
 mod json;
 
@@ -109,7 +109,7 @@ pub enum Event {
     },
 }
 
-/// Where events go. Cheap to clone; emitting to nobody costs nothing.
+/// Where events go. Cheap to clone; without a listener, emitting costs nothing.
 #[derive(Clone, Default)]
 pub struct Events {
     sink: Option<Arc<Sink>>,
@@ -120,7 +120,7 @@ pub struct Events {
 type Sink = dyn Fn(&Event) + Send + Sync;
 
 impl Events {
-    /// Events that nobody hears.
+    /// Events without a listener.
     pub fn none() -> Self {
         Self::default()
     }
@@ -131,25 +131,25 @@ impl Events {
         Self { sink: Some(Arc::new(sink)), with_calls: true }
     }
 
-    /// The same of what happens during calls: for whoever makes them and has their answers anyway.
-    /// What a call began with and ended with is not copied for it.
+    /// Only the events during calls, for a caller that has the calls and their answers anyway: arguments and answers
+    /// are not copied for it.
     pub fn during_calls(sink: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         Self { with_calls: false, ..Self::to(sink) }
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a listener.
     pub fn has_listener(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// Tells whoever listens to the beginnings and ends of calls.
+    /// Emits the beginning or end of a call, to the listeners that want these.
     pub(crate) fn emit_call(&self, event: impl FnOnce() -> Event) {
         if self.with_calls {
             self.emit(event);
         }
     }
 
-    /// Tells whoever listens; `event` is made only if somebody does.
+    /// Emits an event; `event` is called only if there is a listener.
     pub fn emit(&self, event: impl FnOnce() -> Event) {
         if let Some(sink) = &self.sink {
             sink(&event());

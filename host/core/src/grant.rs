@@ -283,10 +283,9 @@ impl Grant {
 
     /// Whether `address`, which the host of `destination` stands for, may be connected to.
     ///
-    /// A name leads to public addresses alone: whoever owns it decides what it resolves to, and
-    /// that must not be this machine or its neighbours. Allowed besides is an address that is
-    /// granted itself, with its port. `localhost` is loopback or nothing, and only where it is
-    /// granted by that name.
+    /// A name may resolve to public addresses only: its owner decides what it resolves to, and that must not be this
+    /// machine or its neighbours. An address that is granted itself, with its port, is allowed too. `localhost` is
+    /// loopback or nothing, and only where it is granted by that name.
     pub fn may_connect(&self, destination: &Destination, address: IpAddr) -> Result<(), AddressError> {
         if self.blocks_address(address) {
             return Err(AddressError::Blocked);

@@ -23,8 +23,8 @@ const HEAPS: i32 = 8;
 /// milliseconds.
 pub const EVERY: Duration = Duration::from_secs(5);
 
-/// Settles for the whole process how much freed memory the allocator keeps. For programs of haft's own:
-/// in somebody else's it is theirs to say.
+/// Settles for the whole process how much freed memory the allocator keeps. For haft's own programs; a program that
+/// embeds haft decides for itself.
 pub fn settle() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (setting, value) in
@@ -41,7 +41,7 @@ pub fn settle() {
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        // SAFETY: `malloc_trim(3)` touches only what nobody has allocated, and may be called on any thread.
+        // SAFETY: `malloc_trim(3)` touches only free memory, and may be called on any thread.
         let any = unsafe { libc::malloc_trim(0) };
         tracing::debug!(any = any == 1, "freed memory given back");
     }
@@ -52,7 +52,7 @@ pub fn give_back() {
 pub struct Tidying(AtomicBool);
 
 impl Tidying {
-    /// Whether somebody has to see to it now: to wait for [`EVERY`], call [`begun`](Self::begun) and give back.
+    /// Whether the caller has to give memory back: wait for [`EVERY`], then call [`begun`](Self::begun) and trim.
     pub fn is_due(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }

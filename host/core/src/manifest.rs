@@ -61,10 +61,10 @@ pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
 use self::section::{Notes, Section};
 use crate::report::{Problem, Report, Source, Span};
 
-/// 256 KiB: many times the longest program.toml that anybody wrote by hand.
+/// 256 KiB: many times the longest program.toml written by hand.
 pub const MAX_FILE: usize = 256 << 10;
 
-/// The text of a program.toml, with the secrets that somebody wrote into it: it is not shown.
+/// The text of a program.toml. It may contain secrets: `Debug` does not show it.
 #[derive(Clone, Default)]
 pub struct Written(Arc<str>);
 
@@ -90,7 +90,7 @@ pub struct Manifest {
     pub folder: PathBuf,
     /// What the spans of [`Located`] point into; written secrets are masked in it.
     pub source: Source,
-    /// The file as it is written, for whoever makes another file of it.
+    /// The text of the file, for code that writes another file from it.
     pub written: Written,
     /// `[program]`; there if there are `tools`.
     pub program: Option<Program>,

@@ -1,5 +1,5 @@
-//! What everybody who speaks with other machines has to answer alike: whether a host is this machine, and
-//! how a foreign failure or text is shown. Resolves no name and opens no connection.
+//! What all network code shares: whether a host is this machine, and how a failure or text from another machine is
+//! shown. Resolves no name and opens no connection.
 
 mod retry;
 mod tls;
@@ -72,7 +72,7 @@ pub fn excerpt(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
 
-    /// C16: one answer for everybody; whatever is no form of a loopback address is another machine.
+    /// C16: all network code gets the same answer; what is not a form of a loopback address is another machine.
     #[test]
     fn c16_this_machine_has_one_name_and_its_addresses() {
         for host in [

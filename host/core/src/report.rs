@@ -287,9 +287,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// A text from somebody else on one line, with nothing in it that a terminal would obey or that would
-/// make it look like another text: control characters, and those that turn the direction of writing or
-/// are not to be seen.
+/// A foreign text on one line, without what a terminal would obey or what would make it look like another text:
+/// control characters, directional marks and invisible characters.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

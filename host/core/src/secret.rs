@@ -1,9 +1,8 @@
-//! Secrets: read from where program.toml says they are kept, and left out of everything that haft
-//! tells anybody. It refuses to give a value out in any other form than a `SecretString`, and reads
-//! none without having it left out from then on.
+//! Secrets: read from where program.toml says they are kept, and masked in everything that haft writes. A value is
+//! only given out as a `SecretString`, and is masked from the moment it is read.
 //!
-//! Leaving out is the last net, not the wall: a tool never gets a secret in the first place. It
-//! works by value, so it also catches what a server, a log line or a file repeats.
+//! Masking is the last layer, not the first: a tool never gets a secret to begin with. It works by value, so it also
+//! catches what a server, a log line or a file repeats.
 
 mod answer;
 mod encodings;

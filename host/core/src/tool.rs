@@ -56,7 +56,7 @@ pub trait Tool: Send + Sync {
     /// that exits with 1). Dropping the future must stop whatever was started.
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError>;
 
-    /// Why a call with these arguments is refused, whoever approves of it: asked before anybody is.
+    /// Why a call with these arguments is refused, whether approved or not. Checked before a person is asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
     }
@@ -95,7 +95,7 @@ pub struct Context<'a> {
     pub cancel: &'a CancellationToken,
     /// Where to note what the journal should say of the call.
     pub notes: &'a Notes,
-    /// Whose call it is.
+    /// The client that makes the call.
     pub client: Client,
 }
 

@@ -105,7 +105,7 @@ fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
 fn unpack_tar(reader: Bounded<impl Read>, to: Option<&Path>) -> Result<(), ArchiveError> {
     let mut archive = Archive::new(reader);
     let mut unpacking = Unpacking { to, inventory: Inventory::default(), path: None };
-    // Raw: the library would keep the longest of names in memory before anybody could object.
+    // Raw: otherwise the library would hold names of any length in memory before they can be checked.
     for entry in archive.entries().map_err(damaged)?.raw(true) {
         let mut entry = entry.map_err(damaged)?;
         unpacking.entry(&mut entry)?;
@@ -270,7 +270,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// A reader that keeps its failure, so that it can be told from one of whoever writes.
+/// A reader that keeps its error, to tell a failed read from a failed write.
 struct ErrorCapture<R> {
     inner: R,
     failure: Option<io::Error>,

@@ -210,7 +210,7 @@ impl Bundle {
         self
     }
 
-    /// What of its SKILL.md is not used that somebody might count on; nothing mostly.
+    /// What its SKILL.md asks for that haft does not use, for a notice; mostly nothing.
     pub fn ignored_servers(&self) -> Option<String> {
         let keys: Vec<String> =
             self.server_keys.iter().map(|key| format!("`{}`", haft_core::report::plain(key))).collect();

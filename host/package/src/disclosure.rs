@@ -1,6 +1,5 @@
-//! What somebody agrees to: every tool as a model is told of it, and every file of a package. Shown in
-//! full or as the difference to what was shown before, and noted by digests in program.lock. Judges
-//! nothing.
+//! What the user consents to: every tool as a model sees it, and every file of a package. Shown in full or as a diff
+//! to what was shown before, and recorded by digests in program.lock. Judges nothing.
 
 mod definition;
 mod difference;
@@ -19,8 +18,7 @@ use super::listing::{Listing, TreeError};
 use haft_core::call::ToolDef;
 use haft_core::skill;
 
-/// Bytes of a file that is shown: whoever wants to read more of one opens it. Larger ones are told by
-/// their digest.
+/// Bytes of a file that is shown. Of a larger one only the digest is shown.
 const MAX_TEXT: u64 = 1 << 20;
 
 /// Bytes of all texts of a package that are held at once.
@@ -30,14 +28,14 @@ const MAX_TEXTS: u64 = 16 << 20;
 /// the digest of the whole tree tells that one changed.
 const MAX_NOTED: usize = 500;
 
-/// What somebody is shown.
+/// What the user is shown.
 #[derive(Clone, Debug, Default)]
 pub struct Disclosure {
     /// In the order in which they are shown.
     pub items: Vec<Item>,
 }
 
-/// One thing that somebody is shown.
+/// One item that the user is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     /// What it is.

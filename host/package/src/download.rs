@@ -93,7 +93,7 @@ pub enum DownloadError {
     },
 }
 
-/// Fetches `url` to the new file `to`, which nobody may change then. Returns its size.
+/// Fetches `url` to the new file `to`, which becomes read-only. Returns its size.
 pub(super) async fn download(url: &str, to: &Path, progress: &Progress) -> Result<u64, DownloadError> {
     let fetching = async {
         let response = respond(url).await?;

@@ -1,5 +1,5 @@
-//! Changes single entries of a program.toml and leaves every other byte as it is: comments, order,
-//! spacing. Works on the text alone; whoever writes it back has it checked first.
+//! Changes single entries of a program.toml and leaves every other byte as it is: comments, order, spacing. Works on
+//! the text alone; the caller checks the result before it is written.
 
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
@@ -171,8 +171,8 @@ impl Editing<'_> {
         }
     }
 
-    /// Changes the table `key`, which is made if it is not there. What is something else is left for
-    /// whoever checks the result to complain about.
+    /// Changes the table `key`, which is made if it is not there. A value of another type stays: the check of the
+    /// result reports it.
     fn inside(&mut self, key: &str, change: impl FnOnce(&mut Editing<'_>)) {
         let is_inline = self.is_inline;
         if !self.table.contains_key(key) {

@@ -127,7 +127,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
 }
 
 impl Raw {
-    /// Checks the digest, then looks at what it is: nothing is unpacked that nobody wanted.
+    /// Checks the digest before the content: nothing unexpected is unpacked.
     fn open(self, directory: &Path, source: &str, expected: Option<&Digest>) -> Result<Fetched, FetchError> {
         let check = |found: &Digest| match expected {
             Some(expected) if expected != found => Err(FetchError::Digest {
@@ -170,7 +170,7 @@ impl Raw {
     }
 }
 
-/// Does what takes a while, and what nobody can interrupt, on a thread of its own.
+/// Runs slow work that cannot be cancelled on a thread of its own.
 async fn run_blocking<T: Send + 'static, E: From<TreeError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {

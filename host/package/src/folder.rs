@@ -91,8 +91,8 @@ fn open_followed(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// Writes a new file that nobody may change: at most `most` bytes of `from`. It is not synced: what is refused
-/// later need not outlive a power cut, and [`sync_tree`] sees to what is kept.
+/// Writes a new read-only file: at most `most` bytes of `from`. It is not synced: content may still be refused, and
+/// [`sync_tree`] syncs what is kept.
 pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) -> io::Result<u64> {
     let mode = if is_executable { 0o555 } else { 0o444 };
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(to)?;

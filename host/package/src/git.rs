@@ -177,7 +177,7 @@ impl<'a> Git<'a> {
     }
 }
 
-/// What says on this machine whom git trusts and by which way it reaches others.
+/// Variables of this machine's settings for git: trusted certificates and proxies.
 const REACHING_OUT: &[&str] = &[
     "GIT_SSL_CAINFO",
     "GIT_SSL_CAPATH",

@@ -1,5 +1,5 @@
 //! Installing as a library call: check, fetch, disclose, ask for consent, write program.toml and program.lock, pin.
-//! Prints nothing and asks nobody itself: whoever calls hands in a [`Consent`].
+//! Prints nothing and asks nothing itself: the caller hands in a [`Consent`].
 //!
 //! - [`Installer::add`]: a new entry; `add.rs`.
 //! - [`Installer::restore`]: what program.toml and program.lock name and this machine does not have; `restore.rs`.
@@ -40,7 +40,7 @@ pub struct Installer<'a> {
     pub store: &'a Store,
     /// What `~` means.
     pub home: &'a Path,
-    /// As whom registries are asked.
+    /// The credentials for registries.
     pub access: &'a Access,
     /// Who hears how far a download has come.
     pub progress: &'a Progress,

@@ -1,5 +1,5 @@
-//! What may lie in a package: names, kinds and amounts, for archives and folders alike. Looks at no
-//! file; whoever unpacks or copies one asks here first.
+//! What may lie in a package: names, kinds and amounts, for archives and folders alike. Reads no file; code that
+//! unpacks or copies one checks it here first.
 
 use std::collections::BTreeMap;
 

@@ -52,13 +52,14 @@ pub struct Pin {
     pub version: Option<semver::Version>,
     /// What its components are.
     pub contracts: Vec<String>,
-    /// Who signed it: whoever updates it must have the same key.
+    /// The signer: an update must be signed with the same key.
     pub signer: Option<Signer>,
     /// What it asks for.
     pub asked: Vec<String>,
     /// What it was granted when it was installed or updated.
     pub granted: Vec<String>,
-    /// What was disclosed to whoever agreed to it (`shown` in the file); `None` where an earlier haft pinned it, which noted nothing.
+    /// What was disclosed before consent (`shown` in the file); `None` where an earlier haft pinned it, which
+    /// recorded nothing.
     pub disclosed: Option<DisclosureDigests>,
 }
 
@@ -357,7 +358,7 @@ mod tests {
         assert_eq!(exact("https://a.test/b.wasm", "c0ffee"), "https://a.test/b.wasm");
     }
 
-    /// S02: what an earlier haft pinned is read, and says that nobody was shown what is in it.
+    /// S02: an entry of an earlier haft is read, and says that its content was never disclosed.
     #[test]
     fn s02_a_lock_of_the_version_before_is_read() {
         let text = Lock { pins: vec![Pin { disclosed: None, ..pin("a", Kind::Plugin) }] }.text();

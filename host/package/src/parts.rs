@@ -36,8 +36,8 @@ const MAX_FILES: usize = 10_000;
 /// Words that are looked up as names of files: a hundred for each file of a large package. More are filler.
 const MAX_NAMES: usize = 100_000;
 
-/// The paths of the files of `folder` that belong to the package `manifest`, their parts joined by `/`.
-/// Files that are named and not there are left to whoever needs them.
+/// The paths of the files of `folder` that belong to the package `manifest`, their parts joined by `/`. Named files
+/// that do not exist are included: reading them reports the error.
 pub fn parts(folder: &Path, manifest: &Manifest) -> BTreeSet<String> {
     let mut search =
         Search { folder, found: BTreeSet::new(), unread: Vec::new(), looked_up: BTreeSet::new() };
@@ -75,7 +75,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Takes a file in; whether that is one which may be had is for whoever opens it to judge.
+    /// Adds a file; the code that opens it decides whether it may be read.
     fn file(&mut self, path: &str) -> bool {
         let found = self.folder.join(path).symlink_metadata();
         let is_there = found.is_ok_and(|found| !found.is_dir()) && self.has_no_link_above(path);
@@ -144,7 +144,7 @@ impl Search<'_> {
         }
     }
 
-    /// The files of a folder. Hidden ones are somebody's settings and secrets, not a package's.
+    /// The files of a folder. Hidden files hold settings and secrets, and are no part of a package.
     fn tree(&mut self, path: &str, depth: usize) {
         if depth == 0 || !self.is_folder(path) || !self.has_no_link_above(path) {
             return;
@@ -177,8 +177,8 @@ impl Search<'_> {
                     if self.looked_up.len() >= MAX_NAMES || !self.looked_up.insert(key) {
                         continue;
                     }
-                    // `references/` is a folder that is meant; a bare word that happens to be one is not, and
-                    // a link that lies there is nobody's.
+                    // `references/` names a folder; a bare word that happens to be one does not, and a link is never
+                    // included.
                     let found = self.folder.join(&named).symlink_metadata();
                     if found.is_ok_and(|found| found.is_file() || found.is_dir() && is_folder) {
                         self.whole(&named);

@@ -1,4 +1,4 @@
-//! How far a fetch has come, told to whoever wants to hear. Draws nothing.
+//! How far a fetch has come, passed to a callback. Draws nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Step<'a> {
     /// Something begins: what, and how many bytes it has if that is known.
     Started {
-        /// What is fetched, for people. It may come from anybody: a terminal must neutralise it.
+        /// What is fetched, for messages. It is untrusted text: a terminal must neutralise it.
         what: &'a str,
         /// Bytes in all.
         total: Option<u64>,

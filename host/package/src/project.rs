@@ -27,8 +27,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long whoever only runs a program waits for a change of it. After that the files are read as they are: who may read
-/// a folder may lock it, tools too, and that is no way to keep a program from running.
+/// How long running a program waits while another process changes it. After that the files are read as they are: any
+/// process that can read a folder can lock it, tools included, and must not block a program that way.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// While it lives, no other haft changes the programs of a folder.
@@ -97,7 +97,7 @@ pub enum ProjectError {
         /// What would be wrong.
         report: Report,
     },
-    /// Somebody else changes it.
+    /// Another process changed the file.
     #[error("`{}` changed meanwhile, and was left as it is now", .0.display())]
     Changed(PathBuf),
     /// Another haft has it.
@@ -197,11 +197,11 @@ impl Project {
         &self.manifest.folder
     }
 
-    /// Changes both files by what `change` makes of them as they are now. Two hafts at once change them
-    /// one after the other; a change by anybody else in the very moment is found out, and kept.
+    /// Changes both files by applying `change` to their current content. Concurrent hafts take turns; a concurrent
+    /// change by another program is detected, and kept.
     ///
-    /// Both are written beside their places before either is put there, the lock file first: what it pins beyond
-    /// program.toml does no harm, and a haft that is killed rarely is between the two.
+    /// Both are written to temporary files before either is renamed, the lock file first: a pin without an entry in
+    /// program.toml does no harm, and a kill between the two renames is rare.
     pub fn change<E: From<ProjectError>>(
         path: &Path,
         store: &Store,
@@ -278,7 +278,7 @@ fn locked(file: File, folder: &Path, how: FlockOperation) -> Result<File, Projec
     }
 }
 
-/// A file that is to take another's place: whoever reads that sees the old one or the new one.
+/// A file that replaces another one atomically: readers see the old or the new content.
 struct New<'a> {
     draft: Draft,
     path: &'a Path,
@@ -286,7 +286,7 @@ struct New<'a> {
 
 /// What it is written to.
 enum Draft {
-    /// Nobody else can open it: tools may write the folder of a program.toml, and would have the next one in hand.
+    /// No other process can open it: tools may write the folder of program.toml, and could change a named file.
     Unnamed(File),
     /// Where the file system knows of no files without names.
     Named(NamedTempFile),
@@ -344,8 +344,8 @@ fn put_unnamed(file: &File, path: &Path) -> io::Result<()> {
     fs::rename(&name, path)
 }
 
-/// The name that a file has before it takes the place of the one at `path`. Always the same, so that what a killed
-/// haft left is replaced by the next change: nobody else writes it, since whoever changes a program has its folder alone.
+/// The temporary name of the file that replaces the one at `path`. Always the same, so that the next change replaces
+/// what a killed haft left; the lock on the folder keeps other hafts from writing it.
 fn beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".haft-");
     name.push(path.file_name().unwrap_or_default());
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "[agent]\n");
     }
 
-    /// C19: whoever reads sees both files before a change or both after it, never one of each.
+    /// C19: a reader sees both files before a change or both after it, never one of each.
     #[test]
     fn c19_both_files_are_read_as_they_belong_together() {
         let (_directory, path, store) = project();
@@ -435,7 +435,7 @@ mod tests {
         });
     }
 
-    /// Somebody saves the file in an editor in the very moment.
+    /// An editor saves the file during the change.
     #[test]
     fn a_change_by_somebody_else_is_kept() {
         let (_directory, path, store) = project();

@@ -1,5 +1,5 @@
-//! What a package asks for, one line each: shown to whoever installs it and kept in program.lock, so
-//! that an update that asks for more is told from one that does not. Grants nothing.
+//! What a package asks for, one line each: shown on install and kept in program.lock, so that an update that asks for
+//! more can be recognised. Grants nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl Request {
         }
     }
 
-    /// Whose it is, where that is a part of a package.
+    /// The plugin of the package that asks, where it is not the package itself.
     pub fn plugin_name(&self) -> Option<&str> {
         match self {
             Self::Right(plugin_name, _) | Self::Limit(plugin_name, _) | Self::Secret(plugin_name, _) => {
@@ -100,7 +100,7 @@ impl Request {
         }
     }
 
-    /// Whether somebody who agreed to what `text` says need not be asked for this.
+    /// Whether consent to `text` includes this.
     fn is_covered_by(&self, text: &str) -> bool {
         if self.to_string() == text {
             return true;

@@ -37,7 +37,7 @@ use std::str::FromStr;
 pub use self::key::{KeyError, PublicKey};
 use super::Digest;
 
-/// Statements of one package that are looked at. Whoever signs more often has one key among these.
+/// Statements of one package that are checked. More signatures are ignored.
 pub(crate) const MAX_STATEMENTS: usize = 32;
 /// Bytes of one statement: ten times one with a certificate and a log's inclusion proof.
 pub(crate) const MAX_STATEMENT: u64 = 256 << 10;
@@ -47,7 +47,7 @@ pub(crate) const BESIDE: &str = ".minisig";
 /// Bytes of such a signature: ten times the longest comments that minisign writes.
 pub(crate) const MAX_BESIDE: usize = 8 << 10;
 
-/// Something that says somebody signed a package. Not believed, not even looked at yet.
+/// A claim that a package is signed. Neither parsed nor verified yet.
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
     /// What `cosign sign` pushes beside a manifest.
@@ -74,10 +74,10 @@ pub enum Subject<'a> {
     File(&'a Path),
 }
 
-/// Whose signature is wanted.
+/// The signer that is required.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// Nobody's in particular: nothing is known of whoever publishes this.
+    /// None in particular: the publisher is unknown.
     #[default]
     Nobody,
     /// Made with the key that a person gave.

@@ -26,12 +26,12 @@ const FILES: &str = "files";
 /// What the directories of installs under way begin with. Each stands in the store by itself: a directory
 /// around them all would be removed by one install while another makes its own in it.
 const INCOMING: &str = ".incoming";
-/// Whose lock files refer to content.
+/// The list of programs whose lock files refer to content.
 const PROGRAMS: &str = ".programs";
-/// Held by whoever installs, shared, and by whoever clears away, alone.
+/// The lock file: held shared during an install, exclusively during `gc`.
 const LOCK: &str = ".lock";
 
-/// How long an install waits for somebody who clears away: that takes a moment.
+/// How long an install waits for a running `gc`, which takes a moment.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often it looks.
@@ -55,7 +55,7 @@ pub enum StoreError {
     /// A component is not the one that was asked for.
     #[error("`{}` was changed", .0.display())]
     Changed(PathBuf),
-    /// Somebody else has the store.
+    /// Another process holds the lock of the store.
     #[error("`{}` is in use by another haft; try again when that is done", .0.display())]
     Busy(PathBuf),
 }
@@ -122,7 +122,7 @@ impl Store {
         if found == *kept { Ok(()) } else { Err(StoreError::Changed(file)) }
     }
 
-    /// Begins an install; waits for whoever clears away just now.
+    /// Begins an install; waits for a running `gc`.
     pub fn install(&self) -> Result<Installing, StoreError> {
         self.create(&self.root)?;
         let lock = self.lock(FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?;
@@ -131,11 +131,11 @@ impl Store {
         Ok(Installing { store: self.clone(), directory, _lock: lock })
     }
 
-    /// Sees to it that nothing is cleared away while the answer lives; waits for whoever clears away just now.
-    /// `None` where nothing was ever installed, and so nothing can go.
+    /// Keeps `gc` from removing anything while the returned value lives; waits for a running `gc`. `None` where
+    /// nothing was ever installed.
     pub fn hold(&self) -> Result<Option<Held>, StoreError> {
         let path = self.root.join(LOCK);
-        // Whoever only looks may do so in a store that cannot be written.
+        // Reading works in a store that cannot be written.
         match File::open(&path) {
             Ok(file) => Ok(Some(Held {
                 _lock: locked(file, &path, FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?,
@@ -156,7 +156,7 @@ impl Store {
         if fs::read(&file).is_ok_and(|written| written == bytes) {
             return Ok(());
         }
-        // Whole or not at all: half a path is a program that is gone, whose content nobody would keep.
+        // Atomically: half a path would look like a program that is gone, and its content would be removed.
         let _kept = self.lock(FlockOperation::NonBlockingLockShared, LOCK_TIMEOUT)?;
         let write = || -> io::Result<()> {
             let mut new = tempfile::Builder::new().prefix(INCOMING).tempfile_in(&self.root)?;

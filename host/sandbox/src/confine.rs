@@ -138,8 +138,8 @@ impl Confiner {
         Self(Arc::new(Inner { strict, state }))
     }
 
-    /// Leaves children in the session of the terminal that haft was started at, whose keys then reach
-    /// them. Only where that terminal is nobody else's: a pane that was made for them.
+    /// Leaves children in the session of the terminal that haft was started at, whose keys then reach them. Only for
+    /// a terminal that was made for them: a pane.
     #[must_use]
     pub(crate) fn at_terminal(self) -> Self {
         self.state(|state| state.terminal = true);

@@ -25,7 +25,7 @@ pub enum BackendError {
         /// The target.
         target: String,
     },
-    /// Nobody can be left alone where there is no pane.
+    /// A command can only run without being waited for in a pane.
     #[error(
         "run_shell wait=false requires a tmux-backed target, and {target} has no tmux session; \
          wait for the command, or start haft with `--tmux`"

@@ -5,7 +5,8 @@
 //!
 //! # The parts of a backend
 //! - a **transport** starts `sh` on the target: `local`, `container`, `ssh`;
-//! - a **remote script** is handed to that shell, read while it runs, and ends with a line that nobody can guess;
+//! - a **remote script** is handed to that shell, read while it runs, and ends with a line that begins with an
+//!   unguessable nonce;
 //! - `plain` runs a command in a new shell of the target, `pane` in a pane that a person can watch.
 
 mod backend;
@@ -58,7 +59,7 @@ pub trait Backend: Send + Sync + Debug {
         context: &Context<'_>,
     ) -> Result<CommandOutcome, BackendError>;
 
-    /// Starts a command that nobody waits for. Returns the pane that it runs in.
+    /// Starts a command without waiting for it. Returns the pane that it runs in.
     async fn dispatch(&self, command: &str, context: &Context<'_>) -> Result<String, BackendError>;
 
     /// At most `limit` bytes of a file from `offset` on, exactly as they lie there.
@@ -78,7 +79,7 @@ pub trait Backend: Send + Sync + Debug {
         None
     }
 
-    /// What somebody should know of how it came to be, such as that a pane had to be made again.
+    /// Notices for the user about how it was connected, such as that a pane had to be made again.
     fn notices(&self) -> Vec<String> {
         Vec::new()
     }
@@ -99,7 +100,7 @@ pub struct Task {
 /// Bytes of a command: what an argument may have on Linux, less room for quotes.
 pub const MAX_COMMAND: usize = 100_000;
 
-/// Whoever takes in what a command writes, piece by piece and exactly.
+/// Receives what a command writes, piece by piece and byte for byte.
 pub trait OutputSink: Send + Sync {
     /// Takes in a piece. Must not block.
     fn take(&self, stream: Stream, bytes: &[u8]);
@@ -134,7 +135,7 @@ pub enum CommandEnd {
     Running(String),
     /// The caller cancelled; it was stopped.
     Cancelled,
-    /// Nobody knows how it ended: the way to it was lost, and why.
+    /// How it ended is unknown, since the connection to it was lost; with the reason.
     Lost(String),
 }
 

@@ -238,7 +238,7 @@ impl Watched {
     }
 }
 
-/// A file in memory for what is to be read: unlike a pipe it needs nobody to fill it.
+/// A file in memory as standard input: unlike a pipe, no task has to fill it.
 fn input(bytes: &[u8]) -> io::Result<OwnedFd> {
     if bytes.is_empty() {
         return Ok(File::open("/dev/null")?.into());

@@ -33,7 +33,7 @@ pub enum Failure {
     /// No answer came at all: no connection, or it broke before the answer began.
     #[error("request failed: {0}")]
     Connect(String),
-    /// Nobody that this machine trusts vouches for the server. Nothing was sent.
+    /// The server's certificate has no issuer that this machine trusts. Nothing was sent.
     #[error("the server cannot be trusted: {0}")]
     Untrusted(String),
     /// The answer was not complete in time.

@@ -1,5 +1,4 @@
-//! Lays one JSON object over another. Never joins arrays: which of their items are the same, nobody
-//! knows.
+//! Lays one JSON object over another. Replaces arrays as a whole: their items have no identity to merge by.
 
 use serde_json::{Map, Value};
 

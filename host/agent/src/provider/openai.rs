@@ -18,7 +18,7 @@ pub(super) const NAME: &str = "openai";
 
 /// The chat completions API.
 pub(super) struct OpenAi {
-    /// Whose messages it takes back as they are: itself, or what speaks its format.
+    /// The vendor whose messages are sent back unchanged: the provider itself, or one that speaks its format.
     pub(super) vendor: &'static str,
 }
 

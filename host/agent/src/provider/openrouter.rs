@@ -1,5 +1,5 @@
-//! OpenRouter: OpenAI's format with the models of everybody, errors in successes, and prices. Pure;
-//! what both have in common is `openai`'s.
+//! OpenRouter: OpenAI's format, with models of all vendors, errors inside successful responses, and prices. Pure;
+//! what both formats share is in `openai`.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use super::{Ask, Cost, Turn};
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openrouter";
 
-/// Whose models cache a prompt only where they are told to.
+/// The vendor prefix of models that cache a prompt only on request.
 const ASKS_FOR_CACHE: &str = "anthropic/";
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
@@ -24,7 +24,7 @@ impl Dialect for OpenRouter {
         OPENAI.path(model, stream)
     }
 
-    /// Not its list of models, which everybody may read.
+    /// Not the list of models, which needs no key.
     fn models_path(&self) -> &'static str {
         "key"
     }

@@ -1,4 +1,4 @@
-//! What turns cost, where somebody said what tokens cost. Guesses no price.
+//! What turns cost, where the user or the vendor states the price of tokens. Guesses no price.
 
 use super::cost::Cost;
 use super::turn::Usage;

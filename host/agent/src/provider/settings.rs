@@ -19,7 +19,7 @@ pub struct ProviderSettings {
     pub base_url: Option<String>,
     /// The API key; local servers need none.
     pub api_key: Option<SecretString>,
-    /// The model asked when nobody names another.
+    /// The model used unless another is named.
     pub model: String,
     /// The model for small decisions; `None`: `model`.
     pub model_fast: Option<String>,

@@ -32,8 +32,8 @@ pub struct Reply {
     /// only the vendor understands (reasoning, signatures) and wants to see again.
     #[serde(default)]
     pub raw: Value,
-    /// Whose message [`raw`](Self::raw) is: a name of [`PROVIDERS`](super::PROVIDERS). Another
-    /// provider makes a message of its own from the text and the calls.
+    /// The provider that wrote [`raw`](Self::raw): a name of [`PROVIDERS`](super::PROVIDERS). Other providers build a
+    /// message of their own from the text and the calls.
     #[serde(default)]
     pub vendor: String,
     /// The vendor interrupted the turn, and goes on with it when it is sent back as it is.

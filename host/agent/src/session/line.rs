@@ -54,7 +54,7 @@ pub enum Entry {
         /// From dispatch to answer; 0 where no tool ran.
         #[serde(default)]
         duration_ms: u64,
-        /// Whether nobody knows what came of the call: haft was ended while its tool ran.
+        /// Whether the outcome of the call is unknown: haft was ended while its tool ran.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unknown: bool,
     },

@@ -48,7 +48,7 @@ pub struct Unanswered {
 pub enum Known {
     /// Its tool never ran.
     Waiting,
-    /// Its tool ran, and nobody knows what came of it.
+    /// Its tool ran, and the outcome is unknown.
     Running,
     /// It was answered.
     Answered(ToolResult),

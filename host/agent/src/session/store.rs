@@ -1,5 +1,5 @@
-//! The folder of all sessions: begins them, finds them, lists them. Refuses to hand out one by a name that is not an id,
-//! so that no path is ever made of what somebody typed.
+//! The folder of all sessions: begins them, finds them, lists them. Accepts only ids as names, so that no path is
+//! made from the user's input.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};

@@ -18,7 +18,7 @@ pub enum AddressError {
     /// The same wire.
     #[error("link-local address")]
     LinkLocal,
-    /// Hands credentials of a cloud's machine to whoever asks from there.
+    /// Serves the credentials of a cloud's virtual machine to any process on it.
     #[error("address of a cloud's metadata service")]
     Metadata,
     /// No address at all: "this host", "any address".
@@ -36,7 +36,7 @@ pub enum AddressError {
     /// IPv6 that carries IPv4 somewhere else.
     #[error("tunnel address")]
     Tunnel,
-    /// Whatever else was not handed out to anybody.
+    /// An address that is not allocated.
     #[error("reserved address")]
     Reserved,
     /// Closed by the grant.
@@ -129,8 +129,8 @@ fn local6(address: Ipv6Addr) -> Option<AddressError> {
     listed.map(|(_, _, why)| *why).or(other)
 }
 
-/// The IPv4 address that an IPv6 address is another form of: mapped, or by the NAT64 that everybody
-/// shares (RFC 6052), which networks without IPv4 cannot do without.
+/// The IPv4 address that an IPv6 address is another form of: mapped, or below the well-known NAT64 prefix (RFC 6052),
+/// which networks without IPv4 depend on.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [.., a, b, c, d] = address.octets();
     let nat64 = lies_in6(address, Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);

@@ -37,7 +37,7 @@ const SYSTEM_TREES: &[&str] = &[
 /// Directories in those trees that people work in: not these, but what lies below them.
 const WORKPLACES: &[&str] = &["/dev/shm", "/usr/local/src"];
 
-/// Directories with something of everybody's in them: not these, but what lies below them.
+/// Directories that all users share: they are never proposed, what lies below them may be.
 const SHARED: &[&str] = &[
     "/export",
     "/home",
@@ -61,7 +61,7 @@ const SHARED: &[&str] = &[
     "/private/var",
 ];
 
-/// Whose subdirectories are homes, whether this machine knows their owners or not.
+/// Directories whose subdirectories are homes, whether this machine knows their owners or not.
 const PARENTS_OF_HOMES: &[&str] = &["/home", "/export/home", "/Users"];
 
 /// The accounts of this machine, one a line, the home in the sixth field (`passwd(5)`).
@@ -81,9 +81,9 @@ pub enum Proposal {
 pub enum TooWide {
     /// It is `/`.
     Everything,
-    /// It is one of the system's, or has something of everybody's in it.
+    /// It is a system directory, or one that all users share.
     System,
-    /// It is somebody's home, or has one in it.
+    /// It is the home of a user, or contains one.
     Home,
     /// It is a hidden directory of a home, as `~/.ssh` is.
     Settings,
@@ -151,7 +151,7 @@ fn homes() -> Vec<PathBuf> {
     let accounts = String::from_utf8_lossy(&accounts);
     let listed = accounts.lines().filter_map(|account| account.split(':').nth(5)).map(PathBuf::from);
     let own = etcetera::home_dir().ok().into_iter().chain([PathBuf::from("/root")]);
-    // Accounts that nobody uses have `/`, which would make every directory one that holds a home.
+    // System accounts have `/` as their home, which would make every directory one that contains a home.
     own.chain(listed).filter(|home| home.is_absolute() && home.parent().is_some()).collect()
 }
 
@@ -159,7 +159,7 @@ fn homes() -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// S07: neither everything, nor what is the system's, nor anybody's home is ever proposed.
+    /// S07: neither `/`, nor a system directory, nor a user's home is ever proposed.
     #[test]
     fn s07_what_holds_too_much_is_not_proposed() {
         let homes = [PathBuf::from("/home/me"), "/data/people/her".into(), "/root".into()];

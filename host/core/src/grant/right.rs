@@ -58,8 +58,7 @@ impl fmt::Display for Right {
 }
 
 impl Right {
-    /// Whether whoever has this needs no `other`: by their texts, with paths taken as written below
-    /// one directory.
+    /// Whether this right includes `other`, by their texts: relative paths of both are below the same directory.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Write(ours), Self::Read(theirs) | Self::Write(theirs))

@@ -47,8 +47,8 @@ impl Root {
         other.real.starts_with(&self.real)
     }
 
-    /// Opens the directory. Fails when a link stands anywhere on the resolved path: somebody
-    /// put it there after the grant was made, and following it would move the grant.
+    /// Opens the directory. Fails when any component of the resolved path is a link: it was made after the grant, and
+    /// following it would move the grant.
     pub fn open(&self) -> io::Result<File> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

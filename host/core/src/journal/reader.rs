@@ -21,7 +21,7 @@ pub struct Lines {
     broken: usize,
 }
 
-/// The calls of the journal in `directory`. A journal that nobody has written yet has none.
+/// The calls of the journal in `directory`. A journal that does not exist yet has none.
 pub fn read(directory: &Path) -> io::Result<Lines> {
     let mut files = match aside(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(calls(place.path()).0, ["a ok"]);
     }
 
-    /// What is written while somebody looks on is seen, also in the next file.
+    /// A reader that follows the journal sees new lines, also in the next file.
     #[test]
     fn a_journal_can_be_followed() {
         use std::io::Write;

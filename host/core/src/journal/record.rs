@@ -1,5 +1,4 @@
-//! A line of the journal. Every field is bounded, and none is taken as it came: whoever makes a
-//! record has left the secrets out of it.
+//! A line of the journal. Every field is bounded. The code that makes a record has masked the secrets in it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -80,7 +79,7 @@ pub enum Outcome {
     UnknownTool,
     /// The time was over.
     Timeout,
-    /// Whoever called wanted no answer any more.
+    /// The caller cancelled the call.
     Cancelled,
     /// It was not let run.
     Refused,

@@ -23,7 +23,7 @@ pub enum ContainerEngine {
 pub struct BackendTable {
     /// A running container.
     pub container: Option<String>,
-    /// Whose container it is.
+    /// The container engine that runs the container.
     pub engine: Option<ContainerEngine>,
     /// A host, as ssh is told it. Not to be used where there is a container too.
     pub ssh: Option<Located<String>>,

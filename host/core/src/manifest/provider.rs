@@ -12,7 +12,7 @@ use super::secret::{SecretSource, TextOrSecret, check_header};
 use super::section::Section;
 use crate::limit::Limits;
 
-/// Whose API is spoken.
+/// The vendor whose API is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProviderName {
     /// OpenAI's chat completions, and every server that is compatible with them.
@@ -39,7 +39,7 @@ pub(super) const NAMES: &[(&str, ProviderName)] = &[
 /// `[provider]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provider {
-    /// Whose API is spoken.
+    /// The vendor whose API is spoken.
     pub name: Located<ProviderName>,
     /// The model's name as sent.
     pub model: Option<String>,

@@ -32,7 +32,7 @@ pub enum SecretSource {
 pub struct KeyringEntry {
     /// What the secret is for; may hold a `/` itself.
     pub(crate) service: String,
-    /// Whose it is.
+    /// The user that the entry belongs to.
     pub user: String,
 }
 

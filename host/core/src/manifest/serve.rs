@@ -6,7 +6,7 @@ use super::section::Section;
 /// `[serve]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serve {
-    /// Sessions at once, of clients up to 2025-11-25. One that nobody uses holds some 60 KiB, most of it rmcp's channels.
+    /// Sessions at once, of clients up to 2025-11-25. An idle one holds about 60 KiB, most of it rmcp's channels.
     pub max_sessions: u32,
     /// Connections at once.
     pub max_connections: u32,
@@ -21,7 +21,7 @@ impl Default for Serve {
 impl Serve {
     /// More than a process has memory for.
     pub(crate) const MAX_SESSIONS: u32 = 1_000_000;
-    /// One for a client and one for somebody who is not one yet.
+    /// One for a client, and one for a connection that has not shown the token yet.
     pub(crate) const MIN_CONNECTIONS: u32 = 2;
     /// More than a process may have open.
     pub(crate) const MAX_CONNECTIONS: u32 = 1_000_000;

@@ -1,5 +1,5 @@
-//! Sizes and durations as people write them: a whole number and a unit. A bare number is
-//! refused, because nobody can tell bytes from kibibytes or seconds from milliseconds by looking.
+//! Sizes and durations as people write them: a whole number and a unit. A bare number is refused: a reader could not
+//! tell bytes from kibibytes, or seconds from milliseconds.
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ impl Redactor {
         ToolCall { id: text(&call.id), tool: text(&call.tool), arguments }
     }
 
-    /// The answer as anybody may see it.
+    /// The answer with the secrets masked.
     pub fn result(&self, result: ToolResult) -> ToolResult {
         if self.is_empty() {
             return result;

@@ -1,5 +1,5 @@
-//! The person's keyring: the kernel's, which answers at once and asks nobody, and then the desktop's
-//! (the Secret Service: GNOME's, KDE's, that of a password manager). Only ever read.
+//! The user's keyring: first the kernel's, which answers at once without a prompt, then the desktop's (the Secret
+//! Service: GNOME's, KDE's, that of a password manager). Only ever read.
 
 #[cfg(target_os = "linux")]
 mod kernel;

@@ -28,7 +28,7 @@ impl<'a> Secrets<'a> {
 
     /// The value that is kept at `source`, without the newlines at its end.
     ///
-    /// A keyring that is locked is unlocked by whoever sits before it, for which there is a bound.
+    /// A locked keyring asks the user to unlock it; the wait is bounded.
     pub async fn read(&self, source: &SecretSource) -> Result<SecretString, SecretError> {
         let bytes = match source {
             SecretSource::Keyring(entry) => keyring::read(entry).await?,
@@ -37,8 +37,8 @@ impl<'a> Secrets<'a> {
         self.known(source, bytes)
     }
 
-    /// Leaves out every secret of the program that can be read without asking anybody, used or
-    /// not. One in a keyring is not looked up: it is not in this process until it is read.
+    /// Registers every secret of the program that can be read without asking the user, used or not, for redaction.
+    /// One in a keyring is not read here: it is not in this process until it is read.
     pub fn learn(&self) {
         for source in self.manifest.secrets() {
             if !matches!(source, SecretSource::Keyring(_))
@@ -96,7 +96,7 @@ fn place(source: &SecretSource) -> String {
 
 /// At most one byte more than a secret has.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a FIFO to read it would wait for somebody to write it.
+    // Opening a FIFO for reading would block until another process opens it for writing.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;

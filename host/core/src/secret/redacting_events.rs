@@ -7,14 +7,14 @@ use super::{Redactor, Stream};
 use crate::event::{Event, Events};
 use crate::sync::Lock;
 
-/// The way of the events of one call, or of one turn of a model, to whoever listens.
+/// Passes on the events of one call, or of one turn of a model, with the secrets masked.
 #[derive(Debug)]
 pub struct RedactingEvents {
     /// Where they are to go.
     to: Events,
-    /// Where whoever acts emits them.
+    /// The sink that the redacted events go to.
     events: Events,
-    /// What comes in pieces; `None` where there is nothing to leave out, or nobody to hear.
+    /// The state of streamed output; `None` where there is no secret to mask or no listener.
     streams: Option<Arc<Lock<Streams>>>,
 }
 
@@ -50,7 +50,7 @@ impl RedactingEvents {
         &self.events
     }
 
-    /// Tells what was held back; `call` names the call whose end this is.
+    /// Emits what was held back, at the end of `call`.
     pub fn finish(&self, call: &str) {
         let Some(streams) = &self.streams else { return };
         let mut streams = streams.lock();
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// CL04: whoever listens hears no secret, however it was split, and everything else.
+    /// CL04: a listener receives no secret, however it was split, and everything else.
     #[test]
     fn cl04_events_are_told_without_secrets() {
         let redactor = Redactor::default();

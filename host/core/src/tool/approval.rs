@@ -36,14 +36,14 @@ pub enum Decision {
     Unasked(String),
 }
 
-/// Somebody who can ask a person. Several calls may ask at once.
+/// Asks a person. Several calls may ask at once.
 #[async_trait]
 pub trait Approver: Send + Sync {
     /// Asks. Dropping the future takes the question back.
     async fn ask(&self, question: &Question) -> Decision;
 }
 
-/// Whom a session asks; nobody by default. Clones ask the same person, who says `always` to all of them.
+/// The approver of a session; none by default. Clones share it, and an answer of `always` holds for all of them.
 #[derive(Clone, Default)]
 pub struct Approvals {
     approver: Option<Arc<dyn Approver>>,
@@ -63,11 +63,11 @@ pub struct Approval {
     pub setting: String,
 }
 
-/// How long a person may take. Whoever is away for longer can be asked again.
+/// How long a person may take to answer. After that the call is refused, and can be made again.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Characters of a question: a long script, read to its end by nobody. Of what is longer the
-/// beginning and the end are shown, and that something is missing.
+/// Characters of a question, enough for a long script. Of a longer one, the beginning and the end are shown, with a
+/// notice between.
 const MAX_QUESTION: usize = 20_000;
 
 impl Approvals {

@@ -134,7 +134,7 @@ mod tests {
         );
     }
 
-    /// C09: whoever chose wrong sees what there is to choose from.
+    /// C09: the error for a wrong choice lists the choices.
     #[test]
     fn c09_all_choices_are_told_within_a_bound() {
         let schema = |count: usize| {

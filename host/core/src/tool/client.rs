@@ -1,4 +1,4 @@
-//! Whose call it is, where several clients share what haft has: a number, and no right.
+//! The client that makes a call, where several clients share one process: a number, not a right.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};

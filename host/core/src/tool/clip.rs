@@ -52,8 +52,8 @@ impl Clipper {
         Self { keep, limit, total: 0, head: String::new(), room, tail, partial: Vec::new() }
     }
 
-    /// Adds bytes, replacing invalid UTF-8, and returns them as text for whoever shows it live.
-    /// A character may arrive in two pushes; it is returned by the second.
+    /// Adds bytes, replacing invalid UTF-8, and returns them as text to be shown live. A character may arrive in two
+    /// pushes; it is returned by the second.
     pub fn push<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, str> {
         let text = self.decode(bytes);
         self.add(&text);

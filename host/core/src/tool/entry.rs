@@ -1,5 +1,5 @@
-//! One tool of a toolbox, with what it may do and use. It judges whether a call may run and bounds the
-//! time that it runs; it tells nobody how a call ended.
+//! One tool of a toolbox, with what it may do and use. It decides whether a call may run and bounds its time;
+//! reporting how a call ended is the job of `watch`.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// without spaces, in lower case.
 const RESERVED: &[&str] = &["hint:", "toolerror(haft)"];
 
-/// What a line of somebody else's begins with where it would pass for one of [`RESERVED`].
+/// The prefix of a foreign line that would pass for one of [`RESERVED`].
 const QUOTE: &str = "> ";
 
 /// The text of a plugin or server, with a `> ` before every line that would read as haft's own: a
@@ -20,13 +20,13 @@ pub fn foreign(text: &str) -> Cow<'_, str> {
     Cow::Owned(quoted.flatten().collect())
 }
 
-/// The lines with their ends, by everything that anybody shows as the end of one.
+/// The lines with their ends, by every character that some viewer shows as a line end.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'])
 }
 
 fn is_reserved(line: &str) -> bool {
-    // Nobody sees what is no letter, sign or digit.
+    // Characters that are not visible.
     let is_unseen = |c: char| c.is_whitespace() || c.is_control() || is_format(c);
     let seen = || line.chars().filter(|c| !is_unseen(*c)).map(|c| c.to_ascii_lowercase());
     RESERVED.iter().any(|reserved| seen().take(reserved.len()).eq(reserved.chars()))
@@ -43,7 +43,7 @@ fn is_format(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// S12: nobody else's line begins as one of haft's, however it is written.
+    /// S12: no foreign line begins like one of haft's, however it is written.
     #[test]
     fn s12_what_would_pass_for_haft_s_is_quoted() {
         for (text, shown) in [

@@ -15,7 +15,7 @@ const BATCH: usize = 4;
 /// Whether a thread that runs calls inline has another call to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadLoad {
-    /// No call is waiting: cleaning up delays nobody.
+    /// No call is waiting: cleaning up delays none.
     Idle,
     /// At least one call is waiting: cleaning up belongs on another thread.
     Busy,

@@ -32,8 +32,8 @@ impl Notes {
         Self(Some(Arc::default()))
     }
 
-    /// Notes what was decided, such as `refused: …` or what confines a child. `text` is made only
-    /// if anybody reads it.
+    /// Notes what was decided, such as `refused: …` or what confines a child. `text` is called only if there is a
+    /// journal.
     pub fn decision(&self, text: impl FnOnce() -> String) {
         self.change(|notes| {
             if notes.decisions.len() < MAX_DECISIONS {

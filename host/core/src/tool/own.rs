@@ -7,7 +7,7 @@ use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
 
-/// The usual limits, and nobody who hears of it, ends it or notes it down.
+/// The default limits, without listeners, cancellation or a journal.
 #[derive(Debug, Default)]
 pub struct Own {
     limits: Limits,

@@ -23,6 +23,6 @@ pub struct Session {
     pub approvals: Approvals,
     /// Where calls are written down before they run.
     pub ledger: Ledger,
-    /// Whose calls they are, where several share what haft has.
+    /// The client that makes the calls, where several share one process.
     pub client: Client,
 }

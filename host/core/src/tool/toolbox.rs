@@ -135,8 +135,7 @@ impl Toolbox {
         watch.end(ended)
     }
 
-    /// Answers a call with `refusal` instead of running it: whoever watches learns of it as of any
-    /// other.
+    /// Answers a call with `refusal` instead of running it. It is journalled and emitted like any other call.
     pub fn refuse(&self, call: &ToolCall, refusal: ToolResult, session: &Session) -> ToolResult {
         begin(call, self.find(&call.tool), session).end(Ended::Refused(refusal))
     }

@@ -13,7 +13,7 @@ use crate::secret::{RedactingEvents, Redactor};
 /// Characters of an error: as many as an answer of an MCP server has unless program.toml says otherwise.
 const MAX_ERROR: usize = 100_000;
 
-/// A call under way. Dropped before its end, it is noted as cancelled: nobody waits any more.
+/// A call under way. Dropped before its end, it is journalled as cancelled: the caller no longer waits.
 pub(super) struct Watch<'a> {
     session: &'a Session,
     /// The call as it may be told.
@@ -158,7 +158,7 @@ impl Drop for JournalLine<'_> {
     }
 }
 
-/// To the microsecond, which is more than anybody measures.
+/// Rounded to microseconds.
 fn milliseconds(since: Instant) -> f64 {
     (since.elapsed().as_secs_f64() * 1e6).round() / 1e3
 }

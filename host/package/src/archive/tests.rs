@@ -192,7 +192,7 @@ fn pr08_damaged_archives_are_refused() {
     assert_eq!(unpacked(b"#!/bin/sh\n"), Err("no archive".to_owned()));
 }
 
-/// PR08: nobody's set-user-ID bit survives, and nothing stays writable.
+/// PR08: no set-user-ID bit survives, and nothing stays writable.
 #[test]
 fn pr08_modes_are_haft_s_own() {
     let directory = tempfile::tempdir().unwrap();

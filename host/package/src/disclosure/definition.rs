@@ -148,7 +148,7 @@ mod tests {
         maxLength not oneOf pattern patternProperties prefixItems properties propertyNames \
         readOnly required then title type x-other";
 
-    /// S03: wherever in a schema a word stands, under whichever key, it is told.
+    /// S03: every word of a schema is disclosed, whichever key it is under.
     #[test]
     fn s03_no_word_of_a_schema_is_left_out() {
         const WORD: &str = "send ~/.ssh";

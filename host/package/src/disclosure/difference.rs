@@ -1,5 +1,5 @@
-//! What changed between what somebody agreed to and what is offered now, to be read line by line. Where
-//! what was there before is not to be had any more, all that is there now is shown.
+//! What changed between what the user agreed to and what is offered now, as a diff. Where the old content is gone,
+//! all of the new is shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(of_a_file, "about changed\n@@ -1,2 +1,3 @@\n a\n-b [no newline]\n+b\n+c [no newline]\n");
     }
 
-    /// S02: what was kept and is not what was noted is not what somebody agreed to.
+    /// S02: kept content that does not match the recorded digest is not what the user agreed to.
     #[test]
     fn s02_where_the_old_one_is_not_to_be_had_all_of_the_new_one_is_shown() {
         let (recorded, now) = (

@@ -1,4 +1,4 @@
-//! What a fetch works with: directories, bounds on whom to believe, and the confinement of `git`.
+//! What a fetch works with: directories, required signers and digests, and the confinement of `git`.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use haft_sandbox::confine::Confiner;
 /// What a fetch works with.
 #[derive(Clone, Debug)]
 pub struct Fetching<'a> {
-    /// An empty directory of this fetch alone. Whoever made it removes it.
+    /// An empty directory of this fetch alone. The caller removes it.
     pub directory: &'a Path,
     /// What relative paths start from.
     pub base: &'a Path,
@@ -19,11 +19,11 @@ pub struct Fetching<'a> {
     pub home: &'a Path,
     /// Who hears how far it has come.
     pub progress: Progress,
-    /// What [`Fetched::digest`](crate::Fetched::digest) must be, whoever serves it.
+    /// The required value of [`Fetched::digest`](crate::Fetched::digest), whichever server sends it.
     pub expected: Option<Digest>,
-    /// As whom registries are asked.
+    /// The credentials for registries.
     pub access: &'a Access,
-    /// Whose signature is wanted.
+    /// The signer that is required.
     pub trust: &'a Trust,
     /// What holds `git` to `grant`.
     pub confiner: &'a Confiner,

@@ -50,7 +50,7 @@ impl Installer<'_> {
         Ok(Some(candidate.installed(granted)))
     }
 
-    /// What speaks against adding it, before anybody is asked.
+    /// Checks whether it can be added, before consent is asked for.
     fn check_addition(&self, offered: &Offered, allow_missing_programs: bool) -> Result<(), InstallError> {
         let name = offered.name.to_string();
         if self.project.kind_of(&name).is_some() {

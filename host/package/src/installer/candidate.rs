@@ -16,7 +16,7 @@ use haft_core::manifest::Name;
 pub struct Expected {
     /// Of what is fetched; anything where there is none.
     pub digest: Option<Digest>,
-    /// Whose signature it must have.
+    /// The signer that is required.
     pub trust: Trust,
 }
 

@@ -50,10 +50,9 @@ pub struct Proposal<'a> {
 pub enum Operation {
     /// A new entry of program.toml.
     Add,
-    /// An entry that somebody wrote into program.toml is installed with what is granted there.
+    /// An entry that the user wrote into program.toml is installed with its grants.
     Adopt,
-    /// What is installed is replaced. `None`: nothing is different from what was agreed to, so that nobody need be
-    /// asked.
+    /// What is installed is replaced. `None`: nothing differs from what was agreed to, so that no consent is needed.
     Update(Option<UpdateReason>),
 }
 
@@ -73,7 +72,7 @@ pub enum UpdateReason {
     NotInstalled,
     /// It asks for what it did not ask for.
     AsksForMore,
-    /// By somebody else than before.
+    /// The signer is another one than before.
     OtherSigner {
         /// Who signed what is installed.
         before: Signer,

@@ -49,7 +49,7 @@ impl Installer<'_> {
             Some(pin) if pin.disclosed.is_some() || pin.is_used_in_place() => {
                 self.refetch(pin).await.map(|()| Restored::Fetched)
             }
-            // An earlier haft pinned it: nobody knows what was shown to whom.
+            // An earlier haft pinned it, without recording what it disclosed.
             Some(pin) => self.adopt(entry, Some(pin), consent).await,
             None if kind == Kind::Plugin && matches!(entry.source, PackageSource::Path(_)) => {
                 Ok(Restored::Unpinned)
@@ -76,8 +76,8 @@ impl Installer<'_> {
         Ok(candidate.keep()?)
     }
 
-    /// Installs an entry that somebody wrote into program.toml by hand, with what they grant there; with `pinned`
-    /// nothing else than that, which an earlier haft noted without what it showed.
+    /// Installs an entry that the user wrote into program.toml by hand, with its grants; with `pinned`, exactly what
+    /// an earlier haft pinned without recording what it disclosed.
     async fn adopt(
         &self,
         entry: &ProjectEntry,
@@ -95,7 +95,7 @@ impl Installer<'_> {
         candidate.keep()?;
         let pin = candidate.pin(&[entry.granted.clone(), new.clone()].concat());
         let pin = match pinned.cloned() {
-            // Its signature may be no longer to be had; whoever updates it must have the same key all the same.
+            // The signature may no longer be available; an update must be signed with the same key all the same.
             Some(Pin { source, resolved, signer, .. }) => Pin { source, resolved, signer, ..pin },
             None => pin,
         };

@@ -1,4 +1,4 @@
-//! What the installer has to have run by somebody else: components list their own tools.
+//! What the installer leaves to its caller: running components to list their tools.
 
 use async_trait::async_trait;
 
@@ -16,6 +16,6 @@ pub trait ToolLister: Send + Sync {
     /// Where a component cannot be loaded or does not say what its tools are.
     async fn list_tools(&self, offered: &Offered) -> anyhow::Result<Vec<ToolDisclosure>>;
 
-    /// The tools of a component that was listed once and need not be there any more; `None` where nobody knows.
+    /// The tools of a component that was listed once and may be gone; `None` where they are unknown.
     fn remembered_tools(&self, pin: &Pin) -> Option<Vec<ToolDef>>;
 }

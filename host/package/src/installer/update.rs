@@ -25,11 +25,10 @@ pub enum Updated {
 }
 
 impl Installer<'_> {
-    /// Fetches an entry anew. Whoever signed it before has to have signed it again, or the owner of `key` if there is
+    /// Fetches an entry anew. It must be signed by the signer pinned before, or by the owner of `key` if there is
     /// one.
     ///
-    /// # Errors
-    /// Where it cannot be fetched, is not signed as it has to be, calls itself otherwise, clashes with another, or
+    /// # Errors It cannot be fetched, lacks the required signature, has another name, clashes with another entry, or
     /// cannot be written.
     pub async fn update(
         &self,
@@ -77,7 +76,7 @@ impl Installer<'_> {
         Ok(Updated::Replaced { installed: Box::new(candidate.installed(granted)), changes })
     }
 
-    /// What is not as it was agreed to; `None` where nobody noted what that was.
+    /// What differs from what was agreed to; `None` where that was not recorded.
     async fn changes(&self, old: Option<&Pin>, candidate: &Candidate) -> Option<Vec<Change>> {
         let pin = old?;
         let digests = pin.disclosed.as_ref()?;
@@ -85,7 +84,7 @@ impl Installer<'_> {
     }
 }
 
-/// Whose signature an update must have.
+/// The signer that an update must have.
 fn trusted_for_update(old: Option<&Pin>, key: Option<PublicKey>) -> Trust {
     match (key, old.and_then(|pin| pin.signer.clone())) {
         (Some(key), _) => Trust::Named(key),
@@ -94,7 +93,7 @@ fn trusted_for_update(old: Option<&Pin>, key: Option<PublicKey>) -> Trust {
     }
 }
 
-/// Whether it is what is installed, from where and by whom that is, and says of its tools what that says.
+/// Whether it equals what is installed: content, source, signer and tool definitions.
 fn is_same(old: &Pin, candidate: &Candidate) -> bool {
     let fetched = &candidate.fetched;
     old.kept == fetched.kept
@@ -103,7 +102,7 @@ fn is_same(old: &Pin, candidate: &Candidate) -> bool {
         && old.disclosed.as_ref() == Some(&candidate.disclosure.digests())
 }
 
-/// Why somebody has to be asked.
+/// Why consent is needed.
 fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) -> Option<UpdateReason> {
     let Some(old) = old else { return Some(UpdateReason::NotInstalled) };
     let is_other_content = old.kept != candidate.fetched.kept;

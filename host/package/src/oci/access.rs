@@ -1,10 +1,10 @@
-//! As whom registries are asked, and how often.
+//! Credentials for registries, and how often a request is tried.
 
 use super::credentials::CredentialFiles;
 use haft_core::net::Retry;
 use haft_core::secret::Redactor;
 
-/// As whom registries are asked, and how often.
+/// Credentials for registries, and how often a request is tried.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// Where credentials are kept.

@@ -1,5 +1,5 @@
-//! What a registry asks for when it answers 401 (RFC 9110, section 11.6.1). It reads; it decides
-//! nothing about whom to believe.
+//! What a registry asks for when it answers 401 (RFC 9110, section 11.6.1). Parses only; which realm to trust is
+//! decided elsewhere.
 
 /// Bytes of the header that are read: ten times the longest there is.
 const MAX_HEADER: usize = 8 << 10;

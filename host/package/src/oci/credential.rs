@@ -29,7 +29,7 @@ pub(super) struct Credential {
 }
 
 impl Credential {
-    /// Whose it is and where it is from, for people.
+    /// Its user name and source, for messages.
     pub(super) fn describe(&self) -> String {
         match &self.secret {
             Secret::Password { name, .. } => format!("`{name}` from {}", self.place),

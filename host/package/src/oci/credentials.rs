@@ -14,7 +14,7 @@ use super::credential::{Credential, Secret};
 use super::helper;
 use super::reference::Reference;
 
-/// Bytes of a file with credentials: those of somebody with a hundred registries are a tenth.
+/// Bytes of a file with credentials: ten times one with a hundred registries.
 const MAX_FILE: u64 = 1 << 20;
 
 /// The names of Docker's registry, which is stored under one and asked under another.
@@ -25,7 +25,7 @@ const DOCKER_HUB: &[&str] = &["docker.io", "index.docker.io", "registry-1.docker
 pub struct CredentialFiles(Vec<PathBuf>);
 
 impl CredentialFiles {
-    /// Nowhere: every registry is asked as anybody.
+    /// No credentials: every registry is asked anonymously.
     pub fn none() -> Self {
         Self::default()
     }
@@ -53,7 +53,7 @@ impl CredentialFiles {
         Self(files.into_iter().flatten().collect())
     }
 
-    /// In words, for whoever looks for the reason.
+    /// In words, for error messages.
     pub(super) fn describe(&self) -> String {
         let names: Vec<String> = self.0.iter().map(|path| format!("`{}`", path.display())).collect();
         if names.is_empty() { String::new() } else { format!(" in {}", names.join(", ")) }

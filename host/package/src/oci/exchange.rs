@@ -85,9 +85,9 @@ impl Ask {
 /// Once a public server has answered, everything that it leads to must be public too: it has no
 /// business in this machine's own network.
 pub(super) struct Asking {
-    /// Whoever a person named.
+    /// For the server that the user named.
     first: Client,
-    /// Whoever a public server leads to; made when there is one.
+    /// For servers that a public one redirects to; built on first use.
     further: OnceLock<Client>,
 }
 
@@ -122,8 +122,8 @@ fn client(secure: bool, public_only: bool) -> Result<Client, Failure> {
     builder.build().map_err(|error| Failure::Tls(chain(&error)))
 }
 
-/// Sends a request, with `shown` where it goes to whom it was meant for, and follows redirects of
-/// requests that change nothing. Returns within `within`, without the body.
+/// Sends a request, with the credential `shown` only to the server it is for, and follows redirects of requests that
+/// change nothing. Returns within `within`, without the body.
 pub(super) async fn exchange(
     asking: &Asking,
     ask: &Ask,
@@ -150,8 +150,7 @@ async fn follow(asking: &Asking, ask: &Ask, shown: Option<&HeaderValue>) -> Resu
     Err(Failure::Redirect { target: without_query(&url), why: "that is one redirect too many" })
 }
 
-/// Whether whoever answered is out in the world; where a proxy was asked in their place, nothing is
-/// known of them.
+/// Whether the server that answered has a public address; unknown, and so false, behind a proxy.
 pub(super) fn is_public(response: &Response) -> bool {
     response.remote_addr().is_some_and(|address| local(address.ip()).is_none())
 }

@@ -84,7 +84,7 @@ async fn run(program: &Path, server: &str) -> Result<Finished, String> {
         limit: MAX_OUTPUT,
         timeout: TIMEOUT,
     };
-    // Nobody hears what it prints.
+    // Its output is not shown.
     let own = Own::default();
     let finished = process::run(&Confiner::open(), &job, "credentials", &own.context(&grant)).await;
     finished.map_err(|error| error.to_string())

@@ -45,7 +45,7 @@ pub struct Described {
     pub layer: Digest,
     /// Bytes of the layer, as announced.
     pub size: u64,
-    /// What whoever pushed it noted.
+    /// The annotations of the manifest, written by the publisher.
     pub annotations: BTreeMap<String, String>,
     /// What vouches for it, and why there could be more.
     pub(crate) statements: Vec<Statement>,
@@ -95,7 +95,7 @@ pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pull
     let judged =
         signature::judge(&described.statements, Subject::Manifest(&described.digest), fetching.trust);
     let verdict = judged.map_err(|error| {
-        // What is not signed as it has to be is not to be found by anybody.
+        // A file without the required signature is not kept.
         let _ = std::fs::remove_file(&file);
         FetchError::Signature { what: reference.to_string(), error }
     })?;
@@ -116,7 +116,7 @@ async fn fetch_layer(
     let fetched = layer(&registry, &described, file, progress).await;
     progress.report(Step::Finished);
     if fetched.is_err() {
-        // What came of it is not to be found by anybody.
+        // A partial file is not kept.
         let _ = std::fs::remove_file(file);
     }
     fetched.map(|()| described)

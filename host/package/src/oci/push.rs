@@ -1,5 +1,5 @@
-//! Publishing: blobs first, then the manifest that names them, so that nobody ever finds half of
-//! it. What is pushed depends on its content alone: the same again is the same digest.
+//! Publishing: blobs first, then the manifest that names them, so that no client ever finds half of it. What is
+//! pushed depends on its content alone: pushed again, it has the same digest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

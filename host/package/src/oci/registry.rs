@@ -181,7 +181,7 @@ impl<'a> Registry<'a> {
         Err(Miss { failure, retry_after })
     }
 
-    /// As whom the registry was asked.
+    /// The credentials that the registry was asked with, in words.
     fn who(&self) -> String {
         let credential = self.credential.get().and_then(Option::as_ref);
         credential.map_or_else(|| "who asks as nobody".to_owned(), Credential::describe)

@@ -67,7 +67,7 @@ async fn referrers(
 ) -> Result<Vec<Descriptor>, OciError> {
     let index = match listed(registry, digest).await? {
         Some(index) => index,
-        // Registries that keep no list are given one by whoever refers, under a tag.
+        // For registries without the referrers API, clients keep the list under a tag.
         None => match unless_missing(document(registry, &tag(digest, ""), None).await)? {
             Some(Document::Index(index)) => index,
             Some(Document::Manifest(_)) | None => return Ok(Vec::new()),

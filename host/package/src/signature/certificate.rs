@@ -1,5 +1,5 @@
-//! What a certificate says of whom it was given to. It is told as what it says and no more: who
-//! issued it is not checked, so that anybody could have made it.
+//! What a certificate says of its subject. Shown as a claim only: the issuer is not checked, so that anyone could
+//! have made it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -169,8 +169,8 @@ impl fmt::Display for PublicKey {
     }
 }
 
-/// Enough of a key's digest for a person to compare: the identifier of minisign is chosen by whoever
-/// makes the key, and this is not.
+/// Enough of a key's digest for a person to compare. The identifier of minisign would not do: the key's owner chooses
+/// it.
 fn fingerprint(key: &[u8]) -> String {
     format!("sha256:{}", Digest::hash(key).hex().get(..16).unwrap_or_default())
 }
@@ -195,7 +195,7 @@ pub(super) fn identifier(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Made by OpenSSL for this test; nobody has the other half.
+    /// Made by OpenSSL for this test; the private key was deleted.
     const PEM: &str = "-----BEGIN PUBLIC KEY-----\n\
         MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n\
         -----END PUBLIC KEY-----\n";

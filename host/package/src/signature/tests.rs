@@ -64,7 +64,7 @@ fn signatures_over_the_whole_file_are_verified_too() {
     let text = pair.sign(b"content");
     assert!(matches!(judged(&text, b"content", &trust_named(&pair.word())), Ok(Verdict::Signed(_))));
     assert!(judged(&text, b"Content", &trust_named(&pair.word())).is_err());
-    // The identifier is chosen by whoever makes the key: the same one is not the same key.
+    // The key's owner chooses the identifier: an equal one does not mean an equal key.
     let error = judged(&text, b"content", &trust_named(&Pair::new().word())).unwrap_err();
     assert!(error.to_string().contains("it is not a signature of this file"), "{error}");
 }

@@ -15,8 +15,7 @@ use crate::Digest;
 use crate::listing::{TreeError, io_error};
 use crate::lock::{Lock, LockError};
 
-/// How young content is left alone: whoever looked at it may be about to refer to it, on a file
-/// system that has no locks.
+/// Content younger than this stays: on a file system without locks, another process may be about to refer to it.
 pub(super) const YOUNG: Duration = Duration::from_mins(10);
 
 /// How long is waited for installs under way.
@@ -75,7 +74,7 @@ impl Store {
         }
         let _alone = self.lock(FlockOperation::NonBlockingLockExclusive, LOCK_TIMEOUT)?;
         let used = self.used(dry_run)?;
-        // Nobody installs: whatever is here was left behind, and its names are needed for what goes now.
+        // No install is running: whatever is here was left behind, and its names are needed for what is removed now.
         swept.remains = self.clear_remains(dry_run)?;
         for (place, digest) in self.entries()? {
             if used.contains(&digest) {
@@ -156,7 +155,7 @@ impl Store {
 
 fn is_young(place: &Path) -> bool {
     let modified = fs::metadata(place).and_then(|metadata| metadata.modified());
-    // A time to come is nobody's to wait for.
+    // A time in the future does not count as young.
     modified.is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|age| age < YOUNG))
 }
 

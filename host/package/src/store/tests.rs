@@ -211,7 +211,7 @@ fn c19_a_note_that_was_cut_off_is_written_anew() {
     assert!(store.has(&used));
 }
 
-/// C19: what somebody reads is not cleared away meanwhile; where nothing was installed there is nothing to hold.
+/// C19: content that is being read is not removed; where nothing was installed there is nothing to hold.
 #[test]
 fn c19_what_is_held_is_not_swept() {
     let (_directory, store) = store();

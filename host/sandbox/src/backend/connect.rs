@@ -1,6 +1,5 @@
-//! Makes the backend that somebody chose. Adding one is one file with a transport and
-//! one row in [`BACKENDS`]. It refuses to fall back on another backend: commands would run elsewhere
-//! than they were meant to.
+//! Connects the backend that the user chose. Adding one is one file with a transport and one row in [`BACKENDS`]. It
+//! refuses to fall back on another backend: commands would run on another target than the user chose.
 
 use std::pin::Pin;
 use std::sync::Arc;

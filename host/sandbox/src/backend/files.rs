@@ -17,7 +17,7 @@ use haft_core::tool::Context;
 /// How long reading or writing may take: 100 kB over a slow line, or a disk that wakes up.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the system needs, and whoever may write it owns the target.
+/// System directories: a process that can write them controls the target.
 const SYSTEM: &[&str] = &[
     "/bin",
     "/boot",

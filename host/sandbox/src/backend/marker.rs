@@ -1,6 +1,5 @@
-//! Finds the last line of a script in what it writes to standard error, and passes on everything
-//! before it. It refuses to take anything for that line that does not begin with its word, which
-//! nobody but the script's own shell knows.
+//! Finds the last line of a script in what it writes to standard error, and passes on everything before it. Only a
+//! line that begins with the script's nonce is taken for it, which only the script's shell knows.
 
 /// A stream that ends with a marked line.
 #[derive(Debug)]

@@ -210,7 +210,7 @@ impl Paned {
             .then(FOLLOW))
     }
 
-    /// Follows a command in a task of its own, which goes on when nobody waits any more.
+    /// Follows a command in a task of its own, which outlives the caller's wait.
     fn followed(
         &self,
         script: Script,

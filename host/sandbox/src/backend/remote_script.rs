@@ -91,7 +91,7 @@ pub(crate) async fn run(
     }
 }
 
-/// What a script writes: the streams to whoever listens, the last line for itself.
+/// What a script writes: its output goes to the sink, the last line is parsed.
 struct Captured<'a> {
     out: &'a dyn OutputSink,
     /// The marker, and the first words on standard error.
@@ -213,7 +213,7 @@ impl RemoteScript {
 
 /// Writes the script and what follows it. The input stays open while this is not dropped.
 async fn fed(mut input: Sender, script: Script, feed: Feed) {
-    // Whoever does not read any more has ended, which is noticed elsewhere.
+    // A write fails when the reader has ended, which is noticed elsewhere.
     let _ = match feed {
         Feed::Open => {
             let written = input.write_all(&script.alone()).await;

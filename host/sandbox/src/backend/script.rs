@@ -28,7 +28,7 @@ pub(crate) const SCREEN: &str = include_str!("scripts/screen.sh");
 pub(crate) const CAPTURE: &str = include_str!("scripts/capture.sh");
 pub(crate) const KEYS: &str = include_str!("scripts/keys.sh");
 
-/// Bytes of a name that nobody can guess.
+/// Random bytes of an unguessable name.
 const RANDOM: usize = 16;
 
 /// A script under way, with the word that its last line begins with.
@@ -89,7 +89,7 @@ pub(crate) fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// A word of hexadecimal digits that nobody can guess.
+/// An unguessable word of hexadecimal digits.
 pub(crate) fn unguessable() -> Result<String, ProcessError> {
     let mut bytes = [0; RANDOM];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));

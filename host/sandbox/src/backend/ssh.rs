@@ -1,7 +1,7 @@
-//! Another host as a target, by way of the system's own `ssh`: its configuration, its keys, its agent.
-//! One connection is opened and shared by everything (`ControlMaster`), over a socket that is haft's
-//! alone; it ends with haft. Nothing is ever asked: whoever needs a password or has to accept a key
-//! connects by hand first. It refuses to open a second connection behind the first one's back.
+//! Another host as a target, by way of the system's own `ssh`: its configuration, its keys, its agent. One connection
+//! is opened and shared by everything (`ControlMaster`), over a socket that is haft's alone; it ends with haft.
+//! Nothing is ever asked: a user who needs a password or has to accept a host key connects by hand first. It refuses
+//! to open a second connection behind the first one's back.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt;

@@ -1,4 +1,4 @@
-//! Which backend, as somebody chose it: a place, a pane, a directory.
+//! The backend that the user chose: a target, a pane, a directory.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub enum Place {
     Container {
         /// Its name or identifier.
         name: String,
-        /// Whose it is; whoever has it where nothing is set.
+        /// The container engine; where none is set, the first that has the container.
         engine: Option<Engine>,
     },
     /// Another host.

@@ -137,7 +137,7 @@ fn watched(control: &OwnedFd, policy: &Policy, job: OwnedFd, is_first: bool) -> 
                 Err(error) => message(&error),
                 Ok(never) => match never {},
             };
-            // Nobody is left to be told when this fails.
+            // If this fails, no process is left to report it to.
             let _ = wire::send(&job, FAILED, failed.as_bytes(), NONE);
             std::process::exit(CANNOT.into())
         }

@@ -169,8 +169,8 @@ fn below(root: &OwnedFd, name: &str) -> Result<OwnedFd> {
     rustix::fs::openat(root, name, flags, Mode::empty()).with_context(|| format!("cannot open `{name}`"))
 }
 
-/// What is put over hidden things: an empty directory and an empty file that nobody may open.
-/// They stand in `/dev` only while they are needed.
+/// What is mounted over hidden paths: an empty directory and an empty file without permissions. They exist in `/dev`
+/// only while the mounts are made.
 struct Covers {
     devices: OwnedFd,
 }
@@ -211,9 +211,9 @@ fn fix(path: &Path) -> Result<()> {
     copy.put().with_context(|| format!("cannot fix `{}`", path.display()))
 }
 
-/// Mounts every directory between a writable one and what is hidden or fixed in it over itself: a
-/// mount point cannot be moved away, so nobody can put another one in its place. Each once, from
-/// the outside in: a copy holds what is mounted inside, so copies of copies would double it.
+/// Bind-mounts every directory between a writable one and what is hidden or fixed in it on itself: a mount point
+/// cannot be renamed, so that no other directory can take its place. Each once, from the outside in: a recursive bind
+/// mount copies the mounts inside, so copies of copies would double them.
 fn pin(policy: &Policy) -> Result<()> {
     let sealed = policy.hidden.iter().chain(&policy.fixed);
     let between: BTreeSet<&Path> = sealed.flat_map(|path| between(policy, path)).collect();

@@ -6,8 +6,8 @@
 //! Seatbelt goes by path alone. What is closed inside a writable directory would be open again
 //! under another name, so none of the directories on the way to it may be moved.
 //!
-//! SB11 speaks of a profile that allows by default and lists what is denied. Such a list misses
-//! what nobody thought of; this one does not.
+//! SB11 speaks of a profile that allows by default and lists what is denied. Such a list misses what its author did
+//! not think of; an allow-list does not.
 //!
 //! **Untested:** the text is tested everywhere, what the kernel of macOS makes of it is not. haft as
 //! a whole does not build there yet.
@@ -22,8 +22,8 @@ use super::wire::Command;
 /// Starts a program under a profile.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
-/// What every program needs that is no file: to start others, to steer those and nobody else, to ask
-/// the system about itself and its users, to have a terminal, and to share memory with its own.
+/// What every program needs besides files: starting processes, signals to those alone, queries about the system and
+/// its users, a terminal, and shared memory among its own processes.
 const BASE: &str = r#"(version 1)
 (deny default)
 (allow process-exec)

@@ -136,7 +136,7 @@ const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const FCHMODAT2: i64 = 452;
 
-/// Set-user-id and set-group-id: a file that root leaves behind with one is root for everybody.
+/// Set-user-id and set-group-id: a file of root with one gives its rights to all users.
 const SET_ID: u64 = 0o6000;
 /// Every flag of `clone` that makes a namespace.
 const NEW_NAMESPACES: u64 = 0x7e02_0000;

@@ -61,7 +61,7 @@ enum Received {
 }
 
 impl Watch<'_> {
-    /// Takes in who has ended. Returns whether nobody is left.
+    /// Reaps ended children. Returns whether none is left.
     fn reap(&mut self) -> Result<bool> {
         let mut status = None;
         let alone = loop {
@@ -131,7 +131,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Ends everything: TERM, a grace, KILL until nobody is left.
+    /// Ends every process: SIGTERM, a grace period, SIGKILL until none is left.
     fn stop(&mut self, ended: &OwnedFd, grace: Duration) -> Result<()> {
         let started = Instant::now();
         if !grace.is_zero() {
@@ -174,12 +174,12 @@ impl Watch<'_> {
 
     fn signal(&self, signal: Signal) {
         if self.is_first {
-            // Everybody in this namespace but the caller. Failing means that nobody is there.
+            // Every process in this namespace but the caller. An error means that there is none.
             let _ = sys::signal_everybody(signal);
             return;
         }
-        // Whoever is ended leaves its children here; so they come next. Looking for all of them takes
-        // longer than a process takes that makes another one and ends.
+        // Children of an ended process are reparented to this one, so they come next. Scanning for all of them takes
+        // longer than a process needs to fork and end.
         if signal == Signal::KILL
             && let Ok(children) = fs::read_to_string(CHILDREN)
         {

@@ -1,6 +1,6 @@
-//! Commands that are not run whoever asks for them: a guard against mistakes, before anybody is asked.
-//! It refuses by what a command says, which a shell has many ways to say differently; what keeps a
-//! command from doing harm is the sandbox, the container, the account.
+//! Commands that are always refused, before approval is asked for: a guard against mistakes. It matches the text of a
+//! command, which a shell has many ways to write differently; what keeps a command from doing harm is the sandbox,
+//! the container, the account.
 
 /// What is denied where program.toml says nothing.
 pub const DEFAULT: &[&str] = &[

@@ -21,7 +21,7 @@ pub(super) fn command<'a>(arguments: &'a Value, most: usize, instead: &str) -> R
     Err(ToolError::InvalidArguments(problem))
 }
 
-/// Why a command is refused whoever approves of it.
+/// Why a command is refused, approved or not.
 pub(super) fn refusal(arguments: &Value, denied: &Denied) -> Option<ToolError> {
     let command = arguments.get("command").and_then(Value::as_str)?;
     denied.refusal(command).map(ToolError::ExecutionFailed)

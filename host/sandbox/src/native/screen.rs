@@ -20,7 +20,7 @@ pub const SEND: &str = "send-keys";
 
 /// Characters of one answer: the end, since that is what happened last.
 const MAX_CHARACTERS: usize = 8000;
-/// The longest delay: whoever wants to wait longer looks again.
+/// The longest delay; for a longer one the tool is called again.
 const MAX_DELAY: Duration = Duration::from_hours(1);
 /// Characters that are typed at once.
 const MAX_LITERAL: usize = 10_000;

@@ -92,7 +92,7 @@ fn tm01_capture_and_send_are_there_where_a_pane_is() {
     assert_eq!(all[4..], ["capture-pane", "send-keys"]);
 }
 
-/// RS08: a denied command is refused before anybody is asked.
+/// RS08: a denied command is refused before approval is asked for.
 #[test]
 fn rs08_a_denied_command_is_refused_by_its_arguments_alone() {
     let settings = settings(Some(Still(false)));

@@ -56,7 +56,7 @@ impl PaneRights {
         }
     }
 
-    /// The grant again. Whoever has a command line may do all of this already.
+    /// Rebuilds the grant. The process that passed it on a command line has all of these rights already.
     pub fn grant(&self) -> io::Result<Grant> {
         let root = |path: &PathBuf| Root::resolve(Path::new("/"), path);
         let workspace = root(&self.workspace)?;

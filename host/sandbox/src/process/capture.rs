@@ -1,5 +1,5 @@
-//! Reads what a child writes, as it comes: live to whoever listens, clipped into memory. It
-//! refuses to decide when to stop; a pipe may stay open longer than anybody wants to wait.
+//! Reads what a child writes, as it comes: live to listeners, clipped into memory. The caller decides when to stop; a
+//! pipe may stay open for longer than the call lasts.
 
 use std::convert::Infallible;
 use std::io;
@@ -36,7 +36,7 @@ impl Capture {
         Ok(Self { stdout: Stream::new(stdout, limit)?, stderr })
     }
 
-    /// Reads until nobody can write any more. May be dropped and called again.
+    /// Reads until all writing ends are closed. Cancel-safe: may be dropped and called again.
     pub(crate) async fn read_to_end(&mut self, to: Listener<'_>) {
         let emit_stdout =
             |chunk: &str| to.events.emit(|| Event::Stdout { call: to.call.into(), chunk: chunk.into() });
@@ -63,7 +63,7 @@ impl Capture {
 }
 
 struct Stream {
-    /// `None` once everybody has closed the writing end.
+    /// `None` once all writing ends are closed.
     pipe: Option<Receiver>,
     buffer: Box<[u8]>,
     text: Clipper,

@@ -20,8 +20,8 @@ pub fn search_path() -> OsString {
     std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-/// Relative directories of `path` are passed over: they would mean the workspace, where the
-/// programs that were found are somebody's to write.
+/// Relative directories of `path` are skipped: they would be resolved in the workspace, where tools can write
+/// programs.
 fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     if name.is_empty() || name.contains('/') {
         return None;

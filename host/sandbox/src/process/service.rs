@@ -83,7 +83,7 @@ pub enum Ending {
     Exited(ExitStatus),
     /// It was never started, and why.
     NotStarted(String),
-    /// Nobody knows how.
+    /// The way it ended is unknown.
     Unknown(String),
 }
 
@@ -170,7 +170,7 @@ impl Life {
 
     async fn gone(&self) {
         let mut state = self.state.clone();
-        // An error means that whoever would tell has ended.
+        // An error means that the sender has ended, and the service with it.
         drop(state.wait_for(|state| matches!(state, ServiceState::Gone(_))).await);
     }
 }
@@ -231,7 +231,7 @@ impl Supervisor {
 
 /// What the service writes to standard error.
 struct Errors {
-    /// `None` once nobody can write any more.
+    /// `None` once all writing ends are closed.
     pipe: Option<Receiver>,
     words: Arc<Mutex<LastLines>>,
     on_line: Box<dyn Fn(&str) + Send + Sync>,

@@ -16,7 +16,7 @@ use crate::selftest::raw;
 
 /// Device files that are looked at in one directory; a large machine has some hundreds.
 const MAX_DEVICES: usize = 1000;
-/// Set-user-id, and readable for everybody.
+/// Set-user-id, and readable and executable for all users.
 const SET_USER_ID: u32 = 0o4755;
 
 pub(super) fn make(brief: &Brief) -> Tried {

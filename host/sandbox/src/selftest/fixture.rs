@@ -1,5 +1,4 @@
-//! What is attacked, and what is left of it. It refuses to lay out anything that matters to
-//! anybody: every file, socket and terminal here was made for this.
+//! The fixture that the self-test attacks. Every file, socket and terminal in it is made for the test alone.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
@@ -48,7 +47,7 @@ const CONTENT: &str = "untouched\n";
 /// The mode of every file, and how old it is.
 const PLAIN: u32 = 0o600;
 const AGE: Duration = Duration::from_hours(1);
-/// What nobody needs to read to know that it is there, in the memory of the host.
+/// A value in the memory of the host process that an attempt tries to read.
 const SECRET: [u8; 16] = *b"host memory only";
 /// Bytes that a terminal is asked for.
 const MAX_TYPED: usize = 1024;

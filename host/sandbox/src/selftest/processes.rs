@@ -23,7 +23,7 @@ pub(super) fn see(brief: &Brief) -> Tried {
     Tried::by("it is in the table of processes", seen.map(drop))
 }
 
-/// With the signal that only asks whether it could be sent, and with one that nobody minds.
+/// With signal 0, which only checks the permission, and with a harmless one.
 pub(super) fn signal(brief: &Brief) -> Tried {
     let asked = brief.host().and_then(|host| Ok(test_kill_process(host)?));
     let sent = brief.host().and_then(|host| Ok(kill_process(host, Signal::URG)?));
@@ -98,8 +98,8 @@ fn found(what: &[String], nothing: &str) -> Tried {
     if what.is_empty() { Tried::Held(nothing.to_owned()) } else { Tried::Out(what.join(", ")) }
 }
 
-/// Leaves a process behind that nobody waits for, in a session of its own, deaf to being asked to
-/// end. As long as it lives it holds a lock, and the host finds that.
+/// Leaves a process behind in a session of its own that ignores SIGTERM. It holds a lock as long as it lives, which
+/// the host checks.
 pub(super) fn outlive(brief: &Brief) -> Tried {
     let lock = match File::create(brief.workspace.join(fixture::LOCK)) {
         Ok(lock) => lock,

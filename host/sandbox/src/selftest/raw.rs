@@ -1,5 +1,5 @@
-//! System calls that only somebody who wants out makes, each in a function that does no harm where
-//! it succeeds. It refuses to judge what their answers mean.
+//! System calls that only an escape attempt makes, each in a function that does no harm where it succeeds. Their
+//! results are judged elsewhere.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 use std::ffi::{CString, c_long};

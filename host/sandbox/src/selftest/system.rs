@@ -83,7 +83,7 @@ pub(super) fn type_into_terminal(brief: &Brief) -> Tried {
     on_terminal(brief, "a key was pressed", |terminal| raw::type_into(&terminal, fixture::TYPED))
 }
 
-/// Opening it makes it the terminal of this session, if it is nobody else's.
+/// Opening it makes it the controlling terminal of this session, unless another session has it.
 fn on_terminal(brief: &Brief, what: &str, act: impl FnOnce(File) -> io::Result<()>) -> Tried {
     let Some(path) = &brief.terminal else {
         return Tried::Unable("there is no terminal to be had".to_owned());

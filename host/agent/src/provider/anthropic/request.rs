@@ -11,7 +11,7 @@ use crate::provider::dialect::Terms;
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
 
-/// Tokens of an answer where nobody says how many. The API takes no request without a number.
+/// The default `max_tokens` of an answer: the API requires a number.
 const MAX_TOKENS: u32 = 8192;
 /// Messages at the end that are marked as worth caching: the last, and the one before it that the
 /// last request ended with. With the one for system prompt and tools, one less than may be marked.

@@ -2,7 +2,7 @@
 
 /// The variable that Ollama's own programs look at.
 pub const HOST_VARIABLE: &str = "OLLAMA_HOST";
-/// The port where nobody names another.
+/// The default port.
 const DEFAULT_PORT: u16 = 11434;
 
 /// Scheme, host and port of what `OLLAMA_HOST` says: a host, a port or a URL, each with what is missing

@@ -109,7 +109,7 @@ async fn refused(answer: Answer) -> Miss {
     let response = answer.response;
     let status = response.status().as_u16();
     let asked = asked_wait(&response);
-    // Following would hand the key and the conversation to whoever is named.
+    // Following the redirect would send the key and the conversation to another host.
     let target = header(&response, "location")
         .map(|target| format!("redirected to `{target}`, which haft does not follow"));
     let (body, retry_after) = if let Some(text) = target.filter(|_| (300..400).contains(&status)) {

@@ -91,7 +91,7 @@ fn writers_do_not_mix_their_lines() {
             scope.spawn(move || (0..50).for_each(|_| file.append(&line).unwrap()));
         }
     });
-    // A line that is just being written looks torn to whoever opens the file then.
+    // A line that is being written looks torn to a process that opens the file then.
     let text = place.text();
     let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
     assert_eq!(lines.len(), 200);

@@ -2,8 +2,8 @@
 //! freedesktop.org). An entry is the item with the attributes `service` and `username`, which is what
 //! `secret-tool`, Python's and Rust's keyring libraries write.
 //!
-//! The secret crosses the bus unencrypted (the specification's `plain`): the bus is a socket of this
-//! user alone, and whoever could listen there could ask the service itself. Refuses to store anything.
+//! The secret crosses the bus unencrypted (the specification's `plain`): the bus is a socket of this user alone, and
+//! a process that could listen there could ask the service itself. Refuses to store anything.
 
 use std::collections::HashMap;
 use std::future::poll_fn;

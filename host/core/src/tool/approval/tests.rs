@@ -21,7 +21,7 @@ impl Tool for Shell {
     }
 }
 
-/// Says the same to everybody, and remembers what it was asked.
+/// Gives every question the same answer, and records the questions.
 #[derive(Clone)]
 struct Person(Decision, Arc<Mutex<Vec<Question>>>);
 
@@ -69,7 +69,7 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
     assert_eq!(result, ToolResult::error("Command execution denied by user."));
 }
 
-/// RS07: where nobody can be asked it does not run, and says what to do.
+/// RS07: where no person can be asked, the call does not run, and the error says what to do.
 #[tokio::test]
 async fn rs07_where_nobody_can_be_asked_nothing_runs() {
     let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments: json!({"command": "ls"}) };
@@ -91,7 +91,7 @@ async fn wrong_arguments_are_no_question() {
     assert_eq!(asked, []);
 }
 
-/// A question that nobody answers is taken back by whoever cancels the call.
+/// Cancelling a call withdraws its unanswered question.
 #[tokio::test]
 async fn a_cancelled_call_waits_for_no_answer() {
     struct Away;

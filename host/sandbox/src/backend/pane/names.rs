@@ -1,6 +1,6 @@
-//! The session of tmux: its name, the server that has it, and what its pane runs. The server is haft's
-//! own, so that no configuration changes what it does and no pane of anybody else can be named. It
-//! refuses names that mean something to tmux.
+//! The session of tmux: its name, the server that has it, and what its pane runs. The server is haft's own, so that
+//! no configuration changes its behaviour and no other pane of the user can be named. It refuses names that mean
+//! something to tmux.
 
 use std::path::PathBuf;
 

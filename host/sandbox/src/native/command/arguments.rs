@@ -1,5 +1,5 @@
-//! From the arguments of a call to words of a command line. It refuses values that the program
-//! would read as an option nobody declared.
+//! From the arguments of a call to words of a command line. It refuses values that the program would read as an
+//! undeclared option.
 
 use std::collections::BTreeSet;
 

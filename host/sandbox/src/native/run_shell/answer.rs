@@ -19,7 +19,7 @@ const TRUNCATED: &str = "...[truncated]";
 pub(super) struct Streams {
     call: String,
     events: Events,
-    /// `None` once the call has been answered: what comes later is nobody's.
+    /// `None` once the call has been answered: later output is dropped.
     texts: Mutex<Option<[Clipper; 2]>>,
 }
 
@@ -75,8 +75,7 @@ pub(super) enum Fate {
     Ends,
 }
 
-/// The answer. A command that failed is an answer like any other; one that nobody knows the end of is
-/// an error.
+/// The answer. A command that failed is an answer like any other; one whose end is unknown is an error.
 pub(super) fn ended(
     ended: CommandOutcome,
     fate: Fate,
@@ -181,7 +180,7 @@ mod tests {
         assert!(running.content.contains("stdout:\nso far\n") && running.is_error);
     }
 
-    /// What is written after the answer is nobody's.
+    /// Output after the answer is dropped.
     #[test]
     fn mk07_what_comes_after_the_answer_is_not_kept() {
         let streams = Streams::new("call", &Events::none());
