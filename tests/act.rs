@@ -64,7 +64,7 @@ async fn wa01_arguments_are_deterministic_cbor() {
     assert_eq!(guest.says("arguments", arguments).await, expected.replace(' ', ""));
 }
 
-/// WA01: failures are the tool's, with what was said before; and a trap is nobody else's.
+/// WA01: failures are the tool's, with its output until then; a trap affects no other call.
 #[tokio::test]
 async fn wa01_failures_in_parts() {
     let guest = guest(Grant::none()).await;

@@ -329,7 +329,7 @@ async fn no_descriptors_no_terminal_no_profile() {
     assert_eq!(bash(&workspace, "shopt login_shell; echo $-").await.content, "login_shell    \toff\nhBc\n");
 }
 
-/// Descriptors that whoever started this process hands on to everybody.
+/// Descriptors that the parent of this process passes on to all its children.
 fn inherited() -> BTreeSet<i32> {
     let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap().map(|entry| entry.unwrap());
     let is_inherited = |info: &str| {

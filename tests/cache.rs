@@ -126,7 +126,7 @@ async fn wa06_a_changed_component_is_met_anew() {
         assert_ne!(second.digest(), first.digest());
         assert_eq!(answer(&second).await, "a nice answer");
     }
-    // Whoever loaded the old one goes on with it.
+    // A process that loaded the old one goes on with it.
     assert_eq!(answer(&first).await, "a tiny answer");
 }
 
@@ -259,8 +259,7 @@ async fn wa06_a_cache_that_others_may_write_is_not_used() {
     }
 }
 
-/// WA06:
-/// A cache that is made is nobody else's, whatever the process would make otherwise.
+/// WA06: A new cache directory is private, whatever the process's umask.
 #[tokio::test]
 async fn wa06_a_new_cache_is_private() {
     let place = Place::new();

@@ -99,7 +99,7 @@ impl Home {
         let mut piece = [0; 4096];
         while let Ok(read @ 1..) = std::io::Read::read(&mut output, &mut piece) {
             said.extend_from_slice(&piece[..read]);
-            // Whoever types before being asked answers nothing.
+            // Input before the question is no answer.
             if let Some(input) = &mut input
                 && said.ends_with(b"[y/N] ")
             {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::cli::Home;
 
-/// C02: the helper is told that nobody listens any more before its end is waited for; it lingers for a second
-/// otherwise. The fastest of several runs, since the machine may be busy with others.
+/// C02: the socket to the helper is closed before haft waits for its end; otherwise it lingers for a second. The
+/// fastest of several runs, since the machine may be busy with others.
 #[test]
 fn c02_a_command_that_has_ended_is_not_waited_for() {
     let home = Home::new();

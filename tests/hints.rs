@@ -42,7 +42,7 @@ async fn s07_a_plain_bug_gets_no_hint() {
     assert_eq!(missing, "Tool error: No such file or directory (os error 44)");
 }
 
-/// S07: a directory that cannot be opened is told to whoever wanted something in it.
+/// S07: the error for a path in a directory that cannot be opened names the directory.
 #[tokio::test]
 async fn s07_a_granted_directory_that_is_not_there() {
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Guests that misbehave while they work: each costs its own call one line, and nobody else anything.
+//! Guests that misbehave while they work: each fails its own call with one line, and affects no other.
 
 use std::time::{Duration, Instant};
 
@@ -235,7 +235,7 @@ async fn a_cancelled_guest_may_leave_things_tidy() {
     assert!(begun.elapsed() < Duration::from_millis(2900), "{:?}", begun.elapsed());
 }
 
-/// Whoever drops a call's future stops its guest.
+/// Dropping a call's future stops its guest.
 #[tokio::test]
 async fn a_guest_nobody_waits_for_is_stopped() {
     let guest = Guest::new(Grant::none()).await;

@@ -134,7 +134,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Enough for anything on a loaded machine.
 const LONG: Duration = Duration::from_mins(1);
 
-/// Somebody who always says the same.
+/// An elicitor that always gives the same answer.
 #[derive(Debug)]
 struct Sayer(haft::mcp::client::Reply, Duration);
 

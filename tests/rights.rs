@@ -361,7 +361,7 @@ async fn wa02_no_path_leads_out_of_a_writable_directory() {
     assert_eq!(fs::read_to_string(granted.join("file")).unwrap(), "granted file");
 }
 
-/// WA02: a link is a name like any other to whoever removes or renames it; what it leads to stays.
+/// WA02: removing or renaming a link affects the link alone; its target stays.
 #[tokio::test]
 async fn wa02_links_are_removed_and_replaced_themselves() {
     let fixture = Fixture::new();
@@ -618,8 +618,7 @@ async fn wa03_fifos_and_sockets_are_not_opened() {
     writer.join().unwrap();
 }
 
-/// WA02:
-/// haft's own environment and memory are files too, and nobody's to read, however much was granted.
+/// WA02: haft's own environment and memory are files too, and unreadable however much was granted.
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn wa02_processes_are_no_files() {

@@ -34,7 +34,7 @@ impl Workspace {
         Self { directory, grant, cancel: CancellationToken::new(), received, events }
     }
 
-    /// The same, where nobody listens and nothing is kept of what a call tells.
+    /// The same, without listeners and without a journal.
     pub(crate) fn unheard() -> Self {
         Self { events: Events::none(), ..Self::new() }
     }

@@ -103,8 +103,8 @@ async fn pl20_a_call_that_cannot_be_written_down_is_not_run() {
     fake.assert_done();
 }
 
-/// A run that is dropped while a tool works: whoever goes on with its session is told that nobody knows, and what did not
-/// run yet is run.
+/// A run that is dropped while a tool works: when its session is resumed, the model is told that the outcome is
+/// unknown, and calls that did not run yet are run.
 #[tokio::test]
 async fn pl20_a_session_goes_on_in_the_middle_of_a_turn() {
     let place = tempfile::tempdir().unwrap();

@@ -167,7 +167,7 @@ async fn inside_a_granted_name() {
     world.nobody_else_was_asked();
 }
 
-/// FU02: what a name leads to is judged, whoever granted the name.
+/// FU02: the address that a name resolves to is checked, also where the name is granted.
 #[tokio::test]
 #[ignore = "run by its namesake, in a namespace"]
 async fn inside_every_public_host() {

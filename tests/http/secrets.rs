@@ -9,7 +9,7 @@ use super::hosts;
 use super::server::{Server, ok, with};
 use crate::guest::Guest;
 
-/// No secret of anybody.
+/// A made-up secret.
 const SECRET: &str = "hunter2/hunter2+hunter2";
 
 /// As many characters as [`SECRET`] has.

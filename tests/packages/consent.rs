@@ -1,5 +1,5 @@
-//! What somebody agrees to is content: whatever changes of it is shown and asked about, and everything that
-//! a model will read is there to be read before.
+//! Consent covers content: every change of it is shown and asked about, and everything that a model will read is
+//! shown before.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use super::place::{Answer, Place, program, saying, wordcount};
 use crate::http::server::Server;
 use crate::tiny::Tiny;
 
-/// A package with one of everything that somebody sees, or that runs.
+/// A package with one of everything that is shown, or that runs.
 fn package(place: &Place, folder: &str) {
     let text = program(
         "own",
@@ -287,7 +287,7 @@ fn s02_a_package_runs_its_own_files() {
     assert!(changed.code != 0 && !changed.stdout.contains("changed"), "{}{}", changed.stdout, changed.stderr);
 }
 
-/// S02: a component that says another day what nobody agreed to is not offered: it runs to say what it has.
+/// S02: a tool that a component lists later and that the user did not agree to is not offered.
 #[test]
 fn s02_what_is_offered_is_what_was_agreed_to() {
     for package_too in [true, false] {
@@ -356,7 +356,7 @@ fn s02_a_lock_of_an_earlier_haft_is_asked_about_once() {
     assert!(place.read("program.lock").contains("version = 1"));
 }
 
-/// S03: all that a model will read is there before anybody agrees, and again in `inspect`.
+/// S03: all that a model will read is shown before consent, and again in `inspect`.
 #[test]
 fn s03_everything_that_a_model_will_read_is_shown() {
     let place = Place::new();

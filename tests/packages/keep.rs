@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::place::{Answer, Place, program, saying, words};
 
-/// Changes one byte of a file, whoever may write it.
+/// Changes one byte of a file, whatever its mode.
 fn flip(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     let mut bytes = fs::read(path).unwrap();

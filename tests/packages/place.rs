@@ -126,7 +126,7 @@ impl Place {
         let (mut said, mut piece) = (Vec::new(), [0; 4096]);
         while let Ok(read @ 1..) = std::io::Read::read(&mut stdout, &mut piece) {
             said.extend_from_slice(&piece[..read]);
-            // Whoever types before being asked answers nothing.
+            // Input before the question is no answer.
             if said.ends_with(b"[y/N] ") {
                 std::io::Write::write_all(&mut stdin, answer.as_bytes()).unwrap();
             }

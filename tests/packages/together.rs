@@ -151,7 +151,7 @@ fn c19_a_folder_that_stays_locked_keeps_nobody_from_running() {
     assert!(place.tools().contains(&"one__tiny".to_owned()));
 }
 
-/// Says that nobody changes anything any more when the last of them has ended, however it did.
+/// Reports when the last of the changing processes has ended, however it ended.
 struct Ends<'a> {
     running: &'a AtomicUsize,
     is_done: &'a AtomicBool,

@@ -57,7 +57,7 @@ fn pr10_versions_are_ordered_as_semver_has_it() {
     }
 }
 
-/// PR10, WA08: asking for more stops, shows what is new, and changes nothing until somebody agrees.
+/// PR10, WA08: an update that asks for more shows what is new, and changes nothing without consent.
 #[test]
 fn pr10_wa08_an_update_that_asks_for_more_stops() {
     let place = Place::new();

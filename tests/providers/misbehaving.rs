@@ -48,7 +48,7 @@ async fn of(vendor: &'static dyn Vendor, answer: Answer) -> ProviderError {
     failure(ProviderSettings { retry, ..settings(&server, true) }).await
 }
 
-/// PL06: nobody there.
+/// PL06: the server is not running.
 #[tokio::test]
 async fn pl06_a_dead_endpoint_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -121,7 +121,7 @@ async fn c08_tools_of_the_command_line_replace_those_of_the_program() {
     server.assert_done();
 }
 
-/// MR01: a section that is missing, a name that is not known, and nobody's key for somebody else.
+/// MR01: a missing section, an unknown name, and one vendor's key never sent to another.
 #[tokio::test]
 async fn mr01_what_is_missing_is_named() {
     let home = Home::new();

@@ -73,7 +73,7 @@ fn s14_a_client_that_does_not_read_is_not_read_from() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// S15: a message that would keep everybody waiting is refused by its id, before anything is made of it.
+/// S15: a message that would block all clients is refused by its id, before it is parsed whole.
 #[test]
 fn s15_one_message_stalls_nobody() {
     let stage = Stage::new("");

@@ -1,5 +1,4 @@
-//! Calls that are over in a moment are made where they are read; one that takes long after all keeps
-//! nobody waiting.
+//! Short calls run on the thread that reads them; one that takes long after all blocks no other.
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ fn another_program_is_served_without_dropping_a_call() {
     let said = peer.says("what was served before still is");
     assert!(said.contains("no_such_key"), "{said}");
     assert!(names(&mut peer).contains(&"program__stage__say".to_owned()));
-    // The same tools again: nobody is told.
+    // The same tools again: no notification.
     stage.program("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n# the same\n");
     peer.says("program loaded again");
     assert!(peer.message(Duration::from_millis(300)).is_none_or(|message| message["method"] != CHANGED));
@@ -63,8 +63,8 @@ fn rights_change_with_the_program() {
     assert_eq!(peer.call("guest__open", open)["isError"], true);
 }
 
-/// A plugin that is built anew is served anew; one that was never seen is served as soon as it was
-/// looked at, and waited for by whoever asks for the list.
+/// A plugin that is built anew is served anew; one that was never seen is served as soon as it is listed, and
+/// `tools/list` waits for it.
 #[test]
 fn another_component_is_served() {
     let stage = Stage::new("");

@@ -77,7 +77,7 @@ fn c07_an_answer_is_good_for_the_words_that_were_read() {
     assert!(text(&done["result"]).contains("dangerous"), "{done}");
 }
 
-/// C07: whoever is somebody else, or serves something else, is not helped by it; and no tool reaches the key.
+/// C07: another user or another program cannot use the answer; and no tool reaches the key.
 #[test]
 fn c07_an_answer_is_good_for_its_caller_and_program_alone() {
     let stage = Stage::new(CONFIRM);

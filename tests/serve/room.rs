@@ -1,5 +1,5 @@
-//! Many clients over HTTP, and many who are none: whoever is served goes on being served, and whoever is
-//! turned away is told when to come back.
+//! Many clients over HTTP, and many connections without a token: sessions in use stay, and refused clients are told
+//! when to retry.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// S11: whoever connects and says nothing, or half of something, keeps nobody out.
+/// S11: connections that send nothing, or half a request, keep no client out.
 #[test]
 fn s11_connections_without_a_token_give_way() {
     let stage = Stage::new("\n[serve]\nmax_connections = 800\n");
@@ -70,8 +70,7 @@ fn s11_a_slow_body_keeps_nobody_out() {
     drop(slow);
 }
 
-/// C05: nobody who is served loses the session to somebody else; whoever finds no room is told to come
-/// back.
+/// C05: no client loses its session to another; a client without room is told when to retry.
 #[test]
 fn c05_a_full_house_turns_nobody_out() {
     let stage = Stage::new("\n[serve]\nmax_sessions = 4\n");

@@ -126,7 +126,7 @@ fn mc10_hanging_up_leaves_no_server() {
     let mut peer = Peer::open(&stage);
     names_with(&mut peer, "mcp__own__sleep");
     peer.ask("tools/call", json!({"name": "mcp__own__sleep", "arguments": {"ms": 60000}}));
-    // Whoever hangs up right after asking waits for the answer.
+    // A client that hangs up right after a request waits for the answer.
     std::thread::sleep(Duration::from_secs(1));
     assert!(crate::mcp::is_running(&mark));
     let (took, code) = peer.hang_up();

@@ -1,5 +1,5 @@
-//! Eight guests that never end, on a machine that may have fewer processors: everybody else is
-//! served, and each of the eight can be stopped.
+//! Eight guests that never end, on a machine that may have fewer processors: other calls are served, and each of the
+//! eight can be stopped.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ fn wa03_spinning_guests_do_not_keep_haft_from_ending() {
     let mut peer = Peer::open(&stage);
     spin(&mut peer);
     peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711 & sleep 4711"}}));
-    // Whoever hangs up right after asking waits for the answer.
+    // A client that hangs up right after a request waits for the answer.
     std::thread::sleep(Duration::from_secs(1));
     let (took, code) = peer.hang_up();
     eprintln!("ended {took:?} after its client hung up, with 8 spinning guests");

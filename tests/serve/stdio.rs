@@ -91,7 +91,7 @@ fn mc03_answers_arrive_as_what_they_are() {
     assert_eq!(message, "Unknown tool: guest__ecko; did you mean `guest__echo`?");
 }
 
-/// Progress comes before the answer, and only to whoever asked.
+/// Progress comes before the answer, and only to a client that asked for it.
 #[test]
 fn progress_is_told_in_order() {
     let stage = Stage::new("");
@@ -210,7 +210,7 @@ fn calls_run_at_the_same_time() {
     assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
 }
 
-/// Whoever writes everything into a pipe at once and closes it gets the answers.
+/// A client that writes everything into a pipe at once and closes it gets the answers.
 #[test]
 fn what_was_asked_before_hanging_up_is_answered() {
     let stage = Stage::new("");

@@ -161,7 +161,7 @@ fn streamed(mut stream: &TcpStream, says: &Says, turns: usize) -> Option<()> {
     stream.shutdown(std::net::Shutdown::Write).ok().and(None)
 }
 
-/// Whether each call has its answer right behind it, and nobody speaks twice in a row.
+/// Whether each call has its answer right behind it, and roles alternate.
 fn check(messages: &[Value]) -> Result<(), String> {
     let mut waiting: Vec<String> = Vec::new();
     let mut before = "";

@@ -1,5 +1,5 @@
-//! A package of several parts as one file: the same parts give the same bytes, whoever packs them and
-//! whenever. It takes in what the package needs and is declared, and nothing that merely lies there.
+//! A package of several parts as one file: reproducible: the same parts give the same bytes. It contains what the
+//! package declares and needs, and no other file of the folder.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

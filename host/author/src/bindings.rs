@@ -1,5 +1,5 @@
-//! Bindings of a project's WIT for its language, made in this process: nobody has to install a
-//! generator. A file that is right already is left alone, so that nothing is compiled again for it.
+//! Bindings of a project's WIT for its language, made in this process: no generator has to be installed. An
+//! up-to-date file is not written again, so that it causes no rebuild.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What is wrong with a component, or could be better, before anybody installs it. It runs nothing of
-//! it but what loading runs, and judges no code.
+//! What is wrong with a component, or could be better, before it is published. It runs no more of it than loading
+//! does, and judges no code.
 
 use serde_json::Value;
 
@@ -179,7 +179,7 @@ struct Right {
     keys: &'static str,
     imports: &'static [&'static str],
     is_asked: fn(&GrantTable) -> bool,
-    /// Whether nobody imports it without a use for it.
+    /// Whether the import always means that it is used.
     needs_asking: bool,
     example: &'static str,
 }

@@ -8,7 +8,7 @@ use toml_edit::DocumentMut;
 
 use haft_core::manifest::Plugin;
 
-/// Keys of `[[plugins]]` that say what a plugin asks for. The others are for whoever runs it.
+/// Keys of `[[plugins]]` that say what a plugin asks for. The others are for the program that uses it.
 const OF_PLUGIN: &[&str] = &["name", "grant", "limits", "secrets"];
 
 /// Keys of `[program]` that say what it is, and whose.

@@ -1,5 +1,5 @@
-//! Writing plugins: templates, the toolchains of other languages, what haft adds to a component.
-//! It runs an author's own tools on the author's machine and never anybody else's.
+//! Writing plugins: templates, the toolchains of other languages, what haft adds to a component. It runs the author's
+//! own tools on the author's machine, and never foreign ones.
 //!
 //! - [`language`]: the catalogue `LANGUAGES`, one file a language.
 //! - [`Project`]: a folder with a program.toml whose component is built from source.

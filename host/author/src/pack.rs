@@ -12,7 +12,7 @@ use super::component::Kind;
 use haft_core::report::{Problem, Report};
 use haft_plugin_host::{PROGRAM_SECTION, WIT_SECTION};
 
-/// What haft loads at most: a larger one is of no use to anybody.
+/// The largest component that haft loads.
 pub(crate) const MAX_COMPONENT: u64 = 256 << 20;
 
 /// The component with `docs` (a binary WIT package) and `program` appended, in the place of those it had.

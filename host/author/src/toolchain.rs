@@ -140,7 +140,7 @@ impl Runner {
         Ok(finished.stdout.render(KEPT))
     }
 
-    /// What a tool says of itself when asked, if it ends well; nobody hears of it.
+    /// The output of a tool asked for its version, if it succeeds; not shown.
     pub(super) async fn ask(&self, tool: &Tool) -> anyhow::Result<Option<String>> {
         let mut finished = self.finish(tool, Output::Separate, &Events::none()).await?;
         let is_well = matches!(finished.end, ExitReason::Exited(status) if status.success());

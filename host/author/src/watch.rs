@@ -1,5 +1,5 @@
-//! Notices when the source of a project has changed. Events only wake it: what counts is whether a
-//! file is another than before, so that a tool that reads or rewrites its own files wakes nobody.
+//! Notices when the source of a project has changed. Events only trigger a check: a file counts as changed by its
+//! content, so that a tool that reads or rewrites its own files triggers no build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;

@@ -1,5 +1,5 @@
-//! The WIT of a project: read whole, with its documentation, and encoded to be kept with the
-//! component. It judges no types; whoever turns them into tools does.
+//! The WIT of a project: read whole, with its documentation, and encoded to be kept with the component. Types are
+//! checked where they become tools.
 
 use std::path::Path;
 

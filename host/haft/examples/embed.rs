@@ -80,7 +80,7 @@ pub async fn embed(
     });
     let session = Session { events, ..Session::default() };
 
-    // `History::default()` would do for a conversation that nobody wants to go on with.
+    // `History::default()` would do for a conversation that is never resumed.
     let begun = Begun::new(Some("embed"), None, None);
     let log = Sessions::new(folder).begin(begun, task, &session.redactor)?;
     let mut history = History::logged(log, task);

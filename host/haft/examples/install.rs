@@ -1,5 +1,6 @@
-//! Installing from a program of your own: a package's folder goes into the program.toml of the current directory, once
-//! somebody has read what it is and agreed. `cargo run --example install -- ./github` asks, `--yes` after it agrees.
+//! Installing from a program of your own: a package's folder goes into the program.toml of the current directory,
+//! once the user has read what it is and agreed. `cargo run --example install -- ./github` asks, `--yes` after it
+//! agrees.
 
 #![expect(clippy::print_stdout, reason = "a program of its own, which prints what it likes")]
 
@@ -53,7 +54,7 @@ fn answers_yes() -> std::io::Result<bool> {
     Ok(answer.trim() == "y")
 }
 
-/// What of its requests program.toml can grant. It grants to a package as a whole, whichever plugin of it asked.
+/// Those of its requests that program.toml can grant. It grants to a package as a whole, not to single plugins.
 fn rights(requests: &[Request]) -> Vec<Request> {
     let right = |request: &Request| match request {
         Request::Right(_, right) => Some(Request::Right(None, right.clone())),

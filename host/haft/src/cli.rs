@@ -150,7 +150,7 @@ impl Cli {
     }
 
     async fn dispatch(self, terminal: Terminal) -> Exit {
-        // Whoever writes a plugin wants to see what it prints.
+        // A plugin author wants to see what the plugin prints.
         let verbose =
             if matches!(self.verb, Verb::Dev(_)) { self.common.verbose.max(1) } else { self.common.verbose };
         let tells = matches!(self.verb, Verb::Run(_) | Verb::Chat(_) | Verb::Call(_) | Verb::Dev(_));

@@ -78,13 +78,13 @@ pub struct Program {
     pub confiner: Confiner,
     /// What is wrong without keeping the rest from working; already checked by `haft check`.
     pub problems: Vec<Problem>,
-    /// What plugins export and nobody can call, one line each, with the reason.
+    /// Exports of plugins that cannot be called, one line each, with the reason.
     pub uncallable: Vec<String>,
     /// What is left out of answers, events and the journal: the secrets that program.toml names.
     pub redactor: Redactor,
     /// Where commands run, if that was chosen.
     pub backend: Option<Arc<dyn Backend>>,
-    /// Whether commands run in no pane of tmux, and nobody said whether they are to.
+    /// Whether commands run without a pane, and neither program.toml nor the command line decided that.
     pub is_without_pane: bool,
     /// Where calls are noted down.
     pub journal: Journal,

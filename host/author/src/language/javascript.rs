@@ -143,7 +143,7 @@ impl Package {
             None => Err(Report::from(need.missing("looked for it on PATH")).into()),
         };
         match installed {
-            // Somebody installed them in another way, or there is no network just now.
+            // They were installed in another way, or there is no network now.
             Err(_) if is_there => return Ok(()),
             installed => installed?,
         }

@@ -1,5 +1,5 @@
-//! `haft add`: installs a package or a component, once somebody has read what it is and asks for. Without
-//! a source it fetches what program.lock pins and this machine has not got.
+//! `haft add`: installs a package or a component, with the user's consent to its content and its requests. Without a
+//! source it fetches what program.lock pins and this machine does not have.
 
 use crate::cli::common::Common;
 use clap::Args;

@@ -48,7 +48,7 @@ impl Call {
         let approvals = Approvals::by(terminal.person());
         let session = Session { approvals, ..program.session(terminal.messages()) };
         let cancel = session.cancel.clone();
-        // Before the call is on record: whoever sees it there may interrupt it.
+        // Before the call is in the journal: a process that sees it there may interrupt it.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
         let mut answer = std::pin::pin!(program.toolbox.dispatch(call, &session));
         let (result, interrupted) = tokio::select! {

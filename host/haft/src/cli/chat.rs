@@ -52,7 +52,7 @@ impl Chat {
     }
 }
 
-/// Reads and does until somebody leaves.
+/// Reads prompts and runs them until the user leaves.
 async fn converse(
     conversation: &mut Conversation,
     editor: &mut Editor,
@@ -90,7 +90,7 @@ async fn converse(
     }
 }
 
-/// Does what was asked for; whether somebody wants to leave. An error is said, and the conversation goes on.
+/// Runs one prompt; whether the user wants to leave. An error is printed, and the conversation goes on.
 async fn answer(
     conversation: &mut Conversation,
     prompt: Option<&str>,

@@ -37,7 +37,7 @@ impl Check {
     }
 }
 
-/// Checks a program; of a plugin project also the components, as whoever ships them should.
+/// Checks a program; of a plugin project also the components, as before a release.
 async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut program = Program::load(options).await?;
     let missing = [missing(&program), missing_commands(&program), missing_servers(&program)].concat();

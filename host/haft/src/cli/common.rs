@@ -104,7 +104,7 @@ impl Common {
             ));
             backend.notices().iter().for_each(|notice| terminal.message(notice));
         }
-        // One command is over before anybody looks at its pane.
+        // A single command ends before a user could look at its pane.
         if options.many_calls && options.person.is_some() {
             propose_pane(program.is_without_pane, terminal);
         }
@@ -150,8 +150,7 @@ pub(super) fn propose_pane(is_without: bool, terminal: Terminal) {
     }
 }
 
-/// What somebody is told who sits in a tmux of their own, where commands run without a pane and nothing was said of
-/// panes.
+/// The notice for a user inside tmux whose commands run without a pane, where panes were neither chosen nor refused.
 pub(super) fn proposed_pane(is_without: bool) -> Option<&'static str> {
     (is_without && std::env::var_os("TMUX_PANE").is_some()).then_some(
         "this terminal is a pane of tmux; with `--tmux`, or `[backend] tmux = true`, commands run in a pane of haft's \
@@ -159,8 +158,7 @@ pub(super) fn proposed_pane(is_without: bool) -> Option<&'static str> {
     )
 }
 
-/// Whether whoever set up this machine wants no journal. A program cannot say so: it would be the
-/// first thing that a bad one says.
+/// Whether the user turned the journal off. A program.toml cannot: a malicious one would.
 fn is_journal_off() -> anyhow::Result<bool> {
     match std::env::var("HAFT_JOURNAL").unwrap_or_default().as_str() {
         "" | "on" => Ok(false),

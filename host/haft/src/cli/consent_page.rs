@@ -1,6 +1,5 @@
-//! The page that somebody reads before code of a stranger's is installed: what it is, what it brings,
-//! what it asks for, and what changed. Everything on it that is not haft's is neutralised; it decides
-//! nothing.
+//! The page that the user reads before foreign code is installed: what it is, what it contains, what it asks for, and
+//! what changed. All foreign text on it is neutralised; it decides nothing.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -108,7 +107,7 @@ impl Page<'_> {
         }
     }
 
-    /// What is not used, and what nobody can be shown.
+    /// What is not used, and what cannot be shown.
     fn notes(&self, sheet: &mut Sheet) {
         let left_out = &self.candidate.fetched.left_out;
         if !left_out.is_empty() {

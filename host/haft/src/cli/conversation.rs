@@ -178,8 +178,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Does what a person asks for, or what is left of what they asked for before. `None` where Ctrl-C was pressed
-    /// twice: whoever did wants to leave.
+    /// Runs a prompt, or continues the one before. `None` where Ctrl-C was pressed twice: the user wants to leave.
     pub(super) async fn task(&mut self, prompt: Option<&str>) -> anyhow::Result<Option<Outcome>> {
         if prompt.is_none() && !self.is_unfinished() {
             let hint = "write what to do next: `haft run --resume last 'PROMPT'`";

@@ -66,7 +66,7 @@ impl Dev {
         };
         let mut lines = input::lines();
         let leave = async {
-            // Where nobody can interrupt it, it goes on until it is ended.
+            // Without a handler for Ctrl-C it runs until it is killed.
             if tokio::signal::ctrl_c().await.is_err() {
                 std::future::pending::<()>().await;
             }

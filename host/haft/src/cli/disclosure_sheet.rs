@@ -1,6 +1,6 @@
-//! What somebody reads of a package before agreeing to it: tools as a model is told of them, texts, and
-//! what changed in both. The same for `add`, `update`, `inspect` and `dev`. Long texts are cut only where
-//! it says how much is missing and how to see it; a stranger's text is neutralised line by line.
+//! What the user reads of a package before agreeing to it: tools as a model sees them, texts, and what changed in
+//! both. The same for `add`, `update`, `inspect` and `dev`. Long texts are cut only where it says how much is missing
+//! and how to see it; a stranger's text is neutralised line by line.
 
 use std::fmt::Write;
 

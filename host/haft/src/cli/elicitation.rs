@@ -1,5 +1,5 @@
-//! Asks whoever sits at the terminal what an MCP server wants to know. It refuses to answer by
-//! itself: a default is taken when a person takes it.
+//! Asks the user at the terminal what an MCP server wants to know. It never answers by itself: a default is used when
+//! the user accepts it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -40,11 +40,10 @@ impl Elicitor for AtTerminal {
         let _turn = self.turn.lock().await;
         let question = question.clone();
         let (answer, answered) = tokio::sync::oneshot::channel();
-        // A thread of its own: reading from a terminal cannot be given up, and nobody is to wait for
-        // it at the end.
+        // A detached thread: reading from a terminal cannot be cancelled, and must not delay the exit.
         std::thread::spawn(move || {
             let reply = Dialog::new().and_then(|mut dialog| dialog.hold(&question));
-            // Whoever asked may have gone.
+            // The receiver may be gone.
             let _ = answer.send(reply.unwrap_or(Reply::Cancel));
         });
         answered.await.unwrap_or(Reply::Cancel)

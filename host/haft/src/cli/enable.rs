@@ -68,7 +68,7 @@ fn switch(names: &[String], on: bool, common: &Common, terminal: Terminal) -> an
     Ok(Exit::Success)
 }
 
-/// Tells of an entry that goes to session now, and is not what somebody agreed to or may not be.
+/// Warns of an entry that is enabled now, and is not what the user agreed to or cannot be compared.
 fn warn_of_unknown_content(session: &InstallSession, name: &str, terminal: Terminal) {
     let pins = session.project.lock.pins.iter().filter(|pin| pin.name.as_str() == name);
     for pin in pins {

@@ -19,7 +19,7 @@ pub enum Exit {
     Failure,
     /// `haft doctor`: children are not confined as they should be, or not at all.
     Sandbox,
-    /// Nobody agreed to what `haft add` or `haft update` showed.
+    /// The user did not agree to what `haft add` or `haft update` showed.
     Declined,
     /// `haft verify`: something installed is not what was agreed to.
     Changed,

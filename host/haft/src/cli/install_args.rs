@@ -1,5 +1,4 @@
-//! What somebody says on the command line about what is to be installed: from where, and with which rights.
-//! Grants nothing itself.
+//! The command line of an install: the source and the rights. Grants nothing itself.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -78,7 +77,7 @@ impl Rights {
                 RightsChoice::Secret(name) => requested_secret(offered, name)?,
             });
         }
-        // More of a limit reaches nobody's files: whoever names rights has not spoken of it.
+        // Limits give access to no files, so naming rights does not exclude them.
         chosen.extend(grantable().filter(|request| matches!(request, Request::Limit(..))));
         Ok(for_whole_package(chosen))
     }
@@ -136,7 +135,7 @@ fn path_from(path: &str, here: &Path, folder: &Path) -> anyhow::Result<String> {
     Ok(seen.to_string_lossy().into_owned())
 }
 
-/// A source as it is written into the program.toml of `folder` by somebody in `here`.
+/// The source for the program.toml of `folder`, from a path relative to `here`.
 pub(super) fn parse_source(text: &str, here: &Path, folder: &Path) -> anyhow::Result<PackageSource> {
     let source: PackageSource =
         text.parse().map_err(|error| anyhow::anyhow!("invalid source `{}`: {error}", plain(text)))?;

@@ -1,5 +1,5 @@
-//! Consent on the terminal: whoever installs something reads the page and answers the question, or has answered it
-//! with `--yes`. Takes nothing for agreement that was not said.
+//! Consent on the terminal: the user reads the page and answers the question, or has answered it with `--yes`. Only
+//! an explicit yes is consent.
 
 use std::path::PathBuf;
 
@@ -60,7 +60,7 @@ impl TerminalConsent<'_> {
         }
     }
 
-    /// What somebody reads before agreeing.
+    /// The page that the user reads before agreeing.
     fn page<'a>(&'a self, proposal: &'a Proposal<'_>, granted: &'a [Request]) -> Page<'a> {
         let is_update = matches!(proposal.operation, Operation::Update(_));
         let before = proposal.previous.as_ref().filter(|_| is_update).map(|previous| Before {
@@ -73,7 +73,7 @@ impl TerminalConsent<'_> {
         Page { candidate: proposal.candidate, granted, before, sandbox: &context.sandbox, dirs }
     }
 
-    /// Whether somebody agrees, who is shown the page for it.
+    /// Shows the page and asks; whether the user agrees.
     async fn agree(&self, page: &Page<'_>, question: &str) -> anyhow::Result<bool> {
         let (rights, terminal) = (self.rights, self.terminal);
         let rest = (!rights.full).then(|| self.full_command.clone());

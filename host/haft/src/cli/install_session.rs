@@ -24,7 +24,7 @@ pub(super) fn access(home: &std::path::Path, terminal: Terminal) -> Access {
     Access { credentials, redactor: terminal.redactor(), ..Access::default() }
 }
 
-/// The key that somebody names on the command line.
+/// The key named on the command line.
 pub(super) fn public_key(key: Option<&str>) -> anyhow::Result<Option<PublicKey>> {
     let parsed = key.map(PublicKey::from_argument).transpose();
     parsed

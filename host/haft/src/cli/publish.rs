@@ -147,7 +147,7 @@ impl Publish {
     }
 }
 
-/// Tells what is wrong; warnings keep nobody from publishing.
+/// Prints what is wrong; warnings do not prevent publishing.
 fn is_right(checked: &Checked, terminal: Terminal) -> bool {
     let findings = &checked.findings;
     terminal.warn(&Report::new(findings.warnings.clone()));

@@ -116,7 +116,7 @@ impl Serve {
             exit = ending => Ok(exit?),
         };
         kept.abort();
-        // A client that has hung up waits for haft to end, and whoever sent a signal for all of it.
+        // A client that has hung up waits for haft to end; after a signal, running calls may finish.
         let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
         let _ = tokio::time::timeout(patience, running.close()).await;
         exit

@@ -58,7 +58,7 @@ impl Terminal {
         Self { json }
     }
 
-    /// What is left out of all that is printed. Whoever reads a secret tells it.
+    /// The secrets masked in all that is printed. Code that reads a secret registers it here.
     pub(super) fn redactor(self) -> Redactor {
         REDACTOR.clone()
     }
@@ -68,7 +68,7 @@ impl Terminal {
         Output::Data.line(text, if self.json { Kind::Json } else { Kind::Page })
     }
 
-    /// Prints what somebody else wrote, ending in a newline.
+    /// Prints foreign text, ending in a newline.
     pub(super) fn answer(self, text: &str) -> io::Result<()> {
         Output::Data.line(text, Kind::Answer)
     }
@@ -95,20 +95,20 @@ impl Terminal {
         Output::Data.piece(text)
     }
 
-    /// Prints data as JSON on one line, whoever looks.
+    /// Prints data as JSON on one line, also to a terminal.
     pub(super) fn json_line(self, value: &serde_json::Value) -> io::Result<()> {
         self.json_text(&value.to_string())
     }
 
     /// Says something.
     pub(super) fn message(self, text: impl Display) {
-        // Where standard error is gone there is nobody to tell.
+        // If standard error is closed the message is lost.
         let _ = Output::Messages.line(&format!("{text}\n"), Kind::Page);
     }
 
     /// Asks for what is entered after `prompt`, on the same line.
     pub(super) fn ask(self, prompt: &str) {
-        // Where standard error is gone there is nobody to ask.
+        // If standard error is closed there is no user to ask.
         let _ = Output::Messages.ask(prompt);
     }
 
@@ -159,7 +159,7 @@ impl Terminal {
         }
     }
 
-    /// Says what somebody should know before haft goes on.
+    /// Prints a warning; haft goes on.
     pub(super) fn warning(self, text: &str) {
         self.message(format_args!("{WARNING}warning:{WARNING:#} {text}"));
     }
@@ -208,7 +208,7 @@ impl Terminal {
         Events::to(move |event| match event {
             Event::Stderr { chunk, .. } => {
                 let text = written.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
-                // Where standard error is gone there is nobody to tell.
+                // If standard error is closed the message is lost.
                 let _ = Output::Messages.piece(&text);
             }
             event => self.print_event(event),

@@ -1,5 +1,5 @@
-//! `haft update`: fetches anew what is installed. Whatever changed of what somebody agreed to is shown and
-//! asked about; nothing else than the same is taken without a word.
+//! `haft update`: fetches anew what is installed. Every change to what the user agreed to is shown and needs consent;
+//! only identical content is taken without a question.
 
 use clap::Args;
 use serde_json::{Value, json};

@@ -74,7 +74,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
     let found = |state, why: Option<String>| Found { name: name.to_owned(), kind, state, why };
     let Some(pin) = session.project.lock.find(kind, name) else {
         return match (kind, source) {
-            // Somebody wrote it by hand, and uses whatever the file is.
+            // The entry was written by hand, for any content of the file.
             (Kind::Plugin, PackageSource::Path(_)) => {
                 found(State::Unpinned, Some("a file that nothing pins".to_owned()))
             }

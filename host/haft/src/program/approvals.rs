@@ -1,5 +1,5 @@
-//! What a person is asked where program.toml says so: the words of the questions and of the answers
-//! to a no. Whether anybody can be asked is the session's business.
+//! Approvals that program.toml asks for: the texts of the questions, and of the refusals. Whether a person can be
+//! asked is up to the session.
 
 use std::sync::Arc;
 

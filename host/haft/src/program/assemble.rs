@@ -54,7 +54,7 @@ async fn rest<'a>(
     secrets: Secrets<'_>,
 ) -> anyhow::Result<()> {
     match only {
-        // Found; or nobody has it, and whoever asked for it is told the nearest name.
+        // Not found: all plugins are loaded, so that the error can suggest the nearest name.
         Some(only) if assembly.toolbox.find(only).is_none() => {
             plugins::load(assembly, engine, later, secrets).await?;
         }

@@ -1,5 +1,5 @@
-//! From what program.toml and the command line say to the backend that commands run on. Where one was
-//! chosen and cannot be had nothing runs: on another machine it would be somebody else's files.
+//! From what program.toml and the command line say to the backend that commands run on. If the chosen one is not
+//! available nothing runs: another target has other files.
 
 use std::sync::Arc;
 
@@ -96,7 +96,8 @@ fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendCo
     is_chosen.then_some(choice)
 }
 
-/// Whether commands run in no pane, and nobody said whether they are to. On a host they run in one wherever it has tmux.
+/// Whether commands run without a pane and neither program.toml nor the command line decided that. On a host they run
+/// in one wherever it has tmux.
 pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
     let table = &manifest.backend;
     let is_settled = target.container.is_some() || table.container.is_some();

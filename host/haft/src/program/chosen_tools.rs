@@ -1,5 +1,5 @@
-//! Tools that somebody chose by name: `--tools`, `[agent] tools`. What names no tool is refused, what cannot be
-//! known yet is reported.
+//! Tools that the user chose by name: `--tools`, `[agent] tools`. A name without a tool is refused; one that cannot
+//! be checked yet is reported.
 
 use super::Program;
 use super::patterns::{Idle, OF_BUILTINS, Why, idle, near};
@@ -29,8 +29,8 @@ impl Program {
             .collect()
     }
 
-    /// What is wrong with `patterns`, which somebody wrote at `place` to choose of `toolbox`; and what cannot be
-    /// told. Where everything is known that there is, or is going to be, choosing nothing is wrong too.
+    /// What is wrong with `patterns`, written at `place` to choose tools of `toolbox`, and what cannot be checked
+    /// yet. Where all tools are known, choosing none is an error too.
     pub fn misnamed(
         &self,
         place: &str,

@@ -33,7 +33,7 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// The places of whoever runs haft.
+    /// The directories of the user who runs haft.
     pub fn of_this_machine() -> anyhow::Result<Self> {
         let base = etcetera::choose_base_strategy().map_err(|_| {
             anyhow::anyhow!("no home directory; set `HOME` to the directory that `~` should mean")

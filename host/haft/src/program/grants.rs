@@ -118,8 +118,8 @@ pub(super) fn git(dirs: &Dirs) -> anyhow::Result<Grant> {
     Ok(grant.with_protected_paths_of(&protected(&Manifest::default(), dirs)?))
 }
 
-/// What each enabled plugin of the package `declared` may do: what it asks for and the program allows.
-/// Paths start from the program's folder, whoever wrote them.
+/// What each enabled plugin of the package `declared` may do: what it asks for and the program allows. Relative paths
+/// start at the program's folder, also those that the package wrote.
 pub(super) fn package(
     manifest: &Manifest,
     dirs: &Dirs,
@@ -141,7 +141,7 @@ pub(super) fn package(
     bundle.components().map(grant).collect()
 }
 
-/// Rights that somebody else's program.toml asks for. What no program can grant is left out.
+/// Rights that a package's program.toml asks for, without those that no program can grant.
 fn asked(manifest: &Manifest, dirs: &Dirs, rights: &[Right]) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = Grant::none();
@@ -277,15 +277,16 @@ fn written_root(
         let path = root.path().display();
         let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
         let problem = problem.at(written.span, "granted here").hint(format!("`mkdir -p {path}` makes it"));
-        // Whoever is to write there may make it first: it is opened for every use.
+        // A missing directory is no error where it may be written: a tool can make it first, since it is opened for
+        // every use.
         let is_absent = error.kind() == std::io::ErrorKind::NotFound;
         problems.push(if is_absent { problem.warning() } else { problem });
     }
     Ok(root)
 }
 
-/// Why a directory cannot be granted, whoever grants it: it is haft's own, or part of one that is.
-/// One that haft's own lies in can be; tools get all of it but that.
+/// Why a directory can never be granted: it is one of haft's own, or inside one. A directory that contains one can
+/// be; tools get all of it but that.
 fn refusal(root: &Root, dirs: &Dirs) -> anyhow::Result<Option<String>> {
     for own in dirs.own()? {
         if own.contains(root) {

@@ -19,9 +19,9 @@ pub struct InstallContext {
     pub dirs: Dirs,
     /// Where what is installed is kept.
     pub store: Store,
-    /// As whom registries are asked: with the credentials that docker and podman keep for this user.
+    /// The credentials for registries: those that docker and podman keep for this user.
     pub access: Access,
-    /// Who hears how far a download has come; nobody at first.
+    /// Receives the progress of downloads; no receiver by default.
     pub progress: Progress,
     /// What `bash` and commands of the program may do.
     pub sandbox: Grant,

@@ -123,7 +123,7 @@ impl Live {
         self.serve
     }
 
-    /// Whether commands ran in no pane of tmux at the start, and nobody said whether they are to.
+    /// Whether commands ran without a pane at the start, and neither program.toml nor the command line decided that.
     pub fn is_without_pane(&self) -> bool {
         self.is_without_pane
     }
@@ -133,7 +133,7 @@ impl Live {
         self.running.clone()
     }
 
-    /// Looks at what was not known, and at changes, until nobody is served any more.
+    /// Loads what was pending, and what changes, until no client is served any more.
     pub async fn keep(mut self) {
         let mut watch = self.watch();
         let has_changed = self.read.is_before_a_change_of(&self.files);
@@ -157,7 +157,7 @@ impl Live {
         }
     }
 
-    /// Waits for a change. Whether nobody is served any more.
+    /// Waits for a change. Returns whether no client is served any more.
     async fn waits(&self, watch: Option<&mut Watch>) -> bool {
         let changed = async {
             match watch {
@@ -218,14 +218,14 @@ impl Live {
 fn ask(servers: &Servers) {
     for server in servers.unknown() {
         tokio::spawn(async move {
-            // Why it does not answer is told to whoever waits for it.
+            // The error goes to the calls that wait for the server.
             let _ = server.list().await;
         });
     }
 }
 
 impl ToolChoice {
-    /// Refuses a plugin that is not there: whoever misspells it would serve nothing.
+    /// Refuses a plugin that does not exist: with a misspelt name nothing would be served.
     fn check(&self, program: &Program) -> anyhow::Result<()> {
         let declared = || program.manifest.plugins.iter().map(|plugin| plugin.name.as_str());
         match &self.plugin {

@@ -1,4 +1,4 @@
-//! What somebody who runs a program can say about it, besides its program.toml.
+//! Options of a run, besides its program.toml.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use haft_core::secret::Redactor;
 use haft_mcp::client::Elicitor;
 use haft_sandbox::confine::Confiner;
 
-/// What somebody who runs a program can say about it.
+/// Options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program.toml; `None` for the one in the current directory, if there is one.
@@ -26,14 +26,14 @@ pub struct Options {
     pub redactor: Redactor,
     /// Whether calls are not to be noted in the journal.
     pub no_journal: bool,
-    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are
-    /// not looked at, unless nobody has it; nothing is said of them then.
+    /// The only tool that will be called, as the caller writes it. Plugins that cannot have it are not loaded, and
+    /// not reported, unless no other has it.
     pub only: Option<String>,
     /// Where to tell what takes a while before there is a session.
     pub events: Events,
     /// Which MCP servers to ask what they have.
     pub ask: Ask,
-    /// Who answers what MCP servers want to know; `None` where nobody is there.
+    /// Answers elicitation requests of MCP servers; `None` without a person.
     pub person: Option<Arc<dyn Elicitor>>,
     /// Where commands run, in the place of `[backend]`.
     pub target: Target,

@@ -24,7 +24,7 @@ use haft_sandbox::native::command::{self, CommandTool};
 pub(super) struct Installed<'a> {
     pub(super) declared: &'a Declared,
     pub(super) bundle: Bundle,
-    /// The definitions that somebody agreed to, by exposed names; nothing where an earlier haft noted none.
+    /// The definitions that the user agreed to, by exposed names; `None` where an earlier haft recorded none.
     agreed: Option<Agreed>,
 }
 
@@ -101,7 +101,7 @@ fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     })
 }
 
-/// What the package's SKILL.md names and nobody starts.
+/// MCP servers that the package's SKILL.md names and haft does not start.
 fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let ignored = bundle.ignored_servers()?;
     let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));

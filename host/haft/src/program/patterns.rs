@@ -1,5 +1,5 @@
-//! What somebody wrote to choose tools by name, held against the tools that there are: a name that no tool
-//! has is a slip, and choosing by it would leave out in silence what was meant. It chooses nothing itself.
+//! Patterns that choose tools by name, checked against the tools that there are: a name that no tool has is a
+//! mistake, and would silently leave out the tool that was meant. It chooses nothing itself.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub(super) struct Unseen(Vec<(String, String)>);
 pub struct Idle {
     /// The pattern.
     pub pattern: String,
-    /// What may have been meant, or why nobody knows whether it names anything.
+    /// The nearest name, or why it cannot be checked.
     pub why: Why,
 }
 

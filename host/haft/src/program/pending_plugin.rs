@@ -23,7 +23,7 @@ pub(super) struct PendingPlugin<'a> {
     pub(super) declared: Option<&'a Declared>,
     /// The package it came in. What is declared is the package's then, and the program has its say here.
     pub(super) package: Option<&'a Package>,
-    /// The definitions that somebody agreed to, where it is installed.
+    /// The definitions that the user agreed to, where it is installed.
     pub(super) agreed: Option<Agreed>,
 }
 
@@ -42,8 +42,8 @@ impl PendingPlugin<'_> {
         is_offered(self.declared, own) && self.package.is_none_or(|package| offers(package, exposed))
     }
 
-    /// Whether the tool is what somebody agreed to. A component runs to say what it has, and may say another
-    /// thing another day.
+    /// Whether the tool is what the user agreed to. A component lists its tools by running, and may list others
+    /// another day.
     pub(super) fn is_agreed_to(&self, own: &ToolDef) -> bool {
         let Some(agreed) = &self.agreed else { return true };
         // What the program itself says of a tool is its own.

@@ -33,7 +33,7 @@ impl Pinned<'_> {
     }
 }
 
-/// Digests of the definitions that somebody was shown and agreed to, by exposed names.
+/// Digests of the definitions that the user agreed to, by exposed names.
 pub(super) type Agreed = Arc<BTreeMap<String, Digest>>;
 
 /// What a pin says of them; nothing where an earlier haft noted none.

@@ -78,8 +78,8 @@ pub(super) async fn load<'m>(
     Ok(())
 }
 
-/// What has to be asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin
-/// nobody knows which was meant, so that all of them ask.
+/// What has to be asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin, every
+/// tool of it asks, since any of them may be meant.
 fn approval(
     assembly: &Assembly<'_>,
     pending: &PendingPlugin<'_>,
@@ -143,7 +143,7 @@ fn add_tools(
         let (grant, approval) = (pending.grant.clone(), approval(assembly, pending, plugin, &own.name));
         let inserted = assembly.insert(Arc::new(tool), grant, pending.limits, origin.clone(), approval);
         match (inserted, pending.package) {
-            // Somebody else's choice of names does not keep the rest from working.
+            // A package's choice of names does not keep the rest from working.
             (Err(error), Some(package)) => assembly.left_out(package, error.to_string()),
             (inserted, _) => inserted?,
         }
@@ -233,7 +233,7 @@ fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError) -> Problem {
     }
 }
 
-/// What is said of a tool that is not what somebody agreed to.
+/// The problem for a tool that is not what the user agreed to.
 fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
     let (name, span) = match (pending.package, pending.span()) {
         (Some(package), _) => (package.name.as_str(), Some(package.name.span)),

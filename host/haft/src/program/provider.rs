@@ -43,7 +43,7 @@ impl Program {
     pub async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
         let section = self.manifest.provider.as_ref();
         let kind = provider::kind(self.provider_kind(choice)?)?;
-        // Keys, addresses and models are those of one vendor and nobody else's.
+        // Keys, addresses and models belong to one vendor, and are not used with another.
         let own = section.filter(|section| section.name.value.as_str() == kind.name);
         let mut settings = ProviderSettings::new(kind.name, String::new());
         if let Some(section) = section {
@@ -168,7 +168,7 @@ fn usual_url(kind: &ProviderKind) -> Option<String> {
     Some(format!("{scheme}://{host}:{port}"))
 }
 
-/// Nobody said who is to be asked.
+/// No provider is set.
 fn no_provider() -> Report {
     let with_key: Vec<_> = provider::PROVIDERS.iter().filter(|kind| usual_key(kind).is_some()).collect();
     let problem = Problem::new("no provider: nobody said whose model to ask")

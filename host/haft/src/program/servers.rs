@@ -1,5 +1,5 @@
-//! MCP servers of a program, as tools. Whoever was asked before is not started for it; all others
-//! are, at once, and none is waited for longer than [`WAIT`].
+//! MCP servers of a program, as tools. A server whose tools are cached is not started for listing; the others are
+//! started at once, and none is waited for longer than [`WAIT`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use haft_sandbox::confine::Confiner;
 /// takes longer goes on starting, and is there the next time.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// A server that somebody declared, and what it may do.
+/// A declared server, and what it may do.
 pub(super) struct Declared<'a> {
     pub(super) server: &'a McpServer,
     /// The program.toml that declares it.
@@ -55,8 +55,8 @@ pub(super) fn declared<'a>(manifest: &'a Manifest, grant: &Grant) -> Vec<Declare
     declared.collect()
 }
 
-/// Those of installed packages: whoever installed one has agreed to each of its servers. They have the
-/// rights of the program's commands, and read what lies beside them.
+/// Those of installed packages: installing one included consent to each of its servers. They have the rights of the
+/// program's commands, and read the package's files.
 pub(super) fn of_packages<'a>(
     installed: &'a [Installed<'_>],
     grant: &Grant,
@@ -257,8 +257,7 @@ impl Declared<'_> {
     }
 }
 
-/// What each server has, where it was asked; `None` where what is remembered will do, or nobody
-/// needs to know.
+/// The tools of each server that was asked; `None` where the cached list will do, or none is needed.
 async fn lists(servers: &Servers, options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
     let mut asking = JoinSet::new();
     for (index, server) in servers.iter().enumerate().filter(|(_, server)| must_ask(server, options)) {

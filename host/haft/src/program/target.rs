@@ -1,6 +1,6 @@
 //! Where commands run, as the command line says it.
 
-/// The target that somebody names on the command line, in the place of `[backend]`.
+/// The target named on the command line, in place of `[backend]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// A running container.

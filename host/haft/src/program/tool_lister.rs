@@ -67,8 +67,8 @@ fn exposed(plugin: &str, def: ToolDef) -> ToolDef {
     ToolDef { name: exposed_name(&[plugin, &def.name]), ..def }
 }
 
-/// The commands of a package as tools, with what they run. What is on this machine's PATH is no part of
-/// what somebody agrees to.
+/// The commands of a package as tools, with what they run. Programs on this machine's PATH are no part of what the
+/// user agrees to.
 pub(crate) fn command_tools(bundle: &Bundle) -> impl Iterator<Item = ToolDisclosure> {
     let program = bundle.program.name.as_str();
     bundle.manifest.tools.iter().map(move |tool| {

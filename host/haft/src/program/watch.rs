@@ -28,8 +28,8 @@ impl Moment {
         Self(tv_sec, tv_nsec)
     }
 
-    /// Whether one of `files` was written or put there since: nobody tells of what happened between
-    /// reading a file and watching it.
+    /// Whether one of `files` was written or put there since: changes between reading a file and watching it produce
+    /// no event.
     pub(super) fn is_before_a_change_of(self, files: &[PathBuf]) -> bool {
         let is_later = |metadata: Metadata| Self(metadata.ctime(), metadata.ctime_nsec()) >= self;
         // A link may have been put there, or what it leads to.

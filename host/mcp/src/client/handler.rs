@@ -127,7 +127,7 @@ impl ClientHandler for ServerRequestHandler {
         request: CustomRequest,
         _context: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
-        // A form that is not understood is not shown to anybody.
+        // A form that haft does not understand is not shown to the user.
         if request.method == "elicitation/create" {
             return Ok(CustomResult::new(serde_json::json!({ "action": "decline" })));
         }

@@ -289,7 +289,7 @@ impl Server {
         let before = self.known();
         let known = KnownTools { listed: listed.clone(), is_fresh: true, age: Duration::ZERO };
         *self.known.lock() = Some(known);
-        // A first list counts too: whoever waited for it may have gone on without it.
+        // A first list counts too: a caller may have gone on without it.
         if before.is_none_or(|before| before.listed != listed) {
             self.changes.send_modify(|count| *count += 1);
         }

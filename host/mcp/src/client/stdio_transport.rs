@@ -161,8 +161,8 @@ fn number(id: &RequestId) -> Option<RequestId> {
     }
 }
 
-/// An answer that is not one, as an error, so that whoever waits for it does so no longer. What has an id and
-/// no method is one, however broken.
+/// A malformed answer, as an error, so that its request ends. A message with an id and without a method is an answer,
+/// however malformed.
 fn malformed_answer(scan: &Scan, error: &serde_json::Error) -> Option<ServerJsonRpcMessage> {
     let id = scan.id().filter(|_| scan.method().is_none())?;
     Some(error_answer(format!("the server's answer is malformed: {error}"), id))
@@ -177,7 +177,7 @@ async fn write_all(mut input: Sender, mut lines: mpsc::Receiver<Outgoing>, wire:
     while let Some(Outgoing { line, written }) = lines.recv().await {
         let done = input.write_all(&line).await;
         wire.written(line.len());
-        // Whoever waited may have given up; the line is written all the same.
+        // The sender may have given up; the line is written all the same.
         drop(written.send(done));
     }
 }

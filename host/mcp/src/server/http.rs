@@ -57,7 +57,7 @@ const ANYBODY: &str = "anybody over HTTP";
 pub struct Settings {
     /// Where to listen.
     pub address: SocketAddr,
-    /// What a client has to show; `None` lets everybody in who reaches the address.
+    /// The token that a client has to send; `None` admits every client that reaches the address.
     pub token: Option<Token>,
     /// Names that clients may call this machine, besides those of the loopback interface and the
     /// address itself.

@@ -178,7 +178,7 @@ mod tests {
         );
     }
 
-    /// C07: whoever shares the folder takes the answer, the first of them alone.
+    /// C07: of the processes that share the folder, only the first takes the answer.
     #[tokio::test]
     async fn c07_an_answer_is_good_for_every_process_once() {
         let folder = tempfile::tempdir().unwrap();

@@ -40,8 +40,8 @@ use super::handler::Handler;
 use super::trim_memory;
 use haft_core::heap;
 
-/// How long closing waits for calls that were read here: as long as rmcp waits for its own. Whoever has less
-/// patience ends them.
+/// How long closing waits for calls that were read here: as long as rmcp waits for its own. A caller with less
+/// patience cancels them first.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Bytes of a request after which the memory that its values took is given back.
@@ -153,7 +153,7 @@ impl StdioTransport {
     }
 
     fn refuse(&self, id: Option<RequestId>, error: ErrorData) {
-        // Where the client is gone there is nobody to answer.
+        // A client that is gone gets no answer.
         let _ = self.writer.post(&bounds::refusal(id, error, self.is_stateless));
     }
 }
@@ -178,8 +178,8 @@ impl FirstAnswers {
     }
 }
 
-/// Whether a request settles how the client speaks: by opening a session, or by bringing all that
-/// later revisions say with every request. Asking what there is and whether anybody is there do not.
+/// Whether a request settles how the client speaks: by opening a session, or by bringing all that later revisions say
+/// with every request. `server/discover` and `ping` do not.
 fn begins(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,

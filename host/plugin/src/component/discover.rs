@@ -104,7 +104,7 @@ async fn list_in_new_instance(
         let listed = handle.block_on(list(&own, &own_linked, own_name, &own_limits));
         // Dropped before the answer is sent, so that the receiver can drop the last reference to the code.
         drop((own, own_linked));
-        // Nobody waiting any more is no reason to fail.
+        // The receiver may be gone, which is no error.
         let _ = sender.send(listed);
     });
     listed.await.map_err(no_answer)?

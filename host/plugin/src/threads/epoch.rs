@@ -11,7 +11,7 @@ use wasmtime::EngineWeak;
 /// nothing measurable.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Advances the epoch of its engines while anybody holds a [`EpochTicks`].
+/// Advances the epoch of its engines while there is an [`EpochTicks`].
 pub(crate) struct EpochClock(Arc<Shared>);
 
 struct Shared {

@@ -81,7 +81,7 @@ mod tests {
         (0..1000).take_while(|_| shares.take(Tenant { plugin, client })).count()
     }
 
-    /// S08: whoever comes later finds something, another plugin, another client or both.
+    /// S08: a later tenant gets a share: another plugin, another client or both.
     #[test]
     fn s08_nobody_takes_everything() {
         let mut shares = Shares::new(64);

@@ -212,7 +212,7 @@ fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) 
     }
 }
 
-/// Writes a file that is not there yet, for this user alone: what was said is nobody else's business.
+/// Writes a file that is not there yet, readable by this user alone: conversations are private.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     file.write_all(text.as_bytes())

@@ -20,7 +20,7 @@ use crate::cli::conversation::Conversation;
 use crate::program::Dirs;
 use haft_core::secret::Redactor;
 
-/// Entries that are kept: what somebody may look for again.
+/// Entries of the history that are kept.
 const MAX_ENTRIES: usize = 1000;
 
 /// Bytes of the file that are read: many times what that many entries take.
@@ -34,7 +34,7 @@ pub(super) enum Entered {
     Text(String),
     /// Nothing, or it was taken back.
     Nothing,
-    /// Somebody wants to leave.
+    /// The user wants to leave.
     End,
 }
 

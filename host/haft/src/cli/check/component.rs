@@ -59,7 +59,7 @@ pub(in crate::cli) async fn of_program(manifest: &Manifest, engine: &Engine) -> 
     all
 }
 
-/// Looks at one component, which `declared` describes where somebody did.
+/// Checks one component; `declared` is its entry in program.toml, if any.
 pub(in crate::cli) async fn check(
     path: &Path,
     declared: Option<&Declared>,

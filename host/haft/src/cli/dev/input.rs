@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 /// Bytes of one line; arguments that are larger come from a file, to `haft call`.
 const MAX_LINE: u64 = 1 << 20;
 
-/// Lines that wait while something is built; whoever writes more waits too.
+/// Lines that are queued during a build; more block the writer.
 const MAX_WAITING: usize = 64;
 
 /// The lines of standard input, until it ends.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::page::{Line, Mark};
 use crate::program::Dirs;
 
-/// Writing by the group and by everybody; reading and entering too.
+/// Write permission for the group and for others.
 const SHARED_WRITING: u32 = 0o022;
 const SHARED: u32 = 0o077;
 

@@ -110,7 +110,7 @@ impl Kind {
         match self {
             Self::Text => Ok(line.into()),
             Self::Number => match line.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {
-                // As it was written: 7 is not 7.0 to everybody.
+                // As it was written: some servers tell 7 from 7.0.
                 Some(number) => Ok(line.parse::<i64>().map_or(Value::Number(number), Value::from)),
                 None => Err("expected a number".to_owned()),
             },

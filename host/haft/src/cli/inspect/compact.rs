@@ -1,5 +1,5 @@
-//! A tool's parameters as somebody would write them: `count(path: string, unit?: "lines" | "words")`.
-//! For reading; what a schema says beyond that is left out, and nothing is checked.
+//! A tool's parameters as a signature: `count(path: string, unit?: "lines" | "words")`. For reading; what a schema
+//! says beyond that is left out, and nothing is checked.
 
 use serde_json::Value;
 

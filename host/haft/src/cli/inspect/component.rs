@@ -40,7 +40,7 @@ pub(super) struct Component {
     pub(super) sections: Result<Sections, String>,
     /// Which contract it keeps, or why none.
     pub(super) contract: Result<String, String>,
-    /// Its tools, or why there is no list; `None` where nobody was asked.
+    /// Its tools, or why there is no list; `None` where it was not run.
     pub(super) tools: Option<Result<Tools, String>>,
     /// Bytes of native code, where it has been compiled.
     pub(super) compiled: Option<u64>,

@@ -22,7 +22,7 @@ const TTY: &str = "/dev/tty";
 /// Bytes of an answer that are looked at.
 const MAX_ANSWER: usize = 1 << 10;
 
-/// How often it is looked whether the question is still asked: soon enough for whoever typed Ctrl-C.
+/// How often it is checked whether the question was withdrawn: soon enough after Ctrl-C.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The person at the terminal, who is asked one question at a time.
@@ -80,7 +80,7 @@ impl Approver for Person {
 /// A question that stands on the screen.
 struct Shown {
     screen: Arc<Screen>,
-    /// Whether whoever answered ended the line.
+    /// Whether the line has ended.
     is_answered: bool,
 }
 
@@ -133,7 +133,7 @@ fn discard(mut tty: &File) -> io::Result<()> {
     }
 }
 
-/// The next line that is entered; nothing at the end of input, and once nobody asks any more.
+/// The next line that is entered; empty at the end of input, and once the question is withdrawn.
 fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
     let mut bytes = Vec::new();
     let mut piece = [0; MAX_ANSWER];
@@ -143,7 +143,7 @@ fn line(mut tty: &File, asked: &CancellationToken) -> io::Result<String> {
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        // Whoever asked may have gone in between: what is typed now is for somebody else.
+        // The question may have been withdrawn meanwhile: what is typed now is not an answer to it.
         if asked.is_cancelled() {
             break;
         }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(prompt(&question, true), "  Run: cd x\n       rm y [y/N/always] ");
     }
 
-    /// Ctrl-C takes a question back, and nobody goes on reading what is typed.
+    /// Ctrl-C withdraws a question, and its reader stops.
     #[test]
     fn rs06_a_question_that_is_taken_back_reads_nothing() {
         let (reader, mut writer) = io::pipe().unwrap();

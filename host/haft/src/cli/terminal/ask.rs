@@ -1,4 +1,4 @@
-//! Asks a person. Where nobody is there, nobody is asked, and nothing is taken for an answer.
+//! Asks the user at the terminal. Without one, nothing is asked, and nothing is taken for an answer.
 
 use std::io::{self, BufRead, IsTerminal, Read};
 
@@ -8,7 +8,7 @@ use super::{HEAD, Terminal};
 const MAX_ANSWER: u64 = 1024;
 
 impl Terminal {
-    /// Whether somebody reads what is said and can answer.
+    /// Whether a user reads the output and can answer.
     pub(in crate::cli) fn has_person(self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }

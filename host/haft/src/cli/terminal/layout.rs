@@ -1,6 +1,5 @@
-//! What a terminal is sent. Refuses to send anything that would steer it, hide text, or turn the direction of
-//! writing: that is shown as what it is (`\u{202e}`), so that somebody sees that it was there. Lines are broken at
-//! the terminal's width.
+//! Text for a terminal. What would control it, hide text, or change the writing direction is shown escaped
+//! (`\u{202e}`), so that the user sees that it was there. Lines are broken at the terminal's width.
 
 use std::iter::Peekable;
 
@@ -15,7 +14,7 @@ const TAB: usize = 8;
 /// Columns that a continued line is set in, where nothing else says how far.
 const INDENT: usize = 2;
 
-/// Columns of a terminal that is as narrow as lines are broken for. Below, nobody could read them.
+/// The narrowest width in columns that lines are broken for. Below, text would be unreadable.
 const MIN_WIDTH: usize = 16;
 
 /// How lines are broken.
@@ -23,7 +22,7 @@ const MIN_WIDTH: usize = 16;
 pub(super) enum Lines {
     /// Not at all: the terminal does.
     Whole,
-    /// Between words, the rest below the beginning: what somebody else wrote.
+    /// Between words, with a hanging indent: foreign text.
     Broken(usize),
     /// Between words, the rest set in: what haft lays out.
     SetIn(usize),

@@ -74,7 +74,7 @@ fn started(what: &str, total: Option<u64>) -> ProgressBar {
         (Some(_), Some(width)) if width < WIDE => NARROW,
         (Some(_), _) => BAR,
     };
-    // A template that were wrong would be so for everybody; the plain bar serves then.
+    // The template is a constant, and valid; otherwise the plain bar serves.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

@@ -1,5 +1,5 @@
-//! What is seen of an agent's work: its words as they arrive, a line for every call, and something that turns while there
-//! is nothing to read. Refuses to draw over a question, or where nobody looks.
+//! Shows an agent's work: its text as it arrives, a line for every call, and a spinner while there is nothing to
+//! read. Draws neither over a question nor without a terminal.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
@@ -191,7 +191,7 @@ impl Screen {
         }
     }
 
-    /// Turns for the calls that run, unless somebody is being asked or none does.
+    /// Shows the spinner while calls run, unless a question is open.
     fn turn_for_calls(&self, state: &mut State) {
         let running: Vec<_> =
             state.calls.values().filter(|(_, runs)| *runs).map(|(label, _)| label).collect();
@@ -216,7 +216,7 @@ impl State {
         }
         let spinner = self.spinner.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            // A template that were wrong would be so for everybody; the plain one serves then.
+            // The template is a constant, and valid; otherwise the plain spinner serves.
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed:.dim}") {
                 bar.set_style(style);
             }

@@ -14,7 +14,7 @@ use haft_core::secret::Redactor;
 /// What this process leaves out of all it prints: one for both streams and the log.
 pub(super) static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_environment);
 
-/// The columns of the terminal, where somebody says so.
+/// The variable that overrides the width of the terminal.
 const COLUMNS: &str = "COLUMNS";
 
 /// One of the two.
@@ -31,7 +31,7 @@ pub(super) enum Output {
 pub(super) enum Kind {
     /// What haft lays out.
     Page,
-    /// What somebody else wrote.
+    /// Foreign text.
     Answer,
     /// What is not to be broken.
     Whole,
@@ -51,7 +51,7 @@ impl Output {
         self.write(text, Kind::Whole)
     }
 
-    /// Writes what somebody is to answer on the same line.
+    /// Writes a prompt, whose answer goes on the same line.
     pub(super) fn ask(self, prompt: &str) -> io::Result<()> {
         self.write(prompt, Kind::Page)
     }

@@ -8,7 +8,8 @@ use std::sync::LazyLock;
 
 use anstyle::AnsiColor;
 
-/// What begins a mark: a noncharacter and a key that nobody else can know, since it is never printed.
+/// The prefix of a mark: a noncharacter and a random key that is never printed, so that no foreign text can contain
+/// it.
 static MARK: LazyLock<String> = LazyLock::new(|| {
     let random = RandomState::new();
     format!("{NONCHARACTER}{:016x}{:016x}", random.hash_one(0), random.hash_one(1))
@@ -73,7 +74,7 @@ pub(super) fn of_codes(text: &str) -> String {
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// What somebody wrote.
+    /// A character of the text.
     Character(char),
     /// What follows the escape of a style.
     Style(&'a str),

@@ -52,7 +52,7 @@ async fn mc04_noise_is_passed_over() {
     assert_eq!(next(&mut lines).await, None);
 }
 
-/// C18: a server that never stops writing leaves a turn to whoever works on what it wrote.
+/// C18: a server that never stops writing does not starve the task that handles its messages.
 #[tokio::test]
 async fn c18_a_flood_leaves_others_a_turn() {
     const MESSAGES: usize = 8 * YIELD_AFTER;
@@ -78,7 +78,7 @@ async fn c18_a_flood_leaves_others_a_turn() {
     assert_eq!(waited, 0, "{had:?}");
 }
 
-/// MC07: an answer that comes twice, or after it was given up, or to nothing, reaches nobody.
+/// MC07: a duplicate, late or unrequested answer is dropped.
 #[tokio::test]
 async fn mc07_late_answers_are_passed_over() {
     let (mut lines, _input, mut output) = lines();
@@ -120,7 +120,7 @@ async fn mc12_a_line_too_long_fails_its_request_and_no_other() {
     drop(writing.await.unwrap());
 }
 
-/// A server that reads nothing gets no more than what waits, and whoever sends is told.
+/// The queue for a server that reads nothing is bounded, and senders get an error.
 #[tokio::test]
 async fn mc07_what_is_not_read_does_not_pile_up() {
     let (mut lines, mut input, _output) = lines();

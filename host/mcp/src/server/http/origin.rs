@@ -44,7 +44,7 @@ fn is_own_host(host: &str, local: Option<SocketAddr>, hosts: &[String]) -> bool 
     is_loopback(host) || local.is_some_and(is_local) || hosts.iter().any(|own| own.eq_ignore_ascii_case(host))
 }
 
-/// Whether there is no `Origin`, or one of this machine. `null` is anybody's.
+/// Whether there is no `Origin`, or one of this machine. `null` may be any page.
 fn is_own_origin(headers: &HeaderMap) -> bool {
     let mut all = headers.get_all(ORIGIN).iter();
     let (only, more) = (all.next(), all.next());

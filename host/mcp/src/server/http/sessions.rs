@@ -262,7 +262,7 @@ mod tests {
         Instant::now().checked_sub(time).unwrap()
     }
 
-    /// C05: whoever is served keeps the session.
+    /// C05: a client that is being served keeps its session.
     #[test]
     fn c05_only_a_session_that_was_left_gives_way() {
         let long = ago(ABANDONED + UNUSED);
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// C05: places are taken before anybody waits, so that no two sessions take the same.
+    /// C05: places are reserved before the first await, so that no two sessions take the same.
     #[tokio::test]
     async fn c05_a_full_house_takes_nobody_in_and_turns_nobody_out() {
         let sessions = Arc::new(Sessions::new(2));

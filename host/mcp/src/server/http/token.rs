@@ -28,7 +28,7 @@ pub enum TokenError {
 }
 
 impl Token {
-    /// The token that somebody chose.
+    /// A token that the user chose.
     pub fn new(token: SecretString) -> Result<Self, TokenError> {
         let text = token.expose_secret();
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -37,7 +37,7 @@ impl Token {
         if text.len() < MIN_TOKEN { Err(TokenError::TooShort) } else { Ok(Self(token)) }
     }
 
-    /// A token that nobody can guess.
+    /// An unguessable token.
     pub fn generate() -> std::io::Result<Self> {
         Ok(Self(SecretString::from(random::name()?)))
     }

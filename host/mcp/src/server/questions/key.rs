@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// C07: whoever comes first makes it, and all have the same one.
+    /// C07: the first process makes the key, and all have the same one.
     #[test]
     fn c07_processes_that_begin_together_have_one_key() {
         let folder = tempfile::tempdir().unwrap();

@@ -118,7 +118,7 @@ impl FastPath {
                 Ok(result) => JsonRpcMessage::response(result, id.clone()),
                 Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
             };
-            // Where the client is gone, or has cancelled the call, there is nobody to answer.
+            // A client that is gone, or has cancelled the call, gets no answer.
             pending.end(&id).map(|_| answer)
         };
         self.poll_once(call, &writer, ahead);

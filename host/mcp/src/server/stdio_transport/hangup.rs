@@ -55,7 +55,7 @@ struct HangupState {
     since: OnceLock<Instant>,
     /// Standard input has ended.
     ended: CancellationToken,
-    /// Nobody reads what is written.
+    /// The client no longer reads what is written.
     client_gone: CancellationToken,
     /// Everything that is waited for is answered.
     answered: CancellationToken,
@@ -70,7 +70,7 @@ impl Hangup {
         self.0.ended.cancel();
     }
 
-    /// Nobody reads what is written.
+    /// The client no longer reads what is written.
     pub(super) fn client_is_gone(&self) {
         self.0.client_gone.cancel();
         self.0.ended.cancel();

@@ -107,7 +107,7 @@ impl<I: Input> Reader<I> {
         }
     }
 
-    /// Passes on what was read, once there is room for what it may be answered. Whether anybody wants more.
+    /// Passes on what was read, once there is room for its answer. Returns whether to go on reading.
     fn forward(&mut self, incoming: Incoming) -> bool {
         if let Incoming::Message(message, _) = &incoming
             && matches!(**message, JsonRpcMessage::Request(_))

@@ -119,7 +119,7 @@ async fn nonsense_does_not_end_the_conversation() {
     let (received, answers) =
         run_transport(nonsense.join("\n") + "\n\r\n" + &request(9, "ping", json!({}))).await;
     assert_eq!(received.last().unwrap()["id"], 9);
-    // What its method does not take is for whoever knows the method to refuse.
+    // Parameters that the method does not take are refused by its handler.
     assert!(received.iter().any(|message| message["id"] == 7), "{received:?}");
     assert!(answers.iter().any(|answer| answer["id"] == 8), "{answers:?}");
     assert!(answers.iter().all(|answer| answer["error"]["code"].is_i64()), "{answers:?}");
@@ -193,7 +193,7 @@ fn numbers(written: &[u8]) -> Vec<i64> {
     lines.map(|line| line.unwrap()["id"].as_i64().unwrap()).collect()
 }
 
-/// Answers are held back while as many calls are ahead, go before everything else, and wait for nobody.
+/// Answers are held back while as many calls are ahead, go before everything else, and never block.
 #[tokio::test]
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();
@@ -269,7 +269,7 @@ async fn what_is_held_back_is_not_waited_for() {
     assert_eq!(numbers(&written.iter().flatten().collect::<Vec<u8>>()), [4], "whatever is held at the end");
 }
 
-/// S14: that nobody writes any more is seen without reading what is left.
+/// S14: the end of the input is seen without reading what is left.
 #[test]
 fn s14_a_hang_up_is_seen_behind_what_was_not_read() {
     let (ours, mut theirs) = io::pipe().unwrap();

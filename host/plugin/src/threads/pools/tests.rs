@@ -291,7 +291,7 @@ fn wa02_tasks_of_guests_are_inside() {
     assert!(!fixture.path("outside/new").exists());
 }
 
-/// Pools that nobody is inside of are given up; the others stay, however many there are.
+/// Pools without users are dropped; the others stay, however many there are.
 #[test]
 fn pools_are_bounded_and_none_in_use_is_dropped() {
     let fixture = Fixture::new();

@@ -51,8 +51,8 @@ impl Body for RequestBody {
     }
 }
 
-/// What a guest is answered. Trailers are left out: nobody sends any to a client that did not say it
-/// wants them.
+/// What a guest is answered. Trailers are left out: servers send none to a client that does not announce that it
+/// accepts them.
 pub(super) struct ResponseBody {
     inner: Incoming,
     left: u64,

@@ -20,8 +20,8 @@ use wasmtime_wasi_http::{Error, Result};
 
 use haft_core::grant::{Destination, Scheme};
 
-/// Names looked up at once, of all guests. Each holds a thread until the system's resolver gives
-/// up, whoever still waits for it.
+/// Names looked up at once, of all guests. Each holds a thread until the system's resolver gives up, even if its
+/// request was cancelled.
 const MAX_LOOKUPS: usize = 8;
 
 /// How long a name may take: twice what the system's resolver waits for one server.
@@ -59,7 +59,7 @@ impl Connector {
         }
         let looked_up = timeout(LOOKUP, self.resolve(destination)).await.map_err(|_| Error::DnsTimeout)?;
         looked_up.map(alternating).map_err(|error| {
-            // The system's sentence begins with what everybody knows by then.
+            // The system's message begins with a prefix that repeats the context.
             let text = error.to_string();
             let reason = text.rsplit(": ").next().map(str::to_owned);
             Error::DnsError { rcode: reason, info_code: None }

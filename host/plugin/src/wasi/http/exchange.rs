@@ -189,7 +189,7 @@ async fn exchange(
     let (mut sender, connection) =
         builder.handshake(TokioIo::new(stream)).await.map_err(|error| failure(&error))?;
     let connection = spawn(async move {
-        // Whoever waits for the answer hears of it there.
+        // The error reaches the caller with the answer.
         let _ = connection.await;
     });
     let response = timeout(first_byte, sender.send_request(request)).await;
