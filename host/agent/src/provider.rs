@@ -1,6 +1,6 @@
-//! Who answers an [`Ask`] with a [`Turn`]. A vendor's format is two pure functions in a file of
-//! its own (a `Dialect`); `remote` does the I/O once for all of them and is the only home of
-//! the HTTP client. Nothing here runs a tool or decides what to ask next.
+//! Answers an [`Ask`] with a [`Turn`]. A vendor's format is two pure functions in a file of its own (a `Dialect`);
+//! `remote` does the I/O once for all of them and is the only home of the HTTP client. Nothing here runs a tool or
+//! decides what to ask next.
 
 mod anthropic;
 mod ask;

@@ -1,5 +1,5 @@
 //! Sessions that survive: everything said, called and answered, one JSON line each, in a file that is only ever added
-//! to. Refuses to guess: a call that was begun and whose end is not on file is told to the model as just that.
+//! to. Refuses to guess: the model is told of a call that was begun and whose end is not on file.
 //!
 //! - **Before and after:** a turn is on file before any of its calls is made, a call before its tool runs, its answer
 //!   before the model sees it. Each of those lines is synced to the disk before haft goes on, so that neither the end

@@ -1,4 +1,4 @@
-//! What a run has come to so far. Judges nothing: how it ended is told to it.
+//! The totals of a run so far: turns, tokens, cost. Records the outcome, and does not decide it.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! A package of several parts as one file: reproducible: the same parts give the same bytes. It contains what the
-//! package declares and needs, and no other file of the folder.
+//! A package of several parts as one file, packed reproducibly: the same parts give the same bytes. It contains what
+//! the package declares and needs, and no other file of the folder.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -1,5 +1,4 @@
-//! What goes wrong on the way to a target. Every message says what to do about it; a command that
-//! fails there is no error but an answer.
+//! Errors of targets. Every message says what to do about it; a command that fails there is no error but an answer.
 
 use super::process::ProcessError;
 

@@ -1,6 +1,6 @@
-//! Tries to get out of the sandbox, by every way that is known, and says which of them were held. The
-//! one who tries is this program itself, started as any command is. It refuses to believe it where
-//! it can look for itself: what happened to files is read from the disk.
+//! Tries to get out of the sandbox by every known way, and reports which attempts were held. The attempts are made by
+//! this program itself, started like any command; what happened to files is read from the disk, not taken from its
+//! report.
 
 mod attempt;
 mod brief;

@@ -1,5 +1,4 @@
-//! Where a session is noted down while it goes on. Refuses to note a secret, and to go on noting where a line could not
-//! be written whole.
+//! Writes the lines of a running session. Masks secrets, and stops after a line that could not be written whole.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

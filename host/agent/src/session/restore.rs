@@ -1,5 +1,5 @@
-//! A conversation out of the lines of its session, valid for every vendor wherever the lines end. Refuses to take a call
-//! for done whose answer is not there.
+//! Restores a conversation from the lines of its session, valid for every vendor wherever the lines end. A call
+//! without an answer does not count as done.
 
 use jiff::Timestamp;
 

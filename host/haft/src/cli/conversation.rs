@@ -1,5 +1,5 @@
-//! A conversation between a person, a model and its tools, and the session that keeps it: what `haft run` and `haft chat`
-//! have in common. Refuses to go on with a session that another haft has in hand.
+//! A conversation between a user, a model and its tools, and its session: what `haft run` and `haft chat` share.
+//! Refuses a session that another haft has open.
 
 use crate::cli::common::Common;
 use std::str::FromStr;

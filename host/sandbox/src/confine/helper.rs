@@ -1,6 +1,5 @@
-//! The other side of the host: a process of its own that confines itself step by step, keeps
-//! watch, and in a copy of itself becomes the command. It refuses to run anything when a single
-//! step of its policy fails.
+//! The helper process: it confines itself step by step, forks, executes the command in the child and watches it. It
+//! refuses to run anything when a single step of its policy fails.
 //!
 //! Three processes, of one thread each:
 //! - the *outer* one, which the host starts; it enters new namespaces and waits;

@@ -1,5 +1,5 @@
-//! One helper as the host sees it: made ready, told what to become, listened to. Dropping it ends
-//! everything that it started. It refuses to be used for a second command.
+//! The host's side of one helper process: started ahead, told what to run, listened to. Dropping it ends everything
+//! that it started. It serves one command.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

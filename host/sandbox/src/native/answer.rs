@@ -1,5 +1,5 @@
-//! How what a child process did is told to a model: its output first, then what the output does
-//! not show. It refuses to hide how the child ended.
+//! A child process's result as a model reads it: its output, then what the output does not show, such as how it
+//! ended.
 
 use std::process::ExitStatus;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Every way out that is tried, in order. A row says what is promised, who tries to break it and
-//! who looks whether it was broken; the bodies stand in files of their own.
+//! The list of escape attempts, in order. A row has the promise, the attempt and the check of its result; their
+//! bodies are in files of their own.
 
 use super::brief::Brief;
 use super::outcome::Tried;

@@ -1,5 +1,5 @@
-//! The one who tries to get out: this program, started in the sandbox as any command is. It does
-//! what it can and says how far it came. It refuses to do harm where it comes through.
+//! The escape attempts: this program, started in the sandbox like any command. It tries, reports how far it came, and
+//! does no harm where it succeeds.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

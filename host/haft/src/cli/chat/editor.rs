@@ -1,5 +1,5 @@
-//! Reading what a person types: lines with history and completion. Refuses to keep more of it than a bound, and anything
-//! where nothing is to be noted down.
+//! Reads what the user types: lines with history and completion. The history is bounded, and on disk only where
+//! sessions are.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
