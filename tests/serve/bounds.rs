@@ -61,14 +61,20 @@ fn s14_a_client_that_does_not_read_is_not_read_from() {
         }
     });
     let stood = settled(&written);
-    assert!(stood < CALLS * 2 / 3, "{stood} of {CALLS} calls were read");
     let answers = BufReader::new(output).lines().map_while(Result::ok);
-    let ids: Vec<Value> = answers
-        .map(|line| serde_json::from_str::<Value>(&line).unwrap()["id"].take())
-        .filter(|id| !id.is_null())
+    let answers: Vec<Value> = answers
+        .map(|line| serde_json::from_str(&line).unwrap())
+        .filter(|answer: &Value| !answer["id"].is_null())
         .take(CALLS + 1)
         .collect();
-    assert_eq!(ids.len(), CALLS + 1, "everything is answered in the end");
+    assert_eq!(answers.len(), CALLS + 1, "everything is answered in the end");
+    // On a slow machine calls come faster than they are made: those beyond the bound of calls are refused, and
+    // leave nothing that waits.
+    let refused = answers.iter().filter(|answer| answer["error"].is_object()).count();
+    assert!(
+        stood.saturating_sub(refused) < CALLS * 2 / 3,
+        "{stood} of {CALLS} calls were read, {refused} refused"
+    );
     writing.join().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
