@@ -27,7 +27,7 @@ const BY_CI: &[(&str, &str)] = &[
         ".ci/readme 1",
     ),
     ("cargo test", ".ci/elsewhere"),
-    ("cargo install --path host/haft", ".ci/readme install"),
+    ("cargo install --locked --path host/haft", ".ci/readme install"),
     // In Python, with the real toolchain.
     ("haft build", ".ci/readme plugin"),
     ("haft call words__top-words '{\"text\": \"a rose is a rose\"}'", ".ci/readme plugin"),
