@@ -9,8 +9,11 @@ use super::Place;
 use super::model::{Model, Says, answers, asked};
 use super::terminal::Terminal;
 
-/// What no other process sleeps.
-const NAP: &str = "61.4711";
+/// What to ask for so that a tool sleeps as long as no other process does: another test may run at the same time, and
+/// another suite.
+fn nap(test: u32) -> String {
+    format!("nap 61.{test}{}", std::process::id())
+}
 
 /// Does what it is told; to what a tool answered it says what that was.
 fn script(messages: &[Value]) -> Says {
@@ -20,13 +23,16 @@ fn script(messages: &[Value]) -> Says {
     }
     let bash = |command: String| Says::call("bash", json!({ "command": command }));
     let asked = asked(messages);
-    match asked.rsplit("\n\n").next().unwrap_or_default() {
+    let last = asked.rsplit("\n\n").next().unwrap_or_default();
+    if let Some(seconds) = last.strip_prefix("nap ") {
+        return bash(format!("sleep {seconds}; echo slept"));
+    }
+    match last {
         "count" => Says {
             text: "# Counting\none two three four five six seven eight nine ten".into(),
             pause: Duration::from_millis(150),
             ..Says::default()
         },
-        "nap" => bash(format!("sleep {NAP}; echo slept")),
         "first" => {
             let first = messages.iter().find(|message| message["role"] == "user").unwrap();
             Says::text(format!("You began with `{}`.", first["content"].as_str().unwrap()))
@@ -35,12 +41,12 @@ fn script(messages: &[Value]) -> Says {
     }
 }
 
-/// Whether some process sleeps [`NAP`].
-fn somebody_naps() -> bool {
+/// Whether some process sleeps as [`nap`] asks for.
+fn somebody_naps(nap: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
-    let nap = format!("sleep\0{NAP}\0");
-    lines.into_iter().any(|line| String::from_utf8_lossy(&line) == nap)
+    let sleeps = format!("{}\0", nap.replacen("nap ", "sleep\0", 1));
+    lines.into_iter().any(|line| String::from_utf8_lossy(&line) == sleeps)
 }
 
 fn waits_until(what: &str, is_so: impl Fn() -> bool) {
@@ -110,13 +116,14 @@ fn stops(terminal: &Terminal) {
     terminal.key("C-c");
     terminal.sees("[cancelled]", 1);
     terminal.sees("tokens read", 4);
-    terminal.enter("nap");
+    let nap = nap(1);
+    terminal.enter(&nap);
     terminal.sees("[y/N/always]", 4);
     terminal.enter("y");
-    waits_until("the tool never ran", somebody_naps);
+    waits_until("the tool never ran", || somebody_naps(&nap));
     terminal.key("C-c");
     terminal.sees("[cancelled]", 2);
-    waits_until("the tool goes on", || !somebody_naps());
+    waits_until("the tool goes on", || !somebody_naps(&nap));
     terminal.sees("tokens read", 5);
 }
 
@@ -192,13 +199,14 @@ fn a_line_is_edited_completed_and_found_again() {
 #[test]
 fn pl20_two_interrupts_leave() {
     let place = Place::new(Model::start(script), "");
+    let nap = nap(2);
     // A tool that hears no signal but the last.
-    let Some(terminal) = Terminal::start(&place, "twice", &["run", "nap"]) else { return };
-    waits_until("the tool never ran", || !place.files().is_empty() && somebody_naps());
+    let Some(terminal) = Terminal::start(&place, "twice", &["run", &nap]) else { return };
+    waits_until("the tool never ran", || !place.files().is_empty() && somebody_naps(&nap));
     terminal.key("C-c");
     terminal.key("C-c");
     terminal.sees("ended with 130", 1);
-    waits_until("the tool goes on", || !somebody_naps());
+    waits_until("the tool goes on", || !somebody_naps(&nap));
     assert_eq!(place.listed()[0]["turns"], 1);
 }
 

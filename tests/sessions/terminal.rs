@@ -26,8 +26,9 @@ impl Terminal {
         let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
         let line = words.map(quote).collect::<Vec<_>>().join(" ");
         let mut command = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50"]);
-        // A key that comes when haft has ended already is not to end what shows how it did.
-        let line = format!("{line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
+        // A key that comes when haft has ended already is not to end what shows how it did, and none takes away what is
+        // written at that moment: with an interrupt the kernel throws away what nobody has read yet (termios(3), NOFLSH).
+        let line = format!("stty noflsh; {line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
         // Not by the user's own shell: dash ends by an interrupt that its child has answered with an exit code.
         command.args(["bash", "-c", &line]).current_dir(place.home.work());
         command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("LANG", "C.UTF-8");
