@@ -1,7 +1,8 @@
 //! What several tests need.
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::process::Command;
+use std::sync::{Once, OnceLock};
 
 use haft::call::{ToolCall, ToolResult};
 use haft::grant::{Grant, Root};
@@ -24,9 +25,22 @@ pub(crate) fn hostile() -> PathBuf {
     repository().join("tests/guests/built/hostile.wasm")
 }
 
-/// Where the tests keep compiled components between runs.
+/// Where the tests keep compiled components between runs. What haft itself carries is in it: it is compiled once, and not
+/// by each of the tests that begin at the same time, which takes a machine with two processors half a minute.
 pub(crate) fn cache() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+    static COMPILED: Once = Once::new();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+    COMPILED.call_once(|| {
+        let nowhere = tempfile::tempdir().unwrap();
+        let mut haft = Command::new(env!("CARGO_BIN_EXE_haft"));
+        haft.arg("tools")
+            .current_dir(nowhere.path())
+            .env("HOME", nowhere.path())
+            .env("XDG_CACHE_HOME", &cache);
+        let tools = haft.output().unwrap();
+        assert!(tools.status.success(), "{}", String::from_utf8_lossy(&tools.stderr));
+    });
+    cache
 }
 
 /// A new directory that is not below the one for temporary files, which every command may write: the

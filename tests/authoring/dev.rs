@@ -62,7 +62,7 @@ impl Session {
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
         let started = Instant::now();
-        while started.elapsed() < Duration::from_secs(20) {
+        while started.elapsed() < Duration::from_mins(1) {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }

@@ -13,8 +13,11 @@ fn many(time: &str) -> String {
     format!("(sleep {time} &) ; setsid sleep {time} & sleep {time} & echo begun; sleep {time}")
 }
 
-async fn begun(time: &str) {
-    eventually("everything has begun", || processes(&format!("sleep {time}")).len() >= 4).await;
+async fn begun(kind: &Kind, time: &str) {
+    eventually(&format!("{}: everything has begun", kind.name), || {
+        processes(&format!("sleep {time}")).len() >= 4
+    })
+    .await;
 }
 
 async fn gone(time: &str, what: &str) {
@@ -58,7 +61,7 @@ async fn mk07_nothing_is_left_after_a_cancel() {
         bed.run("true").await;
         let time = unusual();
         let cancel = async {
-            begun(&time).await;
+            begun(&kind, &time).await;
             bed.cancel.cancel();
         };
         let command = many(&time);
@@ -78,7 +81,7 @@ async fn mk07_what_kept_its_pane_ends_with_haft() {
         let time = unusual();
         let done = bed.run_within(&many(&time), Duration::from_secs(2)).await.unwrap();
         assert!(matches!(done.how, CommandEnd::Running(_)), "{}: {done:?}", kind.name);
-        begun(&time).await;
+        begun(&kind, &time).await;
         bed.backend.close().await;
         gone(&time, &format!("{}: nothing is left when haft has ended", kind.name)).await;
     }
@@ -117,7 +120,7 @@ async fn be04_mk07_nothing_is_left_when_haft_is_killed() {
         let words: Vec<&str> =
             options.iter().map(String::as_str).chain(["call", "run_shell", arguments.as_str()]).collect();
         let mut child = home.command(&words).stdout(std::process::Stdio::null()).spawn().unwrap();
-        begun(&time).await;
+        begun(&kind, &time).await;
         child.kill().unwrap();
         child.wait().unwrap();
         gone(&time, &format!("{}: nothing is left when haft was killed", kind.name)).await;
