@@ -1,5 +1,6 @@
 //! What several tests need.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Once, OnceLock};
@@ -41,6 +42,16 @@ pub(crate) fn cache() -> PathBuf {
         assert!(tools.status.success(), "{}", String::from_utf8_lossy(&tools.stderr));
     });
     cache
+}
+
+/// A cache of its own below `place`, with what haft itself carries and nothing else. Gives the cache's folder.
+pub(crate) fn own_cache(place: &Path) -> PathBuf {
+    let (own, compiled) = (place.join("cache"), "haft/components");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(own.join(compiled)).unwrap();
+    for entry in std::fs::read_dir(cache().join(compiled)).unwrap().flatten() {
+        std::fs::copy(entry.path(), own.join(compiled).join(entry.file_name())).unwrap();
+    }
+    own
 }
 
 /// A new directory that is not below the one for temporary files, which every command may write: the

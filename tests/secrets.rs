@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use crate::agent::fake::{Answer, Fake, calls, says};
-use crate::common::hostile;
+use crate::common::{hostile, own_cache};
 use crate::http::server::{Server, with};
 
 /// In the environment, under a name that only providers use, and used for nothing.
@@ -47,6 +47,7 @@ impl Home {
     fn granting(base_url: &str, host: &str) -> Self {
         let temporary = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let home = Self { directory: temporary(), keys: temporary() };
+        own_cache(home.directory.path());
         for folder in ["work", "tmp"] {
             fs::create_dir(home.path(folder)).unwrap();
         }

@@ -207,7 +207,12 @@ async fn pl07_ten_megabytes_of_garbage_are_one_message() {
     ];
     for vendor in VENDORS {
         let own = vendor.write(&hello(), true).media_type;
-        let streamed = bodies.iter().map(|(what, body)| (own, *what, body));
+        // How a stream is cut into frames is the same for all but the one that sends lines.
+        let is_framed_alike = !matches!(vendor.name(), "openai" | "ollama");
+        let streamed = bodies
+            .iter()
+            .filter(|(what, _)| !is_framed_alike || matches!(*what, "noise" | "events of noise"));
+        let streamed = streamed.map(|(what, body)| (own, *what, body));
         let whole = bodies.iter().filter(|(what, _)| matches!(*what, "noise" | "html" | "brackets"));
         for (media_type, what, body) in
             streamed.chain(whole.map(|(what, body)| ("application/json", *what, body)))

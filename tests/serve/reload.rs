@@ -76,8 +76,8 @@ fn another_component_is_served() {
     put("hello");
     stage.program("\n[[plugins]]\nname = \"own\"\ncomponent = \"own.wasm\"\n");
     let mut command = stage.command(&["serve"]);
-    // Nothing is known here yet.
-    command.env("XDG_CACHE_HOME", stage.home().join("cache"));
+    // Nothing is known here yet but what haft carries.
+    command.env("XDG_CACHE_HOME", crate::common::own_cache(stage.home()));
     let mut peer = Peer::of(command);
     peer.initialize("2025-11-25", &json!({}));
     peer.notify("notifications/initialized", json!({}));
