@@ -28,6 +28,7 @@ pub(crate) fn hostile() -> PathBuf {
 
 /// Where the tests keep compiled components between runs. What haft itself carries is in it: it is compiled once, and not
 /// by each of the tests that begin at the same time, which takes a machine with two processors half a minute.
+#[expect(clippy::disallowed_methods, reason = "this starts haft itself")]
 pub(crate) fn cache() -> PathBuf {
     static COMPILED: Once = Once::new();
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
