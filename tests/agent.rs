@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use haft::agent::{Agent, AgentError, AgentSettings, History, Outcome};
+use haft::agent::{Agent, AgentSettings, History, Outcome};
 use haft::call::{ToolCall, ToolDef, ToolResult};
 use haft::grant::Grant;
 use haft::limit::Limits;
-use haft::provider::{self, Provider, ProviderError, ProviderSettings, Retry};
+use haft::provider::{self, Patience, Provider, ProviderError, ProviderSettings, Retry};
 use haft::tool::{Context, Session, Tool, ToolError, Toolbox};
 use serde_json::{Value, json};
 
@@ -67,10 +67,9 @@ const BROKEN: (&str, Act) = ("broken", |_| Err(ToolError::ExecutionFailed("out o
 
 /// Settings for the fake, with waits that no test notices.
 fn settings(fake: &Fake) -> ProviderSettings {
-    let retry = Retry { first_delay: Duration::from_millis(1), ..Retry::default() };
     ProviderSettings {
         base_url: Some(fake.base_url()),
-        retry,
+        patience: crate::providers::quick(),
         // Whole answers: how streamed ones come is tested for every vendor in `providers`.
         stream: false,
         ..ProviderSettings::new("openai", "fake-model")
@@ -87,10 +86,11 @@ fn agent(fake: &Fake, toolbox: Toolbox) -> Agent {
 
 /// Runs a prompt in a conversation of its own.
 async fn run(agent: &Agent) -> Result<Outcome, ProviderError> {
-    agent.run(&mut History::default(), "do it", &Session::default()).await.map_err(|error| match error {
-        AgentError::Provider(error) => error,
-        AgentError::Session(error) => panic!("no session is kept: {error}"),
-    })
+    let outcome = agent.run(&mut History::default(), "do it", &Session::default()).await.unwrap();
+    match outcome.failure.clone() {
+        Some(failure) => Err(failure),
+        None => Ok(outcome),
+    }
 }
 
 /// The tool messages of a request, as id and content.

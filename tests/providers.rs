@@ -3,36 +3,57 @@
 
 mod aimock;
 mod anthropic;
-mod format;
+mod ended;
+pub(crate) mod format;
 mod gemini;
 mod misbehaving;
 mod ollama;
 mod openai;
+mod responses;
 mod routing;
+mod schemas;
 mod server;
 mod tasks;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use haft::provider::{self, Provider, ProviderSettings, Retry};
+use haft::provider::{self, Patience, Provider, ProviderSettings, Retry};
 
 use self::server::{Server, Vendor};
 
 /// The key that every fake wants.
 const KEY: &str = "sk-the-right-key-4711";
 
-/// The vendors, by the names of their providers.
-const VENDORS: [&dyn Vendor; 5] =
-    [&openai::OpenAi, &anthropic::Anthropic, &gemini::Gemini, &ollama::Ollama, &openai::OpenRouter];
+/// The vendors, by the names of their providers; OpenAI twice, with each of its formats.
+const VENDORS: [&dyn Vendor; 6] = [
+    &openai::OpenAi,
+    &anthropic::Anthropic,
+    &gemini::Gemini,
+    &ollama::Ollama,
+    &openai::OpenRouter,
+    &responses::Responses,
+];
+
+/// Waits that no test notices.
+pub(crate) fn quick() -> Patience {
+    let retry = Retry { first_delay: Duration::from_millis(1), ..Retry::default() };
+    Patience { retry, ..Patience::default() }
+}
+
+/// A single attempt.
+pub(crate) fn once() -> Patience {
+    Patience { retry: Retry { attempts: 1, ..Retry::default() }, in_task: None }
+}
 
 /// Settings for a fake, with waits that no test notices.
 fn settings(server: &Server, stream: bool) -> ProviderSettings {
     ProviderSettings {
         base_url: Some(server.base_url()),
         api_key: Some(KEY.into()),
-        retry: Retry { first_delay: Duration::from_millis(1), ..Retry::default() },
+        patience: quick(),
         stream,
+        format: server.vendor().format(),
         ..ProviderSettings::new(server.vendor().name(), "fake-model")
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::providers::format::arrays_have_items;
+
 /// Top-level keys of a request.
 const KEYS: &[&str] = &[
     "model",
@@ -64,9 +66,10 @@ fn check_tools(tools: &Value) -> Check {
     Ok(())
 }
 
-fn check_schema(schema: &Value) -> Check {
+pub(crate) fn check_schema(schema: &Value) -> Check {
     let object = object(schema, "`parameters`")?;
     ensure(object.get("type") == Some(&"object".into()), "`parameters` is not the schema of an object")?;
+    arrays_have_items(schema)?;
     ensure(jsonschema::meta::is_valid(schema), "`parameters` is not a JSON Schema")
 }
 

@@ -14,8 +14,14 @@ fn status(status: u16, headers: &'static [(&'static str, &'static str)], body: &
 
 /// The error of a run against `script`, with how often the fake was asked.
 async fn failure(script: Vec<Answer>) -> ProviderError {
+    failure_after(script, crate::providers::quick()).await
+}
+
+async fn failure_after(script: Vec<Answer>, patience: Patience) -> ProviderError {
     let fake = Fake::start(script).await;
-    let error = run(&agent(&fake, Toolbox::default())).await.unwrap_err();
+    let provider = provider(ProviderSettings { patience, ..settings(&fake) });
+    let agent = Agent::new(provider, Toolbox::default(), AgentSettings::default());
+    let error = run(&agent).await.unwrap_err();
     fake.assert_done();
     error
 }
@@ -79,9 +85,10 @@ async fn pl06_a_dead_endpoint_is_tried_again_and_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let retry = Retry { first_delay: Duration::from_millis(1), attempts: 2, ..Retry::default() };
+    let quick = crate::providers::quick();
+    let patience = Patience { retry: Retry { attempts: 2, ..quick.retry }, ..quick };
     let base_url = Some(format!("http://{address}/v1"));
-    let dead = provider(ProviderSettings { base_url, retry, ..ProviderSettings::new("openai", "m") });
+    let dead = provider(ProviderSettings { base_url, patience, ..ProviderSettings::new("openai", "m") });
     let error = run(&Agent::new(dead, Toolbox::default(), AgentSettings::default())).await.unwrap_err();
     let text = error.to_string();
     assert!(
@@ -103,7 +110,8 @@ async fn pl06_redirects_are_not_followed() {
 async fn an_answer_that_takes_too_long_names_the_limit() {
     let fake = Fake::start([Answer::Never(CancellationToken::new())]).await;
     let timeouts = Timeouts { total: Duration::from_millis(50), ..Timeouts::default() };
-    let slow = provider(ProviderSettings { timeouts, ..settings(&fake) });
+    let patience = crate::providers::once();
+    let slow = provider(ProviderSettings { timeouts, patience, ..settings(&fake) });
     let error = run(&Agent::new(slow, Toolbox::default(), AgentSettings::default())).await.unwrap_err();
     assert_eq!((error.attempts, &error.failure), (1, &Failure::TimedOut(timeouts.total)));
     assert!(error.to_string().ends_with("no complete answer within 0.05 s"), "{error}");
@@ -112,7 +120,9 @@ async fn an_answer_that_takes_too_long_names_the_limit() {
 /// PL07.
 #[tokio::test]
 async fn pl07_what_is_not_a_completion_fails_to_parse() {
-    let error = failure(vec![status(200, &[], "<html>welcome</html>")]).await.to_string();
+    let page = || status(200, &[], "<html>welcome</html>");
+    let error = failure(vec![page(), page(), page()]).await.to_string();
+    assert!(error.ends_with("(tried 3 times)"), "{error}");
     assert!(error.contains("failed to parse response: expected value at line 1 column 1"), "{error}");
 }
 
@@ -144,9 +154,10 @@ async fn pl12_an_error_in_a_success_is_an_error_and_tried_again_where_it_is_tran
 /// PL18.
 #[tokio::test]
 async fn pl18_no_choices_is_an_empty_response() {
-    let error = failure(vec![reply(&json!({ "choices": [] }))]).await.to_string();
+    let nothing = || (0..3).map(|_| reply(&json!({ "choices": [] }))).collect();
+    let error = failure_after(nothing(), crate::providers::once()).await.to_string();
     assert!(error.contains("empty response"), "{error}");
-    let error = failure(vec![says("")]).await.to_string();
+    let error = failure_after((0..3).map(|_| says("")).collect(), crate::providers::once()).await.to_string();
     assert!(error.ends_with("empty response: neither text nor a call (finish reason `stop`)"), "{error}");
 }
 
@@ -188,7 +199,9 @@ async fn the_key_goes_into_its_header_and_nowhere_else() {
     let fake = Fake::start(echoing).await;
     let headers = vec![("x-tenant".into(), SecretString::from("me"))];
     let extra = json!({ "temperature": 0.5 }).as_object().unwrap().clone();
-    let keyed = provider(ProviderSettings { api_key: Some(key.into()), headers, extra, ..settings(&fake) });
+    let patience = crate::providers::once();
+    let keyed =
+        provider(ProviderSettings { api_key: Some(key.into()), headers, extra, patience, ..settings(&fake) });
     let agent = Agent::new(keyed, Toolbox::default(), AgentSettings::default());
     run(&agent).await.unwrap();
     assert_eq!(fake.header("authorization"), Some(format!("Bearer {key}")));

@@ -109,6 +109,27 @@ async fn pl08_a_failing_tool_is_reported_and_the_loop_goes_on() {
     assert_eq!(answers(&fake.requests()[1]), pairs(&[("a", "Tool error: out of order")]));
 }
 
+/// G06: the model is asked in other words than those it had nothing to say to; not for ever.
+#[tokio::test]
+async fn g06_an_empty_turn_does_not_end_a_task() {
+    let empty = || (0..3).map(|_| says(""));
+    let script =
+        std::iter::once(calls(&[("a", "echo", "{}")])).chain(empty()).chain([says("it says nothing")]);
+    let fake = Fake::start(script).await;
+    let outcome = run(&agent(&fake, toolbox(&[ECHO]).0)).await.unwrap();
+    assert_eq!((outcome.end, outcome.text.as_str()), (End::Final, "it says nothing"));
+    fake.assert_done();
+    let requests = fake.requests();
+    let last = |request: &Value| request["messages"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last(&requests[3])["role"], "tool", "at first the same is asked again");
+    let words = last(&requests[4])["content"].as_str().unwrap().to_owned();
+    assert!(words.starts_with("[Your last turn was empty."), "{words}");
+    let fake = Fake::start(empty().chain(empty()).chain(empty())).await;
+    let error = run(&agent(&fake, toolbox(&[ECHO]).0)).await.unwrap_err();
+    assert!(error.to_string().contains("empty response"), "{error}");
+    fake.assert_done();
+}
+
 /// PL09.
 #[tokio::test]
 async fn pl09_an_unknown_tool_is_reported_and_the_loop_goes_on() {

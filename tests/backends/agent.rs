@@ -1,10 +1,8 @@
 //! A long build as an agent does it: started without waiting, looked at now and then, interrupted.
 
-use std::time::Duration;
-
 use haft::agent::{Agent, AgentSettings, End, History};
 use haft::native::{Family, NATIVE, Settings};
-use haft::provider::{self, ProviderSettings, Retry};
+use haft::provider::{self, ProviderSettings};
 use haft::tool::{Session, Toolbox};
 
 use super::host_context::{Bed, processes, unusual, with_panes};
@@ -35,10 +33,9 @@ async fn rs05_tm07_tm08_an_agent_starts_a_build_looks_and_interrupts_it() {
             let tool = (native.build)(&settings).unwrap();
             toolbox.insert(tool, bed.grant.clone(), (native.limits)(&settings), "the test").unwrap();
         }
-        let retry = Retry { first_delay: Duration::from_millis(1), ..Retry::default() };
         let settings = ProviderSettings {
             base_url: Some(fake.base_url()),
-            retry,
+            patience: crate::providers::quick(),
             ..ProviderSettings::new("openai", "m")
         };
         let agent = Agent::new(provider::build(settings).unwrap(), toolbox, AgentSettings::default());

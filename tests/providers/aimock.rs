@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use haft::agent::{Agent, AgentSettings, End, History};
-use haft::provider::{Failure, ProviderSettings, Retry};
+use haft::provider::{Failure, ProviderSettings};
 use haft::tool::{Session, Toolbox};
 use secrecy::SecretString;
 use serde_json::json;
@@ -43,7 +43,7 @@ fn settings(url: &str, (name, path): (&str, &str), stream: bool) -> ProviderSett
     ProviderSettings {
         base_url: Some(format!("{url}{path}")),
         api_key: Some("sk-none".into()),
-        retry: Retry { attempts: 1, ..Retry::default() },
+        patience: super::once(),
         extra: extra.as_object().unwrap().clone(),
         stream,
         ..ProviderSettings::new(name, "some-model")

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::format::{Check, echoed, ensure, known, list, name, object, text};
+use super::format::{Check, echoed, ensure, known, list, name, object, properties_are_named, text};
 use super::openai::words;
 use super::server::{Request, Said, Vendor, Written};
 
@@ -135,6 +135,7 @@ fn check_tool(tool: &Value) -> Check {
     ensure(schema["type"] == "object", "`input_schema` is not the schema of an object")?;
     let combined = ["anyOf", "oneOf", "allOf"].iter().any(|key| schema.get(key).is_some());
     ensure(!combined, "`input_schema` combines schemas at its root")?;
+    properties_are_named(schema)?;
     ensure(jsonschema::meta::is_valid(schema), "`input_schema` is not a JSON Schema")
 }
 

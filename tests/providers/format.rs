@@ -51,3 +51,41 @@ pub(super) fn echoed(sent: &[&Value], expected_answers: &[Value]) -> Check {
 pub(super) fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
+
+/// Every schema inside `schema`, and itself, passes `check`.
+pub(crate) fn every_schema(schema: &Value, check: &dyn Fn(&Map<String, Value>) -> Check) -> Check {
+    let Some(node) = schema.as_object() else { return Ok(()) };
+    check(node)?;
+    for (key, value) in node {
+        match (key.as_str(), value) {
+            ("properties" | "$defs" | "definitions", Value::Object(named)) => {
+                named.values().try_for_each(|schema| every_schema(schema, check))?;
+            }
+            ("anyOf" | "allOf" | "oneOf", Value::Array(some)) => {
+                some.iter().try_for_each(|schema| every_schema(schema, check))?;
+            }
+            ("items" | "additionalProperties" | "not", one) => every_schema(one, check)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// OpenAI: every array says of what it is.
+pub(crate) fn arrays_have_items(schema: &Value) -> Check {
+    every_schema(schema, &|node| {
+        let is_array = node.get("type").is_some_and(|kind| kind.to_string().contains("\"array\""));
+        let has_items = node.get("items").is_some_and(Value::is_object) && !node.contains_key("prefixItems");
+        ensure(!is_array || has_items, format!("array schema missing items: {node:?}"))
+    })
+}
+
+/// Anthropic and Gemini: keys of properties are names.
+pub(crate) fn properties_are_named(schema: &Value) -> Check {
+    every_schema(schema, &|node| {
+        let names = node.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+        let plain = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+        let mut odd = names.filter(|name| !(1..=64).contains(&name.len()) || !plain(name));
+        odd.next().map_or(Ok(()), |name| Err(format!("property key `{name}` does not match the pattern")))
+    })
+}

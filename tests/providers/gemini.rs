@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::format::{Check, echoed, ensure, event, known, list, name, object, text};
+use super::format::{Check, echoed, ensure, event, known, list, name, object, properties_are_named, text};
 use super::openai::words;
 use super::server::{Request, Said, Vendor, Written};
 
@@ -145,6 +145,8 @@ fn check_declaration(declaration: &Value) -> Check {
     name(declaration, "name")?;
     let both = declaration.contains_key("parameters") && declaration.contains_key("parametersJsonSchema");
     ensure(!both, "two schemas in one declaration")?;
+    let schema = declaration.get("parameters").or_else(|| declaration.get("parametersJsonSchema"));
+    schema.map_or(Ok(()), properties_are_named)?;
     declaration.get("parameters").map_or(Ok(()), check_schema)
 }
 

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use haft::event::{Event, Events};
 use haft::provider::{
-    Ask, Failure, Message, Provider, ProviderError, ProviderSettings, Retry, Timeouts, Turn, build,
+    Ask, Failure, Message, Provider, ProviderError, ProviderSettings, Timeouts, Turn, build,
 };
 use secrecy::SecretString;
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::server::{Answer, Said, Server, Vendor};
-use super::{KEY, VENDORS, provider, settings};
+use super::{KEY, VENDORS, once, provider, quick, settings};
 
 /// Longer than any of these takes, on a machine with other things to do.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -44,8 +44,7 @@ async fn failure(settings: ProviderSettings) -> ProviderError {
 /// The failure of a single attempt that is answered so.
 async fn of(vendor: &'static dyn Vendor, answer: Answer) -> ProviderError {
     let server = Server::start(vendor, [answer]).await;
-    let retry = Retry { attempts: 1, ..Retry::default() };
-    failure(ProviderSettings { retry, ..settings(&server, true) }).await
+    failure(ProviderSettings { patience: once(), ..settings(&server, true) }).await
 }
 
 /// PL06: the server is not running.
@@ -57,7 +56,7 @@ async fn pl06_a_dead_endpoint_is_named() {
     for vendor in VENDORS {
         let dead = ProviderSettings {
             base_url: Some(format!("http://{address}")),
-            retry: Retry { first_delay: Duration::from_millis(1), ..Retry::default() },
+            patience: quick(),
             ..ProviderSettings::new(vendor.name(), "m")
         };
         let error = failure(dead).await;
@@ -238,7 +237,7 @@ async fn silence_is_waited_for_no_longer_than_said() {
     for vendor in VENDORS {
         let of = async |answer: Answer, timeouts: Timeouts| {
             let server = Server::start(vendor, [answer]).await;
-            failure(ProviderSettings { timeouts, ..settings(&server, true) }).await
+            failure(ProviderSettings { timeouts, patience: once(), ..settings(&server, true) }).await
         };
         let first = Timeouts { first_byte: short, ..Timeouts::default() };
         let error = of(Answer::Silence, first).await;

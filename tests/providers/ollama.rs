@@ -108,7 +108,8 @@ fn check_tool(tool: &Value) -> Check {
     ensure(parameters["type"] == "object", "`parameters` is not the schema of an object")?;
     let properties = parameters["properties"].as_object().ok_or("`properties` is missing")?;
     // Older servers know no list of types.
-    ensure(properties.values().all(|property| property["type"].is_string()), "a property without one type")
+    let has_list = properties.values().any(|property| property["type"].is_array());
+    ensure(!has_list, "a property with a list of types")
 }
 
 fn check_messages(messages: &[Value]) -> Check {

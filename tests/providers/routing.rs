@@ -49,11 +49,12 @@ async fn mr02_nothing_is_asked_where_there_is_one_model() {
 }
 
 /// haft with a program that asks `server`.
-fn home(server: &Server, keys: &str) -> Home {
+pub(super) fn home(server: &Server, keys: &str) -> Home {
     let home = Home::new();
     let (name, url) = (server.vendor().name(), server.base_url());
+    let format = server.vendor().format().map_or("", |_| "format = \"responses\"\n");
     let toml = format!(
-        "[provider]\nname = \"{name}\"\nbase_url = \"{url}\"\nmodel = \"m\"\napi_key = {{ env = \"TEST_KEY\" }}\n{keys}"
+        "[provider]\nname = \"{name}\"\nbase_url = \"{url}\"\nmodel = \"m\"\napi_key = {{ env = \"TEST_KEY\" }}\n{format}{keys}"
     );
     home.write("program.toml", &toml);
     home

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haft::provider::ApiFormat;
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -44,6 +45,10 @@ pub(super) struct Request<'a> {
 /// A vendor's published format.
 pub(super) trait Vendor: Sync {
     fn name(&self) -> &'static str;
+    /// Which of OpenAI's formats it is, where it is not the usual one.
+    fn format(&self) -> Option<ApiFormat> {
+        None
+    }
     /// What base URLs end with.
     fn base_path(&self) -> &'static str;
     /// Where the models are.

@@ -148,11 +148,14 @@ async fn pl13_the_beginning_of_every_request_stays_the_same() {
     for vendor in VENDORS {
         let requests = task(vendor, true).await;
         for request in &requests {
-            for key in ["tools", "system", "systemInstruction", "model"] {
+            for key in ["tools", "system", "systemInstruction", "instructions", "model"] {
                 assert_eq!(request.get(key), requests[0].get(key), "{}: {key}", vendor.name());
             }
             let turns = |request: &Value| {
-                ["messages", "contents"].iter().find_map(|key| request[*key].as_array().cloned()).unwrap()
+                ["messages", "contents", "input"]
+                    .iter()
+                    .find_map(|key| request[*key].as_array().cloned())
+                    .unwrap()
             };
             let (first, this) = (turns(&requests[0]), turns(request));
             // Only Anthropic's marks move on.
@@ -182,7 +185,7 @@ async fn pl04_no_tools_and_no_system_prompt_are_not_mentioned() {
         agent.run(&mut History::default(), "hello", &Session::default()).await.unwrap();
         server.assert_done();
         let body = server.bodies().remove(0);
-        for key in ["tools", "system", "systemInstruction"] {
+        for key in ["tools", "system", "systemInstruction", "instructions"] {
             assert_eq!(body.get(key), None, "{}", vendor.name());
         }
         assert!(!body.to_string().contains("\"system\""), "{}: {body}", vendor.name());
@@ -202,7 +205,8 @@ async fn pl14_a_paused_turn_is_gone_on_with() {
     let agent = Agent::new(provider(settings(&server, true)), Toolbox::default(), AgentSettings::default());
     let mut history = History::default();
     // The fake does not know of pauses and refuses the second request, which came all the same.
-    let error = agent.run(&mut history, "hello", &Session::default()).await.unwrap_err().to_string();
+    let outcome = agent.run(&mut history, "hello", &Session::default()).await.unwrap();
+    let error = outcome.failure.unwrap().to_string();
     assert!(error.contains("the last message is not the user's"), "{error}");
     assert_eq!(history.messages().len(), 2);
 }

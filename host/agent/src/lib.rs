@@ -28,7 +28,7 @@ pub use self::session::{
 use self::totals::Totals;
 use self::turn_calls::TurnCalls;
 use self::window::Window;
-use crate::provider::{Ask, Provider, ProviderError, Stop, Turn};
+use crate::provider::{Ask, Failure, Provider, ProviderError, Stop, Turn};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
 use haft_core::tool::{Session, Toolbox};
@@ -49,16 +49,11 @@ pub struct AgentSettings {
     pub history_budget: Option<u32>,
 }
 
-/// Why a run could not go on. The conversation is valid, and can be gone on with.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The model could not be asked.
-    #[error(transparent)]
-    Provider(#[from] ProviderError),
-    /// The session could not be kept.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-}
+/// Turns without a word or a call that the model is asked to go on after, one after the other.
+const MAX_EMPTY_TURNS: u32 = 2;
+/// What it is asked then: the same request again would be answered by the same nothing.
+const AFTER_NOTHING: &str =
+    "[Your last turn was empty. Go on with the task, or say what came of it if it is done.]";
 
 impl AgentSettings {
     /// 50: more than an honest task takes, few enough that a loop ends.
@@ -94,12 +89,15 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that asks `provider` and may use everything in `toolbox`, and nothing else.
+    /// An agent that asks `provider` and may use everything in `toolbox`, and nothing else. Of more tools than the
+    /// provider takes, the model is told of the first, and finds the others by `find_tools`.
     pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, settings: AgentSettings) -> Self {
+        let toolbox = toolbox.at_most(provider.max_tools());
         Self { provider, toolbox, settings }
     }
 
-    /// Says `prompt` and works until the model is done, a bound is met or `session` is cancelled.
+    /// Says `prompt` and works until the model is done or cannot be asked, a bound is met or `session` is cancelled.
+    /// Fails where the session cannot be kept.
     ///
     /// `history` is valid at every moment, also after an error and when the future is dropped: a turn goes into it
     /// together with the answers to its calls.
@@ -108,23 +106,26 @@ impl Agent {
         history: &mut History,
         prompt: &str,
         session: &Session,
-    ) -> Result<Outcome, AgentError> {
+    ) -> Result<Outcome, SessionError> {
         history.push_prompt(prompt)?;
         self.go_on(history, session).await
     }
 
     /// Works on from where `history` stands: after a cancellation, an error, or the end of the process it was in.
     /// Calls that were not made are made now; none is made twice.
-    pub async fn go_on(&self, history: &mut History, session: &Session) -> Result<Outcome, AgentError> {
+    pub async fn go_on(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
         let outcome = self.work(history, session).await;
         history.end(|| match &outcome {
-            Ok(outcome) => Ended { end: Some(outcome.end), error: None },
+            Ok(outcome) => {
+                let error = outcome.failure.as_ref().map(ToString::to_string);
+                Ended { end: Some(outcome.end), error }
+            }
             Err(error) => Ended { end: None, error: Some(error.to_string()) },
         })?;
         outcome
     }
 
-    async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, AgentError> {
+    async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
         let mut totals = Totals::new(self.model());
         let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
         let mut window = Window::new(self.settings.history_budget);
@@ -132,11 +133,19 @@ impl Agent {
             work.run(&turn).await?;
             history.close();
         }
+        let mut empty = 0;
         for _ in 0..self.settings.max_turns {
-            let Some(turn) = self.infer(history, &mut window, session).await else {
-                return Ok(totals.close(End::Cancelled));
+            let turn = match self.infer(history, &mut window, session).await {
+                Some(Ok(turn)) => turn,
+                Some(Err(error)) if says_nothing(&error) && empty < MAX_EMPTY_TURNS => {
+                    empty += 1;
+                    history.push_prompt(AFTER_NOTHING)?;
+                    continue;
+                }
+                Some(Err(error)) => return Ok(totals.fail(error)),
+                None => return Ok(totals.close(End::Cancelled)),
             };
-            let turn = turn?;
+            empty = 0;
             totals.count(&turn);
             let end = end(&turn);
             let Turn { reply, stop, usage, model } = turn;
@@ -182,6 +191,11 @@ impl Agent {
     fn model(&self) -> &str {
         self.settings.model.as_deref().unwrap_or_else(|| self.provider.model())
     }
+}
+
+/// Whether the model took its turn, and neither said nor called anything.
+fn says_nothing(error: &ProviderError) -> bool {
+    matches!(error.failure, Failure::Empty(_))
 }
 
 /// Whether `turn` is the last, and of what kind.

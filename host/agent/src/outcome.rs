@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::provider::Usage;
+use crate::provider::{ProviderError, Usage};
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// How it ended.
     pub end: End,
-    /// The final text; for [`End::TurnCap`] and [`End::Cancelled`] all that the model said on
+    /// The final text; for an end in the middle of the task all that the model said on
     /// the way, with an empty line between turns. May be empty.
     pub text: String,
     /// How often the model answered.
@@ -24,6 +24,8 @@ pub struct Outcome {
     pub model: String,
     /// From the prompt to the end.
     pub elapsed: Duration,
+    /// Why the model could not be asked, for [`End::Failed`].
+    pub failure: Option<ProviderError>,
 }
 
 /// How a run ended.
@@ -42,6 +44,8 @@ pub enum End {
     TurnCap,
     /// The session was cancelled.
     Cancelled,
+    /// The model could not be asked any more; [`Outcome::failure`] says why.
+    Failed,
 }
 
 impl End {
@@ -54,7 +58,13 @@ impl End {
             Self::Refused => "declined",
             Self::TurnCap => "turn cap",
             Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
         }
+    }
+
+    /// Whether the task is left in the middle, so that it can be gone on with as it is.
+    pub fn is_resumable(self) -> bool {
+        matches!(self, Self::TurnCap | Self::Cancelled | Self::Failed)
     }
 }
 
@@ -70,6 +80,7 @@ impl Outcome {
             End::Filtered => "the provider's content filter held the answer back",
             End::Refused => "the model declined",
             End::Cancelled => "cancelled",
+            End::Failed => return Some(self.failure.as_ref().map_or_else(String::new, ToString::to_string)),
         };
         Some(text.to_owned())
     }

@@ -11,13 +11,16 @@ mod dialect;
 mod error;
 mod frames;
 mod gemini;
+mod mend;
 mod merge;
 mod ollama;
 mod openai;
 mod openrouter;
+mod patience;
 mod prices;
 mod reading;
 mod remote;
+mod responses;
 mod schema;
 mod settings;
 mod turn;
@@ -29,12 +32,15 @@ use async_trait::async_trait;
 pub use self::ask::{Ask, Exchange, Message};
 pub use self::cost::Cost;
 pub use self::error::{Failure, ProviderError, SettingsError};
+pub use self::mend::{Mended, mend};
 pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
+pub use self::patience::Patience;
 pub use self::prices::Prices;
-use self::remote::Remote;
+use self::remote::{Remote, is_vendor};
 pub use self::settings::{ProviderSettings, Timeouts};
 pub use self::turn::{Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::event::Events;
+pub use haft_core::manifest::{ApiFormat, Effort};
 pub use haft_core::net::Retry;
 
 /// A source of the next turn of a conversation.
@@ -49,6 +55,11 @@ pub trait Provider: Send + Sync {
     /// The model for small decisions: the same where there is only one.
     fn model_fast(&self) -> &str {
         self.model()
+    }
+
+    /// How many tools a request may name.
+    fn max_tools(&self) -> usize {
+        usize::MAX
     }
 
     /// Asks for the next turn. What the model says is emitted as [`Said`](haft_core::event::Event::Said)
@@ -84,6 +95,8 @@ pub struct ProviderKind {
     pub model: &'static str,
     /// The same for small decisions.
     pub model_fast: &'static str,
+    /// How many tools a request to [`base_url`](Self::base_url) may name; `None`: no bound is published.
+    pub max_tools: Option<usize>,
     build: Build,
 }
 
@@ -99,8 +112,12 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: true,
         model: "gpt-5",
         model_fast: "gpt-5-mini",
-        build: |kind, settings| {
-            Ok(Arc::new(Remote::new(kind, openai::OpenAi { vendor: openai::NAME }, settings)?))
+        max_tools: Some(128),
+        build: |kind, settings| match format(kind, &settings) {
+            ApiFormat::Responses => Ok(Arc::new(Remote::new(kind, responses::Responses, settings)?)),
+            ApiFormat::Chat => {
+                Ok(Arc::new(Remote::new(kind, openai::OpenAi { vendor: openai::NAME }, settings)?))
+            }
         },
     },
     ProviderKind {
@@ -110,6 +127,7 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: true,
         model: "claude-sonnet-4-5",
         model_fast: "claude-haiku-4-5",
+        max_tools: None,
         build: |kind, settings| Ok(Arc::new(Remote::new(kind, anthropic::Anthropic, settings)?)),
     },
     ProviderKind {
@@ -119,6 +137,7 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: true,
         model: "gemini-pro-latest",
         model_fast: "gemini-flash-latest",
+        max_tools: Some(128),
         build: |kind, settings| Ok(Arc::new(Remote::new(kind, gemini::Gemini, settings)?)),
     },
     ProviderKind {
@@ -128,6 +147,7 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: false,
         model: "",
         model_fast: "",
+        max_tools: None,
         build: |kind, settings| Ok(Arc::new(Remote::new(kind, ollama::Ollama, settings)?)),
     },
     ProviderKind {
@@ -137,9 +157,17 @@ pub const PROVIDERS: &[ProviderKind] = &[
         needs_key: true,
         model: "openrouter/auto",
         model_fast: "openrouter/auto",
+        // That of OpenAI, whose models are behind it, too.
+        max_tools: Some(128),
         build: |kind, settings| Ok(Arc::new(Remote::new(kind, openrouter::OpenRouter, settings)?)),
     },
 ];
+
+/// The format that was chosen, or what is usual where the requests go.
+fn format(kind: &ProviderKind, settings: &ProviderSettings) -> ApiFormat {
+    let usual = if is_vendor(kind, settings) { ApiFormat::Responses } else { ApiFormat::Chat };
+    settings.format.unwrap_or(usual)
+}
 
 /// The kind of provider that is called `name`.
 pub fn kind(name: &str) -> Result<&'static ProviderKind, SettingsError> {
@@ -172,6 +200,78 @@ mod tests {
             assert_eq!(kind.model.is_empty(), kind.model_fast.is_empty());
         }
         assert_eq!(PROVIDERS.len(), 5);
+    }
+
+    /// G01: OpenAI's current models refuse tools on chat completions.
+    #[test]
+    fn g01_openai_s_own_endpoint_is_asked_in_responses_and_others_in_chat() {
+        let kind = kind("openai").unwrap();
+        let at = |base_url: Option<&str>, format| {
+            let base_url = base_url.map(str::to_owned);
+            super::format(
+                kind,
+                &ProviderSettings { base_url, format, ..ProviderSettings::new("openai", "m") },
+            )
+        };
+        assert_eq!(at(None, None), ApiFormat::Responses);
+        assert_eq!(at(Some("https://api.openai.com/v1/"), None), ApiFormat::Responses);
+        assert_eq!(at(Some("http://127.0.0.1:8080/v1"), None), ApiFormat::Chat);
+        assert_eq!(at(Some("http://127.0.0.1:8080/v1"), Some(ApiFormat::Responses)), ApiFormat::Responses);
+        assert_eq!(at(None, Some(ApiFormat::Chat)), ApiFormat::Chat);
+    }
+
+    /// One word for all vendors: the closest thing that the model takes.
+    #[test]
+    fn effort_is_sent_as_each_vendor_and_model_takes_it() {
+        use serde_json::{Value, json};
+        let chat = openai::OpenAi { vendor: openai::NAME };
+        let rows: [(&dyn dialect::Dialect, &str, Effort, &str, Value); 12] = [
+            (&chat, "gpt-5", Effort::High, "/reasoning_effort", json!("high")),
+            (&responses::Responses, "gpt-5", Effort::XHigh, "/reasoning/effort", json!("xhigh")),
+            (&openrouter::OpenRouter, "x/y", Effort::Low, "/reasoning", json!({ "effort": "low" })),
+            (
+                &anthropic::Anthropic,
+                "claude-opus-4-7",
+                Effort::Minimal,
+                "/output_config/effort",
+                json!("low"),
+            ),
+            (&anthropic::Anthropic, "claude-opus-4-7", Effort::None, "/thinking/type", json!("disabled")),
+            (&anthropic::Anthropic, "claude-haiku-4-5", Effort::Low, "/thinking/budget_tokens", json!(2048)),
+            (
+                &gemini::Gemini,
+                "gemini-2.5-flash",
+                Effort::None,
+                "/generationConfig/thinkingConfig/thinkingBudget",
+                json!(0),
+            ),
+            (
+                &gemini::Gemini,
+                "gemini-3-pro",
+                Effort::Minimal,
+                "/generationConfig/thinkingConfig/thinkingLevel",
+                json!("low"),
+            ),
+            (
+                &gemini::Gemini,
+                "gemini-flash-latest",
+                Effort::Max,
+                "/generationConfig/thinkingConfig/thinkingLevel",
+                json!("high"),
+            ),
+            (&ollama::Ollama, "qwen3", Effort::None, "/think", json!(false)),
+            (&ollama::Ollama, "qwen3", Effort::High, "/think", json!(true)),
+            (&ollama::Ollama, "gpt-oss:20b", Effort::None, "/think", json!("low")),
+        ];
+        for (dialect, model, effort, place, expected) in rows {
+            let messages = [Message::User("hi".into())];
+            let ask = Ask { model, system: "", messages: &messages, tools: &[] };
+            let terms = dialect::Terms { effort: Some(effort), ..dialect::Terms::default() };
+            let body = Value::from(dialect.request(&ask, &terms));
+            assert_eq!(body.pointer(place), Some(&expected), "{model}: {body}");
+            let unasked = Value::from(dialect.request(&ask, &dialect::Terms::default()));
+            assert_eq!(unasked.pointer(place), None, "{model}");
+        }
     }
 
     /// MR01.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{End, Outcome};
-use crate::provider::{Turn, Usage};
+use crate::provider::{ProviderError, Turn, Usage};
 
 /// What a run has come to so far.
 pub(super) struct Totals {
@@ -34,14 +34,18 @@ impl Totals {
 
     /// The last words where the model came to an end by itself, else all that it said on the way.
     pub(super) fn close(self, end: End) -> Outcome {
-        let text = match end {
-            End::TurnCap | End::Cancelled => {
-                let texts: Vec<_> = self.texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
-                texts.join("\n\n")
-            }
-            _ => self.texts.into_iter().next_back().unwrap_or_default(),
+        let text = if end.is_resumable() {
+            let texts: Vec<_> = self.texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
+            texts.join("\n\n")
+        } else {
+            self.texts.into_iter().next_back().unwrap_or_default()
         };
         let elapsed = self.started.elapsed();
-        Outcome { end, text, turns: self.turns, usage: self.usage, model: self.model, elapsed }
+        Outcome { end, text, turns: self.turns, usage: self.usage, model: self.model, elapsed, failure: None }
+    }
+
+    /// The same where the model could not be asked any more.
+    pub(super) fn fail(self, failure: ProviderError) -> Outcome {
+        Outcome { failure: Some(failure), ..self.close(End::Failed) }
     }
 }

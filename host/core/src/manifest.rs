@@ -48,7 +48,7 @@ pub use self::package::Package;
 pub use self::pattern::{ToolPattern, ToolPatternError};
 pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret, Reuse};
 pub use self::program::{HostRequirements, Program};
-pub use self::provider::{Price, Provider, ProviderName};
+pub use self::provider::{ApiFormat, Effort, Price, Provider, ProviderName};
 pub use self::sandbox::Sandbox;
 pub use self::schema::json_schema;
 pub use self::secret::is_credential;

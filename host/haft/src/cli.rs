@@ -26,6 +26,7 @@ mod install_session;
 mod list;
 mod log;
 mod man;
+mod mended;
 mod model_args;
 mod new;
 mod pack;

@@ -180,7 +180,15 @@ impl Program {
             Some(allowed) => self.toolbox.select(&allowed.value, None),
             None => self.toolbox.clone(),
         };
-        agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget))
+        let tools = agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget));
+        tools.at_most(self.max_tools())
+    }
+
+    /// How many tools a request to the provider of program.toml may name.
+    fn max_tools(&self) -> usize {
+        let vendor = self.manifest.provider.as_ref().filter(|provider| provider.base_url.is_none());
+        let kind = vendor.and_then(|provider| haft_agent::provider::kind(provider.name.value.as_str()).ok());
+        kind.and_then(|kind| kind.max_tools).unwrap_or(usize::MAX)
     }
 
     /// Everything wrong, as one report; `None` when nothing is.

@@ -19,9 +19,21 @@ const KINDS: &[(&str, u16)] = &[
     ("request_too_large", 413),
     ("rate_limit_error", 429),
     ("rate_limit_exceeded", 429),
+    ("RESOURCE_EXHAUSTED", 429),
     ("api_error", 500),
+    ("internal_error", 500),
+    ("internal_server_error", 500),
+    ("INTERNAL", 500),
     ("server_error", 500),
+    ("engine_overloaded", 503),
+    ("overloaded", 503),
+    ("service_unavailable", 503),
+    ("service_unavailable_error", 503),
+    ("slow_down", 503),
+    ("unavailable", 503),
+    ("UNAVAILABLE", 503),
     ("timeout_error", 504),
+    ("DEADLINE_EXCEEDED", 504),
     ("overloaded_error", 529),
 ];
 
@@ -73,7 +85,13 @@ pub(super) fn reported_error(value: &Value) -> Result<(), Failure> {
 fn code(error: &Value) -> Option<u16> {
     let own = error.get("code");
     let number = own.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
-    let kind = || [error.get("type"), own].into_iter().flatten().filter_map(Value::as_str).find_map(known);
+    let kind = || {
+        [error.get("type"), own, error.get("status")]
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .find_map(known)
+    };
     number.and_then(|number| u16::try_from(number).ok()).or_else(kind)
 }
 

@@ -1,11 +1,16 @@
 //! What the calls of all vendors have in common: arguments in every form that models and servers
 //! send, ids that are missing, names that the API would not take back. Runs nothing.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde_json::{Value, json};
 
 use super::error::excerpt;
 use super::{Reply, RequestedCall};
 use haft_core::call::{Attachment, ToolCall};
+
+/// What OpenAI takes for the id of a call, at most.
+const ID_BYTES: usize = 64;
 
 /// What OpenAI takes for a function's name, at most, and all others do.
 const NAME_CHARS: usize = 64;
@@ -83,6 +88,18 @@ pub(super) fn echo_name(name: &str) -> String {
 /// An id that every API takes, made of one that another vendor gave.
 pub(super) fn echo_id(id: &str) -> String {
     word(id)
+}
+
+/// [`echo_id`] for an API that bounds ids: a longer one keeps its beginning, and is told from others by a hash.
+pub(super) fn short_id(id: &str) -> String {
+    let id = echo_id(id);
+    if id.len() <= ID_BYTES {
+        return id;
+    }
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    let start: String = id.chars().take(ID_BYTES - 17).collect();
+    format!("{start}_{:016x}", hasher.finish())
 }
 
 fn word(text: &str) -> String {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::error::Failure;
 use super::{Ask, Turn};
+use haft_core::manifest::Effort;
 
 /// How an answer is asked for, beside what is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(super) struct Terms {
     pub(super) stream: bool,
     /// Tokens of the answer at most; `None`: what the vendor thinks right.
     pub(super) max_tokens: Option<u32>,
+    /// How much the model is to think; `None`: what the vendor thinks right.
+    pub(super) effort: Option<Effort>,
     /// Tokens that the model reads at once, for servers that want to be told.
     pub(super) context_window: Option<u32>,
     /// It goes to the vendor itself, not to something that speaks its format.

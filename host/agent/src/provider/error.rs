@@ -83,18 +83,35 @@ pub enum Failure {
     Empty(String),
 }
 
+/// In which way a failure may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passing {
+    /// The vendor is overloaded, limits the rate or cannot be reached: it recovers after a while.
+    Unavailable,
+    /// Nothing came for minutes.
+    Silent,
+    /// What came cannot be used: the model or the connection may do better the next time.
+    Unusable,
+}
+
 impl Failure {
-    /// Whether the same request may well succeed a little later.
-    pub(crate) fn is_transient(&self) -> bool {
+    /// In which way the same request may succeed later; `None`: it will not.
+    pub(crate) fn passing(&self) -> Option<Passing> {
         match self {
-            Self::Connect(_) | Self::Interrupted(_) | Self::Botched(_) => true,
+            Self::Connect(_) | Self::Interrupted(_) => Some(Passing::Unavailable),
+            Self::Silent { .. } | Self::TimedOut(_) => Some(Passing::Silent),
+            // An error without a number comes in the middle of an answer: the request itself was fine.
+            Self::Malformed(_) | Self::Botched(_) | Self::Empty(_) | Self::Reported { code: None, .. } => {
+                Some(Passing::Unusable)
+            }
             Self::Status { status: code, body: text }
             | Self::Reported { code: Some(code), message: text } => {
                 // OpenAI's 429 for an account without credit: waiting does not fill it.
                 let lasting = text.contains("insufficient_quota") || *code == 501;
-                !lasting && (matches!(code, 408 | 429) || (500..600).contains(code))
+                let passes = !lasting && (matches!(code, 408 | 429) || (500..600).contains(code));
+                passes.then_some(Passing::Unavailable)
             }
-            _ => false,
+            _ => None,
         }
     }
 }
@@ -238,16 +255,16 @@ mod tests {
     fn pl06_only_rate_limits_server_errors_and_connections_are_worth_another_try() {
         let status = |status| Failure::Status { status, body: String::new() };
         for code in [408, 429, 500, 502, 503, 504, 529] {
-            assert!(status(code).is_transient(), "{code}");
+            assert_eq!(status(code).passing(), Some(Passing::Unavailable), "{code}");
         }
         for code in [302, 400, 401, 403, 404, 413, 422, 501] {
-            assert!(!status(code).is_transient(), "{code}");
+            assert_eq!(status(code).passing(), None, "{code}");
         }
-        assert!(Failure::Connect("refused".into()).is_transient());
-        assert!(Failure::Interrupted("reset".into()).is_transient());
-        assert!(!Failure::Silent { began: true, waited: Duration::from_secs(1) }.is_transient());
-        assert!(!Failure::TimedOut(Duration::from_secs(1)).is_transient());
-        assert!(!Failure::Status { status: 429, body: "insufficient_quota: …".into() }.is_transient());
+        assert_eq!(Failure::Connect("refused".into()).passing(), Some(Passing::Unavailable));
+        assert_eq!(Failure::Interrupted("reset".into()).passing(), Some(Passing::Unavailable));
+        assert_eq!(Failure::Blocked("SAFETY".into()).passing(), None);
+        assert_eq!(Failure::TooLarge(1).passing(), None);
+        assert_eq!(Failure::Status { status: 429, body: "insufficient_quota: …".into() }.passing(), None);
     }
 
     #[test]

@@ -15,9 +15,16 @@ use super::{Ask, Reply, Stop, Turn, Usage};
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "gemini";
 
-/// Reasons to end that say nothing against the question: asked again, the model may do better.
-const BOTCHED: &[&str] =
-    &["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS"];
+/// Reasons to end that say nothing against the question, and leave the turn without its calls or its end, whatever
+/// text came before: asked again, the model may do better.
+const BOTCHED: &[&str] = &[
+    "MALFORMED_FUNCTION_CALL",
+    "UNEXPECTED_TOOL_CALL",
+    "MALFORMED_RESPONSE",
+    "MISSING_THOUGHT_SIGNATURE",
+    "TOO_MANY_TOOL_CALLS",
+    "OTHER",
+];
 /// Reasons to hold back the rest.
 const FILTERS: &[&str] = &[
     "SAFETY",
@@ -70,7 +77,8 @@ impl Dialect for Gemini {
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
         let reply =
             reply::decode(parts.map(Vec::as_slice).unwrap_or_default(), stop == Stop::Length, ask.calls());
-        if reply.is_empty() && stop == Stop::Done {
+        let is_botched = BOTCHED.contains(&reason) && reply.calls.is_empty();
+        if is_botched || (reply.is_empty() && stop == Stop::Done) {
             return Err(nothing(reason, candidate));
         }
         let model = body.get("modelVersion").and_then(Value::as_str).filter(|name| !name.is_empty());

@@ -15,6 +15,7 @@ use super::openai::content;
 use super::schema::{self, Subset};
 use super::{Ask, Exchange, Message, Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::call::ToolDef;
+use haft_core::manifest::Effort;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "ollama";
@@ -60,6 +61,9 @@ impl Dialect for Ollama {
         }
         // Absent means true.
         body.insert("stream".into(), terms.stream.into());
+        if let Some(effort) = terms.effort {
+            body.insert("think".into(), think(ask.model, effort));
+        }
         let options = [("num_predict", terms.max_tokens), ("num_ctx", terms.context_window)];
         let options: Map<_, _> =
             options.into_iter().filter_map(|(key, count)| Some((key.to_owned(), count?.into()))).collect();
@@ -89,6 +93,18 @@ impl Dialect for Ollama {
 
     fn fold(&self) -> Box<dyn Fold> {
         Box::<stream::Chat>::default()
+    }
+}
+
+/// Whether the model thinks. One family has steps of it, and cannot be told not to.
+fn think(model: &str, effort: Effort) -> Value {
+    let has_steps = model.rsplit('/').next().is_some_and(|name| name.starts_with("gpt-oss"));
+    match effort {
+        Effort::None if !has_steps => false.into(),
+        _ if !has_steps => true.into(),
+        Effort::None | Effort::Minimal | Effort::Low => "low".into(),
+        Effort::Medium => "medium".into(),
+        Effort::High | Effort::XHigh | Effort::Max => "high".into(),
     }
 }
 

@@ -53,6 +53,9 @@ impl Dialect for OpenAi {
                 if terms.is_vendor && self.vendor == NAME { "max_completion_tokens" } else { "max_tokens" };
             body.insert(key.into(), most.into());
         }
+        if let Some(effort) = terms.effort {
+            body.insert("reasoning_effort".into(), effort.as_str().into());
+        }
         if terms.stream {
             body.insert("stream".into(), true.into());
             body.insert("stream_options".into(), json!({ "include_usage": true }));

@@ -46,6 +46,9 @@ impl Dialect for OpenRouter {
         // What it cost is told with the usage then, streamed or not.
         body.shift_remove("stream_options");
         body.insert("usage".into(), json!({ "include": true }));
+        if let Some(effort) = body.shift_remove("reasoning_effort") {
+            body.insert("reasoning".into(), json!({ "effort": effort }));
+        }
         if ask.model.starts_with(ASKS_FOR_CACHE) && !ask.system.is_empty() {
             let text =
                 json!([{ "type": "text", "text": ask.system, "cache_control": { "type": "ephemeral" } }]);

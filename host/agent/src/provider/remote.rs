@@ -15,11 +15,13 @@ use self::answer::{Answer, Miss};
 use self::client::{below, client, headers, parse_base};
 use super::dialect::{Dialect, Framing, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
+use super::mend::mend;
 use super::merge::lay_over;
+use super::patience::Attempts;
 use super::reading::Reading;
-use super::{Ask, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body};
+use super::{Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body};
+use haft_core::call::ToolDef;
 use haft_core::event::{Event, Events};
-use haft_core::net::Retry;
 use haft_core::secret::Redactor;
 
 /// A provider behind HTTP that speaks `D`.
@@ -35,7 +37,7 @@ pub(super) struct Remote<D> {
     model_fast: String,
     terms: Terms,
     timeouts: Timeouts,
-    retry: Retry,
+    patience: Patience,
     extra: Map<String, Value>,
     prices: BTreeMap<String, Prices>,
 }
@@ -62,8 +64,9 @@ impl<D: Dialect> Remote<D> {
         let terms = Terms {
             stream: settings.stream,
             max_tokens: settings.max_tokens,
+            effort: settings.effort,
             context_window: settings.context_window,
-            is_vendor: is_vendor(kind, &base),
+            is_vendor: is_own_host(kind, &base),
         };
         Ok(Self {
             kind,
@@ -76,7 +79,7 @@ impl<D: Dialect> Remote<D> {
             model_fast,
             terms,
             timeouts: settings.timeouts,
-            retry: settings.retry,
+            patience: settings.patience,
             extra: settings.extra,
             prices: settings.prices,
         })
@@ -133,13 +136,11 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// Waits after attempt number `attempt`, or says that there is to be no other.
-    async fn wait(&self, attempt: u32, miss: Miss, events: &Events) -> Result<(), ProviderError> {
-        let is_transient = miss.failure.is_transient();
-        let Some(delay) = is_transient.then(|| self.retry.wait(attempt, miss.retry_after)).flatten() else {
-            return Err(self.error(miss.failure, attempt));
-        };
-        let error = self.error(miss.failure, attempt);
+    /// Waits after an attempt that failed, or says that there is to be no other.
+    async fn wait(&self, attempts: &mut Attempts, miss: Miss, events: &Events) -> Result<(), ProviderError> {
+        let delay = attempts.next(&miss.failure, miss.retry_after);
+        let error = self.error(miss.failure, attempts.made());
+        let Some(delay) = delay else { return Err(error) };
         tracing::info!("{error}; trying again in {delay:.1?}");
         events.emit(|| Event::Retrying { reason: error.to_string(), delay });
         tokio::time::sleep(delay).await;
@@ -165,7 +166,11 @@ impl<D: Dialect> Remote<D> {
 
     /// The request for a turn.
     fn asking(&self, ask: &Ask<'_>) -> Request {
-        let mut body = self.dialect.request(ask, &self.terms);
+        let mended: Vec<_> = ask.tools.iter().map(|def| mend(def)).collect();
+        let tools = ask.tools.iter().zip(&mended);
+        let tools: Vec<&ToolDef> =
+            tools.map(|(def, mended)| mended.as_ref().map_or(*def, |mended| &mended.def)).collect();
+        let mut body = self.dialect.request(&Ask { tools: &tools, ..*ask }, &self.terms);
         lay_over(&mut body, &self.extra);
         let path = self.dialect.path(ask.model, self.terms.stream);
         let mut request = self.request(Method::POST, &path, Some(&Value::Object(body)));
@@ -175,8 +180,14 @@ impl<D: Dialect> Remote<D> {
         request
     }
 
-    /// A turn with what it cost, where that is known.
-    fn priced(&self, mut turn: Turn, ask: &Ask<'_>) -> Turn {
+    /// A turn with its calls in the words of the tools, and what it cost, where that is known.
+    fn completed(&self, mut turn: Turn, ask: &Ask<'_>) -> Turn {
+        for requested in turn.reply.calls.iter_mut().filter(|requested| requested.problem.is_none()) {
+            let def = ask.tools.iter().find(|def| def.name == requested.call.tool);
+            if let Some(mended) = def.and_then(|def| mend(def)) {
+                requested.call.arguments = mended.restore(requested.call.arguments.take());
+            }
+        }
         let prices = self.prices.get(ask.model).or_else(|| self.prices.get(&turn.model));
         let cost = prices.map(|prices| prices.cost(&turn.usage));
         turn.usage.cost = cost.or(turn.usage.cost);
@@ -220,8 +231,13 @@ impl<D: Dialect> Remote<D> {
     }
 }
 
-/// Whether `base` is where the vendor itself is.
-fn is_vendor(kind: &ProviderKind, base: &Url) -> bool {
+/// Whether `settings` lead to the vendor itself.
+pub(super) fn is_vendor(kind: &ProviderKind, settings: &ProviderSettings) -> bool {
+    let base = settings.base_url.as_deref().map(Url::parse);
+    base.is_none_or(|base| base.is_ok_and(|base| is_own_host(kind, &base)))
+}
+
+fn is_own_host(kind: &ProviderKind, base: &Url) -> bool {
     let vendor = Url::parse(kind.base_url).ok();
     vendor.is_some_and(|vendor| vendor.host_str() == base.host_str())
 }
@@ -240,31 +256,34 @@ impl<D: Dialect> Provider for Remote<D> {
         &self.model_fast
     }
 
+    fn max_tools(&self) -> usize {
+        self.kind.max_tools.filter(|_| self.terms.is_vendor).unwrap_or(usize::MAX)
+    }
+
     async fn turn(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
         self.require_key()?;
         let request = self.asking(ask);
-        let mut attempt = 1;
+        let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
+        let mut attempts = Attempts::new(self.patience, in_task);
         loop {
             match self.ask_once(request.try_clone(), ask, events).await {
-                Ok(turn) => return Ok(self.priced(turn, ask)),
-                Err(miss) => self.wait(attempt, miss, events).await?,
+                Ok(turn) => return Ok(self.completed(turn, ask)),
+                Err(miss) => self.wait(&mut attempts, miss, events).await?,
             }
-            attempt += 1;
         }
     }
 
     async fn check(&self) -> Result<(), ProviderError> {
         self.require_key()?;
         let request = self.request(Method::GET, self.dialect.models_path(), None);
-        let mut attempt = 1;
+        let mut attempts = Attempts::new(self.patience, false);
         loop {
             match self.send(request.try_clone()).await {
                 Ok(_) => return Ok(()),
                 // A server without a list of models is there all the same.
                 Err(miss) if miss.is_without_list() => return Ok(()),
-                Err(miss) => self.wait(attempt, miss, &Events::none()).await?,
+                Err(miss) => self.wait(&mut attempts, miss, &Events::none()).await?,
             }
-            attempt += 1;
         }
     }
 }

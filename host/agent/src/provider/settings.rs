@@ -6,8 +6,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use super::patience::Patience;
 use super::prices::Prices;
-use haft_core::net::Retry;
+use haft_core::manifest::{ApiFormat, Effort};
 
 /// Everything that can be said about a provider. `Debug` shows no secret.
 #[derive(Clone, Debug)]
@@ -25,6 +26,11 @@ pub struct ProviderSettings {
     pub model_fast: Option<String>,
     /// Whether answers are asked for in pieces, as they are written.
     pub stream: bool,
+    /// Which of its two formats OpenAI is asked in, or a server that is compatible with it. `None`: `Responses` at
+    /// the kind's own base URL, `Chat` elsewhere. Nothing to other kinds.
+    pub format: Option<ApiFormat>,
+    /// How much the model is to think; `None`: what the vendor thinks right.
+    pub effort: Option<Effort>,
     /// Tokens of one answer at most; `None`: what the vendor thinks right.
     pub max_tokens: Option<u32>,
     /// Tokens that the model reads at once. Only Ollama wants to be told, and leaves out the beginning
@@ -35,7 +41,7 @@ pub struct ProviderSettings {
     /// How long to wait.
     pub timeouts: Timeouts,
     /// When to try again.
-    pub retry: Retry,
+    pub patience: Patience,
     /// Headers sent with every request, replacing haft's own of the same name. The values are
     /// treated as secrets: for some gateways they are the key.
     pub headers: Vec<(String, SecretString)>,
@@ -53,11 +59,13 @@ impl ProviderSettings {
             model: model.into(),
             model_fast: None,
             stream: true,
+            format: None,
+            effort: None,
             max_tokens: None,
             context_window: None,
             prices: BTreeMap::new(),
             timeouts: Timeouts::default(),
-            retry: Retry::default(),
+            patience: Patience::default(),
             headers: Vec::new(),
             extra: Map::new(),
         }

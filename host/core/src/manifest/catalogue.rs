@@ -451,6 +451,12 @@ pub(super) static PROVIDER: Table = Table {
         )
         .required()
         .also(&["kind", "type", "vendor"]),
+        Key::new(
+            "format",
+            Kind::OneOf(|| provider::FORMATS.iter().map(|row| row.0).collect()),
+            "of `openai`: `responses` or `chat`; default `responses` for OpenAI's own endpoint, `chat` for others",
+        )
+        .also(&["api", "dialect", "wire_api"]),
         Key::new("model", Kind::Text, "the model's name; default the provider's own"),
         Key::new("model_fast", Kind::Text, "for small decisions; default `model`")
             .also(&["fast_model", "small_model"]),
@@ -468,6 +474,13 @@ pub(super) static PROVIDER: Table = Table {
             .also(&["extra", "options", "temperature", "body"]),
         Key::new("stream", Kind::Flag, "whether answers come in pieces as they are written; default true")
             .also(&["streaming"]),
+        Key::new(
+            "effort",
+            Kind::OneOf(|| provider::EFFORTS.iter().map(|row| row.0).collect()),
+            "how much the model thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`; \
+             default the provider's own",
+        )
+        .also(&["reasoning_effort", "reasoning", "thinking", "think"]),
         Key::new("max_tokens", COUNT_TOKENS, "of one answer; default the provider's own")
             .also(&["max_output_tokens"]),
         Key::new(
@@ -481,7 +494,12 @@ pub(super) static PROVIDER: Table = Table {
         Key::new("first_byte_timeout", Kind::Time, "until a streamed answer begins; default `300s`"),
         Key::new("idle_timeout", Kind::Time, "between two pieces of a streamed answer; default `120s`")
             .also(&["read_timeout"]),
-        Key::new("max_retries", COUNT_RETRIES, "after a failure that may pass; default 3").also(&["retries"]),
+        Key::new(
+            "max_retries",
+            COUNT_RETRIES,
+            "after a failure that may pass; default 3, and in a task that has turns already for ten minutes",
+        )
+        .also(&["retries"]),
         Key::new("prices", Kind::Map(&Kind::Table(&PRICES)), "what a model's tokens cost, by its name")
             .also(&["price", "cost", "costs"]),
     ],
@@ -730,7 +748,6 @@ mod tests {
         assert_eq!(time(&PROVIDER, "connect_timeout"), Provider::DEFAULT_CONNECT_TIMEOUT);
         assert_eq!(time(&PROVIDER, "first_byte_timeout"), Provider::DEFAULT_FIRST_BYTE_TIMEOUT);
         assert_eq!(time(&PROVIDER, "idle_timeout"), Provider::DEFAULT_IDLE_TIMEOUT);
-        assert_eq!(count(&PROVIDER, "max_retries"), Provider::DEFAULT_MAX_RETRIES);
         assert_eq!(count(&AGENT, "max_turns"), Agent::default().max_turns);
         assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);
         assert_eq!(count(&SERVE, "max_sessions"), Serve::default().max_sessions);

@@ -36,11 +36,64 @@ pub(super) const NAMES: &[(&str, ProviderName)] = &[
     ("openrouter", ProviderName::OpenRouter),
 ];
 
+/// Which of OpenAI's two formats is spoken, by it and by servers that are compatible with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiFormat {
+    /// `POST /responses`, on which OpenAI's current models take tools.
+    Responses,
+    /// `POST /chat/completions`, which most other servers speak.
+    Chat,
+}
+
+/// The formats, as program.toml calls them.
+pub(super) const FORMATS: &[(&str, ApiFormat)] =
+    &[("responses", ApiFormat::Responses), ("chat", ApiFormat::Chat)];
+
+/// How much a model is to think before it answers, in words that fit every vendor. Each provider sends what comes
+/// closest to it among what its models take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    /// Not at all, where the model can be asked for that.
+    None,
+    /// As little as it can.
+    Minimal,
+    /// A little.
+    Low,
+    /// What fits most tasks.
+    Medium,
+    /// Much.
+    High,
+    /// More than that.
+    XHigh,
+    /// As much as it can.
+    Max,
+}
+
+/// The efforts, as program.toml calls them.
+pub(super) const EFFORTS: &[(&str, Effort)] = &[
+    ("none", Effort::None),
+    ("minimal", Effort::Minimal),
+    ("low", Effort::Low),
+    ("medium", Effort::Medium),
+    ("high", Effort::High),
+    ("xhigh", Effort::XHigh),
+    ("max", Effort::Max),
+];
+
+impl Effort {
+    /// As program.toml calls it, and most vendors.
+    pub fn as_str(self) -> &'static str {
+        EFFORTS.iter().find(|(_, effort)| *effort == self).map_or("", |(text, _)| text)
+    }
+}
+
 /// `[provider]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provider {
     /// The vendor whose API is spoken.
     pub name: Located<ProviderName>,
+    /// Which of OpenAI's formats; `None`: that of its own endpoint for it, and for all others `chat`.
+    pub format: Option<ApiFormat>,
     /// The model's name as sent.
     pub model: Option<String>,
     /// For small decisions, such as a classification; `None`: `model`.
@@ -57,6 +110,8 @@ pub struct Provider {
     pub extra_body: Map<String, Value>,
     /// Whether answers come in pieces.
     pub stream: bool,
+    /// How much the model is to think; `None`: what the vendor thinks right.
+    pub effort: Option<Effort>,
     /// Tokens of one answer.
     pub max_tokens: Option<u32>,
     /// Tokens that the model reads at once.
@@ -69,8 +124,9 @@ pub struct Provider {
     pub first_byte_timeout: Duration,
     /// Between two pieces of a streamed answer.
     pub idle_timeout: Duration,
-    /// Attempts after the first, where a failure may pass (429, 5xx, no connection).
-    pub max_retries: u32,
+    /// Attempts after the first, where a failure may pass (429, 5xx, no connection). `None`: 3, and in a task that
+    /// has turns already as many as a vendor needs to recover, for minutes.
+    pub max_retries: Option<u32>,
     /// What models cost, by their names.
     pub prices: Vec<(String, Price)>,
 }
@@ -114,8 +170,6 @@ impl Provider {
     pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_mins(2);
     /// Ten seconds: any host that is up answers sooner.
     pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-    /// With waits that double, about as long as a short outage.
-    pub const DEFAULT_MAX_RETRIES: u32 = 3;
     /// Beyond this a person should decide.
     pub(crate) const MAX_MAX_RETRIES: u32 = 20;
     /// No model writes more in one answer.
@@ -127,8 +181,16 @@ impl Provider {
         let time =
             |key| section.get(key, |entry| entry.duration(Duration::from_millis(1)..=Limits::MAX_TIME));
         let count = |key, range| section.get(key, |entry| entry.count(range));
+        let of_openai = |entry: &Entry<'_>| {
+            let is_other = name.as_ref().is_some_and(|name| name.value != ProviderName::OpenAi);
+            if is_other {
+                return entry.reject("expected `name = \"openai\"` beside it: the others have one format");
+            }
+            entry.one_of(FORMATS)
+        };
         let headers = section.get("headers", |entry| entry.texts_and_secrets(&SECRET, check_header));
         let read = Self {
+            format: section.get("format", of_openai),
             model: section.get("model", Entry::text),
             model_fast: section.get("model_fast", Entry::text),
             model_complex: section.get("model_complex", Entry::text),
@@ -137,6 +199,7 @@ impl Provider {
             headers: headers.unwrap_or_default(),
             extra_body: section.get("extra_body", json::object).unwrap_or_default(),
             stream: section.get("stream", Entry::flag).unwrap_or(true),
+            effort: section.get("effort", |entry| entry.one_of(EFFORTS)),
             max_tokens: count("max_tokens", 1..=Self::MAX_MAX_TOKENS),
             context_window: count("context_window", 1..=Self::MAX_MAX_TOKENS),
             timeout: time("timeout").unwrap_or(Self::DEFAULT_TIMEOUT),
@@ -144,7 +207,7 @@ impl Provider {
             idle_timeout: time("idle_timeout").unwrap_or(Self::DEFAULT_IDLE_TIMEOUT),
             prices: section.get("prices", prices).unwrap_or_default(),
             connect_timeout: time("connect_timeout").unwrap_or(Self::DEFAULT_CONNECT_TIMEOUT),
-            max_retries: count("max_retries", 0..=Self::MAX_MAX_RETRIES).unwrap_or(Self::DEFAULT_MAX_RETRIES),
+            max_retries: count("max_retries", 0..=Self::MAX_MAX_RETRIES),
             name: name?,
         };
         Some(read)

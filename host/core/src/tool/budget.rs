@@ -45,6 +45,18 @@ impl Toolbox {
         self.listing(Some(Offered { first, search: Arc::new(search), generic }))
     }
 
+    /// The same tools, of which models are told no more than `most`: what is too many is found by `find_tools`, as
+    /// in [`within`](Self::within).
+    #[must_use]
+    pub fn at_most(self, most: usize) -> Self {
+        if self.offered().len() <= most {
+            return self;
+        }
+        let (search, generic) = (search::entry(&self.entries), generic::def());
+        let first = most.saturating_sub(2);
+        self.listing(Some(Offered { first, search: Arc::new(search), generic }))
+    }
+
     /// The same tools, of which models are told `offered`; of all of them without.
     fn listing(&self, offered: Option<Offered>) -> Self {
         let mut same = self.clone();

@@ -103,6 +103,9 @@ async fn answer(
             if !screen.has_shown() {
                 terminal.answer(&outcome.text)?;
             }
+            if let Some(failure) = &outcome.failure {
+                terminal.fail(&failure.clone().into());
+            }
             sum_up(&outcome, terminal);
         }
         Err(error) => {
@@ -134,10 +137,12 @@ fn welcome(conversation: &Conversation, terminal: Terminal) {
 
 /// Why there is no whole answer, and what it took.
 fn sum_up(outcome: &Outcome, terminal: Terminal) {
-    if let Some(why) = outcome.shortfall() {
+    if let Some(why) = outcome.shortfall().filter(|_| outcome.failure.is_none()) {
         terminal.message(format_args!("[{why}]"));
     }
-    if matches!(outcome.end, End::Cancelled | End::TurnCap) {
+    if outcome.end == End::Failed {
+        terminal.hint("`/continue` tries again");
+    } else if outcome.end.is_resumable() {
         terminal.hint("`/continue` goes on with it");
     }
     let (input, output) = (outcome.usage.input, outcome.usage.output);

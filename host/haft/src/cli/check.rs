@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use self::component::Checked;
 use super::Exit;
 use super::common::{Common, proposed_pane};
+use super::mended;
 use super::terminal::Terminal;
 use crate::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
@@ -71,6 +72,9 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     for line in &unknown {
         terminal.message(format!("not checked: {line}"));
     }
+    for line in mended::lines(&program.toolbox) {
+        terminal.message(line);
+    }
     for component in &components {
         component.report(terminal)?;
     }
@@ -90,6 +94,7 @@ fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Val
         "problems": problems,
         "uncallable": program.uncallable,
         "unchecked": unknown,
+        "mended": mended::as_json(&program.toolbox),
         "components": components,
     })
 }

@@ -13,8 +13,7 @@ use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::program::{Dirs, Program};
 use haft_agent::provider::Provider;
 use haft_agent::{
-    Agent, AgentError, AgentSettings, History, Outcome, Restored, Routed, Saved, SessionError, Sessions,
-    route,
+    Agent, AgentSettings, History, Outcome, Restored, Routed, Saved, SessionError, Sessions, route,
 };
 use haft_core::tool::{Approvals, Session, Toolbox};
 
@@ -218,7 +217,7 @@ impl Conversation {
             }
         };
         self.screen.rest();
-        done.transpose().map_err(failed)
+        done.transpose().map_err(hinted)
     }
 
     /// Ends what the program keeps running.
@@ -236,14 +235,6 @@ pub(super) fn hinted(error: SessionError) -> anyhow::Error {
     match error.hint() {
         Some(hint) => Hinted::new(error.to_string(), hint).into(),
         None => error.into(),
-    }
-}
-
-fn failed(error: AgentError) -> anyhow::Error {
-    match error {
-        // As it is, for its own hint.
-        AgentError::Provider(error) => error.into(),
-        AgentError::Session(error) => hinted(error),
     }
 }
 

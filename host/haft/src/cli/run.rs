@@ -11,6 +11,7 @@ use super::Exit;
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
+use haft_agent::provider::ProviderError;
 use haft_agent::{End, Outcome};
 
 #[derive(Debug, Args)]
@@ -99,19 +100,28 @@ fn report_outcome(
             "cached_tokens": outcome.usage.cached,
             "cost_usd": outcome.usage.cost,
             "session": id,
+            "hint": outcome.failure.as_ref().and_then(ProviderError::hint),
+            "resume": resume_command(outcome, id),
         }))?);
     }
     if !screen.has_shown() {
         terminal.answer(&outcome.text)?;
     }
-    if let Some(why) = outcome.shortfall() {
-        terminal.message(format_args!("[{why}]"));
-        let can_go_on = matches!(outcome.end, End::TurnCap | End::Cancelled);
-        if let Some(id) = id.filter(|_| can_go_on && screen.show() == Show::All) {
-            terminal.hint(&format!("`haft run --resume {id}` goes on with it"));
-        }
+    match (&outcome.failure, outcome.shortfall()) {
+        // As it is, for its own hint.
+        (Some(failure), _) => terminal.fail(&failure.clone().into()),
+        (None, Some(why)) => terminal.message(format_args!("[{why}]")),
+        (None, None) => {}
+    }
+    if let Some(command) = resume_command(outcome, id).filter(|_| screen.show() == Show::All) {
+        terminal.hint(&format!("`{command}` goes on with it"));
     }
     Ok(())
+}
+
+/// What to type to go on with a task that was left in the middle.
+fn resume_command(outcome: &Outcome, id: Option<&str>) -> Option<String> {
+    Some(format!("haft run --resume {}", id.filter(|_| outcome.end.is_resumable())?))
 }
 
 fn exit(outcome: &Outcome) -> Exit {
@@ -120,5 +130,6 @@ fn exit(outcome: &Outcome) -> Exit {
         End::TurnCap => Exit::TurnCap,
         End::Cancelled => Exit::Interrupted,
         End::Length | End::Filtered | End::Refused => Exit::Tool,
+        End::Failed => Exit::Failure,
     }
 }

@@ -100,7 +100,7 @@ fn state(saved: &Saved, restored: &Restored) -> &'static str {
     match &restored.ended {
         _ if saved.is_in_use() => "in use",
         None => "interrupted",
-        Some(ended) => ended.end.map_or("failed", End::name),
+        Some(ended) => ended.end.unwrap_or(End::Failed).name(),
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::Exit;
 use super::common::Common;
+use super::mended;
 use super::terminal::{Column, Terminal};
 use crate::program::Ask;
 use haft_core::call::ToolDef;
@@ -47,6 +48,9 @@ impl Tools {
             for line in &uncallable {
                 terminal.message(format!("not callable: {line}"));
             }
+            for line in mended::lines(&toolbox) {
+                terminal.message(line);
+            }
         }
         program.close().await;
         Ok(Exit::Success)
@@ -63,6 +67,7 @@ fn described(def: &ToolDef, origin: &str, asks: bool) -> serde_json::Value {
         "hints": def.hints,
         "origin": origin,
         "asks": asks,
+        "mended": mended::changes(def),
         "bytes": bytes,
         "tokens": tokens(bytes),
     })

@@ -73,8 +73,8 @@ fn call(text: &mut String, call: &ToolCall, result: &ToolResult, time: &str) {
 fn end(text: &mut String, ended: &Ended) {
     let why = match (ended.end, &ended.error) {
         (Some(haft_agent::End::Final), _) => return,
-        (Some(end), _) => end.name().to_owned(),
-        (None, error) => format!("failed: {}", error.as_deref().unwrap_or("the model could not be asked")),
+        (Some(end), None) => end.name().to_owned(),
+        (_, error) => format!("failed: {}", error.as_deref().unwrap_or("the model could not be asked")),
     };
     let _ = write!(text, "*{why}*\n\n");
 }

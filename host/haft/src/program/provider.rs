@@ -97,6 +97,7 @@ impl Program {
             settings.headers.push((name.clone(), value));
         }
         settings.extra.clone_from(&section.extra_body);
+        settings.format = section.format;
         settings.prices = prices(section);
         Ok(())
     }
@@ -105,13 +106,17 @@ impl Program {
 /// What holds for any vendor.
 fn limits(section: &manifest::Provider, settings: &mut ProviderSettings) {
     settings.stream = section.stream;
+    settings.effort = section.effort;
     settings.max_tokens = section.max_tokens;
     settings.context_window = section.context_window;
     settings.timeouts.connect = section.connect_timeout;
     settings.timeouts.first_byte = section.first_byte_timeout;
     settings.timeouts.idle = section.idle_timeout;
     settings.timeouts.total = section.timeout;
-    settings.retry.attempts = section.max_retries.saturating_add(1);
+    if let Some(retries) = section.max_retries {
+        settings.patience.retry.attempts = retries.saturating_add(1);
+        settings.patience.in_task = None;
+    }
 }
 
 fn prices(section: &manifest::Provider) -> BTreeMap<String, Prices> {

@@ -10,9 +10,23 @@ use crate::provider::calls::{echo_arguments, echo_id, echo_name, is_own, not_sho
 use crate::provider::dialect::Terms;
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
+use haft_core::manifest::Effort;
 
 /// The default `max_tokens` of an answer: the API requires a number.
 const MAX_TOKENS: u32 = 8192;
+/// Models that are told how many tokens to think, not how hard.
+const BY_BUDGET: &[&str] = &[
+    "claude-3-7",
+    "claude-haiku-4-5",
+    "claude-opus-4-0",
+    "claude-opus-4-1",
+    "claude-opus-4-2",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2",
+    "claude-sonnet-4-5",
+];
+/// Tokens to think that the API takes, at least.
+const LEAST_BUDGET: u32 = 1024;
 /// Messages at the end that are marked as worth caching: the last, and the one before it that the
 /// last request ended with. With the one for system prompt and tools, one less than may be marked.
 const MARKED: usize = 2;
@@ -36,10 +50,40 @@ pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         body.insert("tools".into(), tools.into());
     }
     body.insert("messages".into(), messages(ask).into());
+    if let Some(effort) = terms.effort {
+        let most = terms.max_tokens.unwrap_or(MAX_TOKENS);
+        body.extend(thinking(ask.model, effort, most).map(|(key, value)| (key.to_owned(), value)));
+    }
     if terms.stream {
         body.insert("stream".into(), true.into());
     }
     body
+}
+
+/// How much the model thinks: current models are told a level, those before them a count of tokens, which has to be
+/// less than `most`.
+fn thinking(model: &str, effort: Effort, most: u32) -> Option<(&'static str, Value)> {
+    let off = ("thinking", json!({ "type": "disabled" }));
+    let level = |level: &str| ("output_config", json!({ "effort": level }));
+    if BY_BUDGET.iter().any(|name| model.starts_with(name)) {
+        let tokens: u32 = match effort {
+            Effort::None => return Some(off),
+            Effort::Minimal => LEAST_BUDGET,
+            Effort::Low => 2048,
+            Effort::Medium => 8192,
+            Effort::High => 16_384,
+            Effort::XHigh | Effort::Max => 32_768,
+        };
+        // As much is left for the answer.
+        let tokens = tokens.min(most / 2);
+        let enabled = || ("thinking", json!({ "type": "enabled", "budget_tokens": tokens }));
+        return (tokens >= LEAST_BUDGET).then(enabled);
+    }
+    Some(match effort {
+        Effort::None => off,
+        Effort::Minimal => level("low"),
+        other => level(other.as_str()),
+    })
 }
 
 /// Says that everything up to here is worth caching.

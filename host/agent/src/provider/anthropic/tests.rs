@@ -182,7 +182,7 @@ fn pl12_an_error_has_the_status_of_its_type() {
     let body = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
     let error = Anthropic.decode(&ask(&[], &[]), body).unwrap_err();
     assert_eq!(error, Failure::Reported { code: Some(529), message: "busy".into() });
-    assert!(error.is_transient());
+    assert!(error.passing().is_some());
 }
 
 /// PL18.

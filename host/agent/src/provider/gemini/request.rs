@@ -9,6 +9,7 @@ use crate::provider::dialect::Terms;
 use crate::provider::schema::{self, Subset};
 use crate::provider::{Ask, Exchange, Message, Reply};
 use haft_core::call::{ToolDef, ToolResult};
+use haft_core::manifest::Effort;
 
 /// The vendor's `Schema`, a part of `OpenAPI` 3.0.
 const SCHEMA: Subset = Subset {
@@ -61,10 +62,40 @@ pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         body.insert("tools".into(), json!([{ "functionDeclarations": declarations }]));
     }
     body.insert("contents".into(), contents(ask).into());
+    let mut config = Map::new();
     if let Some(most) = terms.max_tokens {
-        body.insert("generationConfig".into(), json!({ "maxOutputTokens": most }));
+        config.insert("maxOutputTokens".into(), most.into());
+    }
+    if let Some(effort) = terms.effort {
+        config.insert("thinkingConfig".into(), thinking(ask.model, effort));
+    }
+    if !config.is_empty() {
+        body.insert("generationConfig".into(), config.into());
     }
     body
+}
+
+/// How much the model thinks: its second generation counts tokens, later ones have levels. The larger models of both
+/// cannot be told not to.
+fn thinking(model: &str, effort: Effort) -> Value {
+    let is_pro = model.contains("pro");
+    if model.contains("gemini-2") {
+        let tokens = match effort {
+            Effort::None if !is_pro => 0,
+            Effort::None | Effort::Minimal => 512,
+            Effort::Low => 2048,
+            Effort::Medium => 8192,
+            Effort::High | Effort::XHigh | Effort::Max => 24_576,
+        };
+        return json!({ "thinkingBudget": tokens });
+    }
+    let level = match effort {
+        Effort::None | Effort::Minimal if !is_pro => "minimal",
+        Effort::None | Effort::Minimal | Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High | Effort::XHigh | Effort::Max => "high",
+    };
+    json!({ "thinkingLevel": level })
 }
 
 /// A tool. One whose arguments the vendor's own schema cannot say is declared in JSON Schema, which

@@ -131,7 +131,7 @@ fn pl16_content_without_parts_is_read() {
     let blocked = json!({ "promptFeedback": { "blockReason": "PROHIBITED_CONTENT" } });
     let error = decode(&blocked).unwrap_err();
     assert_eq!(error.to_string(), "the prompt was blocked: PROHIBITED_CONTENT");
-    assert!(!error.is_transient());
+    assert_eq!(error.passing(), None);
 }
 
 /// PL16: a call that the vendor could not read is asked for again.
@@ -140,7 +140,21 @@ fn pl16_a_malformed_call_is_reported_and_worth_another_try() {
     let candidate = json!({ "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(x" });
     let error = decode(&json!({ "candidates": [candidate] })).unwrap_err();
     assert_eq!(error.to_string(), "the model's answer was unusable: MALFORMED_FUNCTION_CALL: print(x");
-    assert!(error.is_transient());
+    assert!(error.passing().is_some());
+}
+
+/// G04: a turn that ends without its call or its end is no success, whatever text came before.
+#[test]
+fn g04_a_botched_turn_with_text_is_no_success() {
+    let ends = |parts: Value, reason: &str| {
+        decode(&json!({ "candidates": [{ "content": { "parts": parts }, "finishReason": reason }] }))
+    };
+    for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER", "TOO_MANY_TOOL_CALLS"] {
+        let error = ends(json!([{ "text": "I will now read" }]), reason).unwrap_err();
+        assert!(matches!(&error, Failure::Botched(why) if why == reason), "{error}");
+    }
+    let call = json!([{ "functionCall": { "name": "t", "args": {} } }]);
+    assert_eq!(ends(call, "UNEXPECTED_TOOL_CALL").unwrap().reply.calls.len(), 1);
 }
 
 /// PL10.

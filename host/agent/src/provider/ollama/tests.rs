@@ -32,7 +32,7 @@ fn pl17_streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
     let body = Value::from(Ollama.request(&ask, &Terms::default()));
     let user = json!({ "role": "user", "content": "hi" });
     assert_eq!(body, json!({ "model": "m", "messages": [user], "stream": false }));
-    let terms = Terms { stream: true, max_tokens: Some(9), context_window: Some(16_384), is_vendor: true };
+    let terms = Terms { stream: true, max_tokens: Some(9), context_window: Some(16_384), ..Terms::default() };
     let body = Ollama.request(&ask, &terms);
     assert_eq!(body["options"], json!({ "num_predict": 9, "num_ctx": 16_384 }));
     assert_eq!(body["stream"], true);

@@ -69,6 +69,19 @@ fn pr15_what_is_told_of_fits_the_budget() {
     }
 }
 
+/// G03: no more than a vendor takes in one request, and a way to the others.
+#[test]
+fn g03_no_more_tools_than_a_vendor_takes() {
+    let all = many();
+    assert_eq!(names(&all.clone().at_most(102)), names(&all));
+    let told = all.clone().at_most(100);
+    assert_eq!((names(&told).len(), told.unlisted()), (100, 4));
+    assert_eq!(names(&told)[98..], ["find_tools", "program"]);
+    let within = all.within(300);
+    assert_eq!(names(&within.clone().at_most(100)), names(&within), "fewer are told of already");
+    assert_eq!(names(&all.at_most(0)), ["find_tools", "program"]);
+}
+
 /// PR15: a budget too small for anything still leaves the two tools that reach everything.
 #[test]
 fn pr15_the_smallest_budget_leaves_a_way_to_every_tool() {

@@ -1,0 +1,315 @@
+//! Walks a schema and rebuilds it keyword by keyword (JSON Schema 2020-12, and what is left of older drafts). A keyword
+//! with a value that it cannot have is left out; nothing that the tool takes is refused by what is left.
+
+use serde_json::{Map, Value, json};
+
+use super::Renames;
+
+/// Values that an argument may be one of: OpenAI's bound.
+const MAX_ENUM: usize = 1000;
+/// How deep a schema goes: deeper ones are known to be refused, and no model fills them.
+const MAX_DEPTH: usize = 24;
+/// Parts of one schema.
+const MAX_NODES: usize = 4096;
+/// Changes that are told of one schema; of more, how many there are.
+const MAX_CHANGES: usize = 16;
+
+const TYPES: &[&str] = &["string", "number", "integer", "boolean", "object", "array", "null"];
+/// Keywords with one schema.
+const ONE: &[&str] = &[
+    "additionalProperties",
+    "contains",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+/// Those that vendors take with a plain `true` or `false`.
+const ONE_OR_FLAG: &[&str] = &["additionalProperties", "unevaluatedItems", "unevaluatedProperties"];
+/// Keywords with a list of schemas.
+const SOME: &[&str] = &["allOf", "anyOf", "oneOf"];
+/// Keywords with schemas by name.
+const NAMED: &[&str] = &["properties", "$defs", "definitions", "dependentSchemas", "patternProperties"];
+const TEXTS: &[&str] =
+    &["$comment", "contentEncoding", "contentMediaType", "description", "format", "pattern", "title"];
+const FLAGS: &[&str] = &["deprecated", "readOnly", "uniqueItems", "writeOnly"];
+const COUNTS: &[&str] = &[
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+];
+const NUMBERS: &[&str] = &["exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"];
+/// What names a document or a dialect: a part of a request is neither.
+const IDENTITIES: &[&str] =
+    &["$anchor", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveRef", "$schema", "id"];
+
+type Node = Map<String, Value>;
+
+/// A schema on its way to one that every vendor takes.
+pub(super) struct Mending<'s> {
+    whole: &'s Value,
+    renames: Renames,
+    changes: Vec<String>,
+    untold: usize,
+    nodes: usize,
+    /// Where it is in the schema.
+    path: Vec<String>,
+    /// The references that were followed to where it is.
+    followed: Vec<&'s str>,
+}
+
+impl<'s> Mending<'s> {
+    pub(super) fn new(whole: &'s Value) -> Self {
+        let (changes, path, followed) = (Vec::new(), Vec::new(), Vec::new());
+        Self { whole, renames: Renames::new(whole), changes, untold: 0, nodes: 0, path, followed }
+    }
+
+    /// What was changed, and the names.
+    pub(super) fn finish(mut self) -> (Vec<String>, Renames) {
+        if self.untold > 0 {
+            self.changes.push(format!("and {} more", self.untold));
+        }
+        (self.changes, self.renames)
+    }
+
+    /// A schema that every vendor takes in the place of `schema`.
+    pub(super) fn schema(&mut self, schema: &'s Value) -> Value {
+        self.nodes += 1;
+        let node = match schema {
+            Value::Object(node) => node,
+            Value::Bool(true) => return json!({}),
+            Value::Bool(false) => return json!({ "not": {} }),
+            _ => return self.replaced("is no schema"),
+        };
+        if self.path.len() > MAX_DEPTH || self.nodes > MAX_NODES {
+            return self.replaced("is too deep or too large a schema");
+        }
+        if let Some(inlined) = self.inlined(node) {
+            return inlined;
+        }
+        let mut mended = Node::new();
+        for (key, value) in node {
+            if let Some(value) = self.keyword(node, key, value) {
+                mended.insert(key.clone(), value);
+            }
+        }
+        self.complete(&mut mended, node);
+        Value::Object(mended)
+    }
+
+    /// The value of a keyword; `None` where it goes.
+    fn keyword(&mut self, node: &Node, key: &str, value: &'s Value) -> Option<Value> {
+        let keeps = |fits: bool| fits.then(|| value.clone());
+        let kept = match key {
+            "type" => return self.types(value),
+            "required" => return self.required(value),
+            "$ref" => keeps(self.leads_somewhere(value)),
+            "items" if value.is_array() => return Some(self.tuple(value)),
+            "enum" => keeps(value.as_array().is_some_and(|all| (1..=MAX_ENUM).contains(&all.len()))),
+            "examples" => keeps(value.is_array()),
+            "multipleOf" => keeps(value.as_f64().is_some_and(|number| number > 0.0)),
+            "dependentRequired" | "dependencies" => None,
+            // Becomes `items`, and is told there.
+            "prefixItems" => return None,
+            key if ONE_OR_FLAG.contains(&key) && value.is_boolean() => Some(value.clone()),
+            key if ONE.contains(&key) && (value.is_object() || value.is_boolean()) => {
+                return Some(self.inside(key, value));
+            }
+            key if SOME.contains(&key) => return self.list(key, value),
+            key if NAMED.contains(&key) => return self.named(key, value),
+            key if TEXTS.contains(&key) => keeps(value.is_string()),
+            key if FLAGS.contains(&key) => keeps(value.is_boolean()),
+            key if COUNTS.contains(&key) => keeps(value.is_u64()),
+            key if NUMBERS.contains(&key) => return self.bound(node, key, value),
+            // A document of its own is none of these; without them nothing is lost.
+            key if IDENTITIES.contains(&key) => return None,
+            key if ONE.contains(&key) => None,
+            _ => Some(value.clone()),
+        };
+        if kept.is_none() {
+            self.change(&format!("`{key}` is left out"));
+        }
+        kept
+    }
+
+    /// What goes together with other keywords.
+    fn complete(&mut self, mended: &mut Node, node: &'s Node) {
+        if let Some(parts) = node.get("prefixItems").filter(|parts| parts.is_array()) {
+            let items = self.tuple(parts);
+            mended.insert("items".into(), items);
+        }
+        let is_array = |kind: &Value| {
+            kind == "array" || kind.as_array().is_some_and(|all| all.contains(&"array".into()))
+        };
+        if mended.get("type").is_some_and(is_array) && !mended.contains_key("items") {
+            self.change("`items` is added: the array says not of what it is");
+            mended.insert("items".into(), json!({}));
+        }
+    }
+
+    fn types(&mut self, value: &Value) -> Option<Value> {
+        let is_type = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
+        let mended = match value {
+            Value::Array(all) => {
+                let mut known: Vec<Value> = Vec::new();
+                for kind in all.iter().filter(|kind| is_type(kind)) {
+                    if !known.contains(kind) {
+                        known.push(kind.clone());
+                    }
+                }
+                (!known.is_empty()).then(|| known.into())
+            }
+            kind => is_type(kind).then(|| kind.clone()),
+        };
+        if mended.as_ref() != Some(value) {
+            self.change(&format!("`type` was {value}"));
+        }
+        mended
+    }
+
+    fn required(&mut self, value: &Value) -> Option<Value> {
+        let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+        let mut required: Vec<String> = Vec::new();
+        for name in names {
+            let name = self.renames.name(name);
+            if !required.contains(&name) {
+                required.push(name);
+            }
+        }
+        let fits = value.as_array().is_some_and(|all| all.len() == required.len());
+        if !fits {
+            self.change("`required` was no list of names");
+        }
+        value.is_array().then(|| required.into())
+    }
+
+    /// Whether a reference leads to a part of this schema that stays where it is.
+    fn leads_somewhere(&self, reference: &Value) -> bool {
+        let in_place = |path: &&str| ["/$defs/", "/definitions/"].iter().any(|start| path.starts_with(start));
+        let mut reference = reference;
+        for _ in 0..MAX_DEPTH {
+            let path = reference.as_str().and_then(|text| text.strip_prefix('#')).filter(in_place);
+            let Some(Value::Object(target)) = path.and_then(|path| self.whole.pointer(path)) else {
+                return false;
+            };
+            match target.get("$ref") {
+                Some(next) => reference = next,
+                None => return true,
+            }
+        }
+        false
+    }
+
+    /// What a reference leads to, in its place, where it leads to a part that may change or is called otherwise.
+    fn inlined(&mut self, node: &'s Node) -> Option<Value> {
+        let reference = node.get("$ref")?;
+        if self.leads_somewhere(reference) {
+            return None;
+        }
+        let reference = reference.as_str()?;
+        let target = self.whole.pointer(reference.strip_prefix('#')?)?;
+        if self.followed.contains(&reference) {
+            return Some(self.replaced("refers to itself without end"));
+        }
+        self.change(&format!("`{reference}` is written out"));
+        self.followed.push(reference);
+        self.path.push("$ref".to_owned());
+        let mended = self.schema(target);
+        self.path.pop();
+        self.followed.pop();
+        Some(mended)
+    }
+
+    /// A list with a schema for each place: one schema for all of them.
+    fn tuple(&mut self, parts: &'s Value) -> Value {
+        let places = parts.as_array().map(Vec::as_slice).unwrap_or_default();
+        self.change(&format!("a list of {} different items is one of any of them", places.len()));
+        let mut schemas: Vec<Value> = Vec::new();
+        for part in places {
+            let schema = self.inside("items", part);
+            if !schemas.contains(&schema) {
+                schemas.push(schema);
+            }
+        }
+        match schemas.len() {
+            0 => json!({}),
+            1 => schemas.remove(0),
+            _ => json!({ "anyOf": schemas }),
+        }
+    }
+
+    fn list(&mut self, key: &str, value: &'s Value) -> Option<Value> {
+        let parts = value.as_array().filter(|parts| !parts.is_empty());
+        let Some(parts) = parts else {
+            self.change(&format!("`{key}` is left out"));
+            return None;
+        };
+        Some(parts.iter().map(|part| self.inside(key, part)).collect())
+    }
+
+    fn named(&mut self, key: &str, value: &'s Value) -> Option<Value> {
+        let Some(schemas) = value.as_object() else {
+            self.change(&format!("`{key}` is left out"));
+            return None;
+        };
+        let mut mended = Node::new();
+        for (name, schema) in schemas {
+            let new = if key == "properties" { self.property(name) } else { name.clone() };
+            let schema = self.inside(name, schema);
+            mended.insert(new, schema);
+        }
+        Some(mended.into())
+    }
+
+    fn property(&mut self, name: &str) -> String {
+        let new = self.renames.name(name);
+        if new != name {
+            self.change(&format!("`{name}` is called `{new}`"));
+        }
+        new
+    }
+
+    /// A bound; in older drafts the exclusive ones were flags beside the others.
+    fn bound(&mut self, node: &Node, key: &str, value: &Value) -> Option<Value> {
+        if value.is_number() {
+            return Some(value.clone());
+        }
+        self.change(&format!("`{key}` was {value}"));
+        let inclusive = match key {
+            "exclusiveMinimum" => "minimum",
+            "exclusiveMaximum" => "maximum",
+            _ => return None,
+        };
+        node.get(inclusive).filter(|bound| bound.is_number() && *value == Value::Bool(true)).cloned()
+    }
+
+    fn inside(&mut self, key: &str, schema: &'s Value) -> Value {
+        self.path.push(key.to_owned());
+        let schema = self.schema(schema);
+        self.path.pop();
+        schema
+    }
+
+    fn replaced(&mut self, why: &str) -> Value {
+        self.change(&format!("what was here {why}"));
+        json!({})
+    }
+
+    fn change(&mut self, what: &str) {
+        if self.changes.len() >= MAX_CHANGES {
+            self.untold += 1;
+            return;
+        }
+        let place = if self.path.is_empty() { "the schema".to_owned() } else { self.path.join(".") };
+        self.changes.push(format!("{place}: {what}"));
+    }
+}

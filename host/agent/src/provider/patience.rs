@@ -1,0 +1,166 @@
+//! How often, and for how long, a turn is asked for again. What goes wrong passes in different ways: a vendor that is
+//! overloaded recovers in minutes, an unusable answer is better the next time or never. Computes; never waits.
+
+use std::time::Duration;
+
+use haft_core::net::Retry;
+
+use super::error::{Failure, Passing};
+
+/// When a request that failed is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// How often it is sent at most, and the waits between. A stalled or unusable answer is asked for less often.
+    pub retry: Retry,
+    /// For how long a vendor that is overloaded or out of reach is asked again in a task that has turns already,
+    /// however often that is: what they cost is lost with the task. `None`: `retry` holds for it, too.
+    pub in_task: Option<Duration>,
+}
+
+impl Patience {
+    /// 10 minutes: longer than most overloads and deployments, short enough for a person to hear of an outage.
+    pub(crate) const DEFAULT_IN_TASK: Duration = Duration::from_mins(10);
+    /// The longest wait that haft chooses by itself in such a task: one a minute says that it is still at it.
+    const MAX_DELAY: Duration = Duration::from_mins(1);
+    /// Attempts where the vendor was silent: each has taken minutes.
+    const SILENT: u32 = 2;
+    /// Attempts where an answer was corrupt or empty: what fails three times is no accident.
+    const UNUSABLE: u32 = 3;
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { retry: Retry::default(), in_task: Some(Self::DEFAULT_IN_TASK) }
+    }
+}
+
+/// The attempts at one turn.
+pub(super) struct Attempts {
+    patience: Patience,
+    in_task: bool,
+    made: u32,
+    /// Of those, failures of each kind; the waits of one do not grow by another.
+    unavailable: u32,
+    silent: u32,
+    unusable: u32,
+    /// The waits that were for a vendor to recover.
+    waited: Duration,
+}
+
+impl Attempts {
+    /// None yet. `in_task`: turns have been paid for that would be lost.
+    pub(super) fn new(patience: Patience, in_task: bool) -> Self {
+        let waited = Duration::ZERO;
+        Self { patience, in_task, made: 0, unavailable: 0, silent: 0, unusable: 0, waited }
+    }
+
+    /// How many failed.
+    pub(super) fn made(&self) -> u32 {
+        self.made
+    }
+
+    /// Another failed; how long to wait for the next, if there is to be one.
+    pub(super) fn next(&mut self, failure: &Failure, retry_after: Option<Duration>) -> Option<Duration> {
+        self.made += 1;
+        let retry = self.patience.retry;
+        match failure.passing()? {
+            Passing::Unavailable => self.recovery(retry_after),
+            Passing::Silent => {
+                self.silent += 1;
+                Retry { attempts: retry.attempts.min(Patience::SILENT), ..retry }
+                    .wait(self.silent, retry_after)
+            }
+            Passing::Unusable => {
+                self.unusable += 1;
+                let attempts = retry.attempts.min(Patience::UNUSABLE);
+                Retry { attempts, ..retry }.wait(self.unusable, retry_after)
+            }
+        }
+    }
+
+    fn recovery(&mut self, retry_after: Option<Duration>) -> Option<Duration> {
+        self.unavailable += 1;
+        let retry = self.patience.retry;
+        let Some(limit) = self.patience.in_task.filter(|_| self.in_task) else {
+            return retry.wait(self.unavailable, retry_after);
+        };
+        let max_delay = retry.max_delay.max(Patience::MAX_DELAY);
+        let lasting = Retry { attempts: u32::MAX, max_delay, max_retry_after: limit, ..retry };
+        let delay = lasting.wait(self.unavailable, retry_after)?;
+        self.waited = self.waited.saturating_add(delay);
+        (self.waited <= limit).then_some(delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(status: u16) -> Failure {
+        Failure::Status { status, body: String::new() }
+    }
+
+    /// The waits until it gives up.
+    fn waits(in_task: bool, failure: &Failure) -> Vec<Duration> {
+        let mut attempts = Attempts::new(Patience::default(), in_task);
+        std::iter::from_fn(|| attempts.next(failure, None)).take(1000).collect()
+    }
+
+    /// G05: an overload of minutes does not end a task that has turns.
+    #[test]
+    fn g05_a_task_with_turns_outlasts_an_overload() {
+        for failure in [status(529), status(503), status(429), Failure::Connect("refused".into())] {
+            assert_eq!(waits(false, &failure).len(), 3, "{failure}");
+            let total: Duration = waits(true, &failure).iter().sum();
+            let minutes = Duration::from_mins(8)..=Duration::from_mins(10);
+            assert!(minutes.contains(&total), "{failure}: {total:?}");
+            assert!(waits(true, &failure).iter().all(|wait| *wait <= Duration::from_mins(1)));
+        }
+    }
+
+    /// G05: what is silent, corrupt or empty is asked for again, and not for ever.
+    #[test]
+    fn g05_silence_and_corruption_are_tried_again() {
+        let silent = Failure::Silent { began: false, waited: Duration::from_mins(5) };
+        for in_task in [false, true] {
+            assert_eq!(waits(in_task, &silent).len(), 1);
+            assert_eq!(waits(in_task, &Failure::TimedOut(Duration::from_mins(10))).len(), 1);
+            for unusable in [
+                Failure::Malformed("x".into()),
+                Failure::Botched("x".into()),
+                Failure::Empty("x".into()),
+                Failure::Reported { code: None, message: "unexpected EOF".into() },
+            ] {
+                assert_eq!(waits(in_task, &unusable).len(), 2, "{unusable}");
+            }
+            assert_eq!(waits(in_task, &status(400)).len(), 0);
+        }
+    }
+
+    /// G05: each kind of failure has its own patience, and who wants no second try gets none.
+    #[test]
+    fn g05_failures_of_different_kinds_are_counted_apart() {
+        let mut attempts = Attempts::new(Patience::default(), false);
+        for failure in
+            [status(503), Failure::Empty("x".into()), status(503), Failure::Empty("x".into()), status(429)]
+        {
+            assert!(attempts.next(&failure, None).is_some(), "{failure}");
+        }
+        assert_eq!(attempts.next(&status(503), None), None);
+        assert_eq!(attempts.made(), 6);
+        let once = Patience { retry: Retry { attempts: 1, ..Retry::default() }, in_task: None };
+        assert_eq!(Attempts::new(once, true).next(&status(503), None), None);
+        assert_eq!(Attempts::new(once, true).next(&Failure::Empty("x".into()), None), None);
+    }
+
+    /// PL06: a vendor that asks for a long wait in a running task gets it, within the patience.
+    #[test]
+    fn a_wait_that_is_asked_for_is_kept_within_the_patience() {
+        let asked = |in_task, minutes| {
+            let wait = Duration::from_mins(minutes);
+            Attempts::new(Patience::default(), in_task).next(&status(429), Some(wait)) == Some(wait)
+        };
+        assert!(asked(false, 2) && !asked(false, 3));
+        assert!(asked(true, 5) && !asked(true, 11));
+    }
+}

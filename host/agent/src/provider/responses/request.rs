@@ -1,0 +1,92 @@
+//! Writes a request for the Responses API: one flat list of items, in which a call and its answer are known to belong
+//! together by their id.
+
+use serde_json::{Map, Value, json};
+
+use super::{VENDOR, message};
+use crate::provider::calls::{echo_arguments, echo_name, is_own, short_id};
+use crate::provider::dialect::Terms;
+use crate::provider::openai::content;
+use crate::provider::{Ask, Exchange, Message, Reply, schema};
+use haft_core::call::ToolDef;
+
+/// Models that do not reason: OpenAI refuses to be asked for what they thought.
+const WITHOUT_REASONING: &[&str] = &["gpt-3.5", "gpt-4", "chatgpt-4o"];
+
+/// The body.
+pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("model".into(), ask.model.into());
+    if !ask.system.is_empty() {
+        body.insert("instructions".into(), ask.system.into());
+    }
+    body.insert("input".into(), items(ask).into());
+    if !ask.tools.is_empty() {
+        body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
+    }
+    if !WITHOUT_REASONING.iter().any(|name| ask.model.starts_with(name)) {
+        body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    }
+    if let Some(effort) = terms.effort {
+        body.insert("reasoning".into(), json!({ "effort": effort.as_str() }));
+    }
+    if let Some(most) = terms.max_tokens {
+        body.insert("max_output_tokens".into(), most.into());
+    }
+    body.insert("store".into(), false.into());
+    if terms.stream {
+        body.insert("stream".into(), true.into());
+    }
+    body
+}
+
+/// `strict` would refuse every schema with an argument that may be left out.
+fn tool(def: &ToolDef) -> Value {
+    json!({
+        "type": "function",
+        "name": def.name,
+        "description": def.description,
+        "parameters": schema::plain_object(&def.parameters),
+        "strict": false,
+    })
+}
+
+fn items(ask: &Ask<'_>) -> Vec<Value> {
+    let mut items = Vec::new();
+    for said in ask.messages {
+        match said {
+            Message::User(text) => items.push(message("user", text)),
+            Message::Turn(exchange) => push_exchange(&mut items, exchange),
+        }
+    }
+    items
+}
+
+fn push_exchange(items: &mut Vec<Value>, exchange: &Exchange) {
+    let reply = exchange.reply();
+    let own = reply.raw.get("output").and_then(Value::as_array).filter(|_| is_own(reply, VENDOR));
+    match own {
+        Some(own) => items.extend(own.iter().cloned()),
+        None => push_rebuilt(items, reply),
+    }
+    let id = |id: &str| if own.is_some() { id.to_owned() } else { short_id(id) };
+    items.extend(exchange.answered().map(|(requested, result)| {
+        let call_id = id(&requested.call.id);
+        json!({ "type": "function_call_output", "call_id": call_id, "output": content(result) })
+    }));
+}
+
+/// The items of a reply that another vendor gave.
+fn push_rebuilt(items: &mut Vec<Value>, reply: &Reply) {
+    if !reply.text.is_empty() || reply.calls.is_empty() {
+        items.push(message("assistant", &reply.text));
+    }
+    items.extend(reply.calls.iter().map(|requested| {
+        json!({
+            "type": "function_call",
+            "call_id": short_id(&requested.call.id),
+            "name": echo_name(&requested.call.tool),
+            "arguments": echo_arguments(requested).to_string(),
+        })
+    }));
+}
