@@ -130,6 +130,39 @@ async fn g06_an_empty_turn_does_not_end_a_task() {
     fake.assert_done();
 }
 
+/// G02: an answer of megabytes, a vendor that refuses it, and a task that ends well all the same.
+#[tokio::test]
+async fn g02_an_answer_larger_than_the_window_does_not_end_a_task() {
+    let huge: (&str, Act) = ("huge", |_| Ok(ToolResult::success("0123456789 ".repeat(300_000))));
+    let refusal = |limit: u32| {
+        let words = format!(
+            "This model's maximum context length is {limit} tokens. However, you requested 990000 tokens"
+        );
+        let body = json!({ "error": { "message": words, "type": "invalid_request_error", "code": "context_length_exceeded" } });
+        Answer::Http(400, &[], body.to_string().into_bytes())
+    };
+    let script = [calls(&[("a", "huge", "{}")]), refusal(16_384), refusal(16_384), says("it is large")];
+    let fake = Fake::start(script).await;
+    let unbounded = AgentSettings { history_budget: None, ..AgentSettings::default() };
+    let agent = Agent::new(provider(settings(&fake)), toolbox(&[huge]).0, unbounded);
+    let mut history = History::default();
+    let outcome = agent.run(&mut history, "how large is it?", &Session::default()).await.unwrap();
+    assert_eq!((outcome.end, outcome.text.as_str()), (End::Final, "it is large"));
+    fake.assert_done();
+    let sizes: Vec<_> = fake
+        .requests()
+        .iter()
+        .map(|request| answers(request).iter().map(|(_, text)| text.len()).sum())
+        .collect();
+    let [0, whole, told, less]: [usize; 4] = sizes.try_into().unwrap() else {
+        panic!("an answer in the first request")
+    };
+    assert!(whole == 3_300_000 && told < 16_384 * 4 && less < told, "{whole} {told} {less}");
+    // The conversation itself has all of it.
+    let Message::Turn(exchange) = &history.messages()[1] else { panic!() };
+    assert_eq!(exchange.answered().next().unwrap().1.content.len(), 3_300_000);
+}
+
 /// PL09.
 #[tokio::test]
 async fn pl09_an_unknown_tool_is_reported_and_the_loop_goes_on() {

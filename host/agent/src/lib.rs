@@ -27,11 +27,11 @@ pub use self::session::{
 };
 use self::totals::Totals;
 use self::turn_calls::TurnCalls;
-use self::window::Window;
+use self::window::{Room, Window};
 use crate::provider::{Ask, Failure, Provider, ProviderError, Stop, Turn};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
-use haft_core::tool::{Session, Toolbox};
+use haft_core::tool::{Session, Toolbox, bytes};
 
 /// How an agent goes about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct AgentSettings {
     pub history_budget: Option<u32>,
 }
 
+/// How often a turn is asked for with less of the conversation, where the vendor says that it is too long.
+const MAX_SHRINKS: u32 = 8;
 /// Turns without a word or a call that the model is asked to go on after, one after the other.
 const MAX_EMPTY_TURNS: u32 = 2;
 /// What it is asked then: the same request again would be answered by the same nothing.
@@ -128,7 +130,7 @@ impl Agent {
     async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
         let mut totals = Totals::new(self.model());
         let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
-        let mut window = Window::new(self.settings.history_budget);
+        let mut window = Window::new(self.room());
         if let Some(turn) = history.opened() {
             work.run(&turn).await?;
             history.close();
@@ -146,6 +148,7 @@ impl Agent {
                 None => return Ok(totals.close(End::Cancelled)),
             };
             empty = 0;
+            window.count(turn.usage.input);
             totals.count(&turn);
             let end = end(&turn);
             let Turn { reply, stop, usage, model } = turn;
@@ -171,6 +174,24 @@ impl Agent {
         window: &mut Window,
         session: &Session,
     ) -> Option<Result<Turn, ProviderError>> {
+        let mut shrinks = 0;
+        loop {
+            let turn = self.infer_once(history, window, session).await?;
+            let too_long = turn.as_ref().err().and_then(|error| error.failure.too_long());
+            match too_long {
+                Some(too_long) if shrinks < MAX_SHRINKS && window.shrink(too_long) => shrinks += 1,
+                _ => return Some(turn),
+            }
+        }
+    }
+
+    /// The same, of as much of the conversation as fits by what is known so far.
+    async fn infer_once(
+        &self,
+        history: &History,
+        window: &mut Window,
+        session: &Session,
+    ) -> Option<Result<Turn, ProviderError>> {
         if session.cancel.is_cancelled() {
             return None;
         }
@@ -186,6 +207,16 @@ impl Agent {
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
         turn
+    }
+
+    /// What there is room for in a request.
+    fn room(&self) -> Room {
+        let tools: usize = self.toolbox.defs().into_iter().map(bytes).sum();
+        Room {
+            history: self.settings.history_budget,
+            window: self.provider.context_window(self.model()),
+            fixed: self.settings.system.len() + tools,
+        }
     }
 
     fn model(&self) -> &str {

@@ -23,7 +23,9 @@ mod remote;
 mod responses;
 mod schema;
 mod settings;
+mod too_long;
 mod turn;
+mod windows;
 
 use std::sync::Arc;
 
@@ -38,6 +40,7 @@ pub use self::patience::Patience;
 pub use self::prices::Prices;
 use self::remote::{Remote, is_vendor};
 pub use self::settings::{ProviderSettings, Timeouts};
+pub(crate) use self::too_long::TooLong;
 pub use self::turn::{Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::event::Events;
 pub use haft_core::manifest::{ApiFormat, Effort};
@@ -55,6 +58,11 @@ pub trait Provider: Send + Sync {
     /// The model for small decisions: the same where there is only one.
     fn model_fast(&self) -> &str {
         self.model()
+    }
+
+    /// Tokens that `model` reads and writes at once, where that is known.
+    fn context_window(&self, _model: &str) -> Option<u32> {
+        None
     }
 
     /// How many tools a request may name.

@@ -46,6 +46,9 @@ impl Dialect for Anthropic {
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
         reported_error(&body)?;
         let reason = body.get("stop_reason").and_then(Value::as_str).unwrap_or_default();
+        if reason == "model_context_window_exceeded" {
+            return Err(Failure::TooLong(reason.into()));
+        }
         let stop = stop(reason);
         let blocks = body.get("content").and_then(Value::as_array);
         let blocks = blocks.ok_or_else(|| Failure::Malformed("there is no list `content`".into()))?;
@@ -66,7 +69,7 @@ impl Dialect for Anthropic {
 
 fn stop(reason: &str) -> Stop {
     match reason {
-        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "max_tokens" => Stop::Length,
         "refusal" => Stop::Refused,
         "pause_turn" => Stop::Paused,
         // `end_turn`, `stop_sequence`, `tool_use`, and what will be added: the calls are what counts.

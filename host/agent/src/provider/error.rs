@@ -78,6 +78,9 @@ pub enum Failure {
     /// The vendor's filter does not let the conversation through to the model.
     #[error("the prompt was blocked: {0}")]
     Blocked(String),
+    /// The conversation is longer than the model's context window.
+    #[error("the conversation is longer than the model's context window: {0}")]
+    TooLong(String),
     /// The body is well formed and holds no turn.
     #[error("empty response: {0}")]
     Empty(String),
@@ -98,6 +101,7 @@ impl Failure {
     /// In which way the same request may succeed later; `None`: it will not.
     pub(crate) fn passing(&self) -> Option<Passing> {
         match self {
+            _ if self.too_long().is_some() => None,
             Self::Connect(_) | Self::Interrupted(_) => Some(Passing::Unavailable),
             Self::Silent { .. } | Self::TimedOut(_) => Some(Passing::Silent),
             // An error without a number comes in the middle of an answer: the request itself was fine.
@@ -120,6 +124,10 @@ impl ProviderError {
     /// The way out, where there is a likely one.
     pub fn hint(&self) -> Option<String> {
         let text = match &self.failure {
+            failure if failure.too_long().is_some() => {
+                "`context_window` in `[provider]` says how much the model reads; a model that reads more is asked with \
+                 `--model`".into()
+            }
             Failure::MissingKey { variable } => {
                 format!("set `{variable}` and `[provider] api_key = {{ env = \"{variable}\" }}`")
             }

@@ -19,7 +19,9 @@ use super::mend::mend;
 use super::merge::lay_over;
 use super::patience::Attempts;
 use super::reading::Reading;
-use super::{Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body};
+use super::{
+    Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body, windows,
+};
 use haft_core::call::ToolDef;
 use haft_core::event::{Event, Events};
 use haft_core::secret::Redactor;
@@ -254,6 +256,11 @@ impl<D: Dialect> Provider for Remote<D> {
 
     fn model_fast(&self) -> &str {
         &self.model_fast
+    }
+
+    fn context_window(&self, model: &str) -> Option<u32> {
+        let known = || windows::context_window(model).filter(|_| self.terms.is_vendor);
+        self.terms.context_window.or_else(known)
     }
 
     fn max_tools(&self) -> usize {

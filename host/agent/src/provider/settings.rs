@@ -33,8 +33,8 @@ pub struct ProviderSettings {
     pub effort: Option<Effort>,
     /// Tokens of one answer at most; `None`: what the vendor thinks right.
     pub max_tokens: Option<u32>,
-    /// Tokens that the model reads at once. Only Ollama wants to be told, and leaves out the beginning
-    /// of what is longer.
+    /// Tokens that the model reads and writes at once, which bounds what it is shown. `None`: what is published of it,
+    /// or what the vendor's refusal says. Ollama makes room for as much.
     pub context_window: Option<u32>,
     /// What models cost, by their names as sent.
     pub prices: BTreeMap<String, Prices>,

@@ -486,7 +486,7 @@ pub(super) static PROVIDER: Table = Table {
         Key::new(
             "context_window",
             COUNT_TOKENS,
-            "tokens that the model reads at once, for Ollama to make room",
+            "tokens that the model reads and writes at once; default what is known of it, or what its refusal says",
         )
         .also(&["num_ctx", "context", "context_length"]),
         Key::new("timeout", Kind::Time, "for one answer; default `600s`").also(&["request_timeout"]),

@@ -114,7 +114,7 @@ pub struct Provider {
     pub effort: Option<Effort>,
     /// Tokens of one answer.
     pub max_tokens: Option<u32>,
-    /// Tokens that the model reads at once.
+    /// Tokens that the model reads and writes at once; `None`: what is known of it, or learnt.
     pub context_window: Option<u32>,
     /// For one answer, from request to last byte.
     pub timeout: Duration,

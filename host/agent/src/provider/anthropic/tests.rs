@@ -130,6 +130,15 @@ fn pl14_blocks_go_back_unmodified() {
     assert_eq!(self::turn(&refused, "end_turn").reply.raw["content"], kept);
 }
 
+/// G10: a full context window is not the limit of output tokens: less is to be shown.
+#[test]
+fn g10_a_full_context_window_is_told_apart() {
+    let body = json!({ "content": [{ "type": "text", "text": "half" }], "stop_reason": "model_context_window_exceeded" });
+    let ask = Ask { model: "m", system: "", messages: &[], tools: &[] };
+    let failure = Anthropic.decode(&ask, body).unwrap_err();
+    assert!(failure.too_long().is_some() && failure.passing().is_none(), "{failure}");
+}
+
 /// PL14.
 #[test]
 fn pl14_stop_reasons_are_told_apart() {
@@ -138,7 +147,6 @@ fn pl14_stop_reasons_are_told_apart() {
         ("end_turn", Stop::Done),
         ("stop_sequence", Stop::Done),
         ("max_tokens", Stop::Length),
-        ("model_context_window_exceeded", Stop::Length),
         ("refusal", Stop::Refused),
         ("pause_turn", Stop::Paused),
     ] {

@@ -1,0 +1,148 @@
+//! Recognises a vendor's words for a request that is longer than the model's context window, and the numbers in them.
+//! No vendor has a code of its own for it that all its models answer.
+
+use super::error::Failure;
+
+/// What a vendor said of a request that is too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TooLong {
+    /// The tokens that the model reads at most, where that is said.
+    pub(crate) limit: Option<u32>,
+    /// The tokens of the request, where that is said.
+    pub(crate) asked: Option<u32>,
+}
+
+/// Parts of what vendors and servers say, in lower case: OpenAI, Anthropic, Gemini, Ollama, llama.cpp, vLLM, LM Studio.
+const WORDS: &[&str] = &[
+    "context length",
+    "context_length_exceeded",
+    "context size",
+    "context window",
+    "exceeds the maximum number of tokens",
+    "model_context_window_exceeded",
+    "prompt is too long",
+    "reduce the length",
+    "request_too_large",
+    "too many tokens",
+];
+
+/// What stands before the number of tokens that the model reads.
+const BEFORE_LIMIT: &[&str] = &[
+    "context length is ",
+    "context length of only ",
+    "context length of ",
+    "context size (",
+    "context window of ",
+    "number of tokens allowed (",
+    "tokens > ",
+];
+
+/// What stands before the number of tokens that were sent.
+const BEFORE_ASKED: &[&str] = &[
+    "prompt is too long: ",
+    "token count (",
+    "you requested about ",
+    "you requested ",
+    "messages resulted in ",
+    "the request (",
+    "request (",
+];
+
+impl Failure {
+    /// What it says of the length of the request, where that is what went wrong.
+    pub(crate) fn too_long(&self) -> Option<TooLong> {
+        let text = match self {
+            Self::TooLong(text) => text,
+            Self::Status { status: 400 | 413 | 422 | 500, body } => body,
+            Self::Reported { message, .. } => message,
+            _ => return None,
+        };
+        let text = text.to_lowercase();
+        let is_meant = matches!(self, Self::TooLong(_)) || WORDS.iter().any(|word| text.contains(word));
+        let number = |markers: &[&str]| markers.iter().find_map(|marker| number_after(&text, marker));
+        is_meant.then(|| TooLong { limit: number(BEFORE_LIMIT), asked: number(BEFORE_ASKED) })
+    }
+}
+
+/// The number right after `marker`, with or without commas in it.
+fn number_after(text: &str, marker: &str) -> Option<u32> {
+    let (_, rest) = text.split_once(marker)?;
+    let digits = rest.chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(char::is_ascii_digit);
+    digits.collect::<String>().parse().ok().filter(|number| *number > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// G02: as they were answered by the vendors and servers.
+    #[test]
+    fn g02_the_words_of_every_vendor_are_known() {
+        let rows = [
+            (
+                400,
+                "This model's maximum context length is 8192 tokens. However, your messages resulted in 10234 tokens. Please reduce the length of the messages. (context_length_exceeded)",
+                Some(8192),
+                Some(10_234),
+            ),
+            (
+                400,
+                "Your input exceeds the context window of this model. Please adjust your input and try again. (context_length_exceeded)",
+                None,
+                None,
+            ),
+            (
+                400,
+                "prompt is too long: 212,345 tokens > 200,000 maximum (invalid_request_error)",
+                Some(200_000),
+                Some(212_345),
+            ),
+            (413, "Request exceeds the maximum size (request_too_large)", None, None),
+            (
+                400,
+                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576). (INVALID_ARGUMENT)",
+                Some(1_048_576),
+                Some(1_200_000),
+            ),
+            (
+                400,
+                "the request exceeds the available context size (16384 tokens), try increasing it (exceed_context_size_error)",
+                Some(16_384),
+                None,
+            ),
+            (
+                400,
+                "request (20480 tokens) exceeds the available context size (16384 tokens), try increasing it",
+                Some(16_384),
+                Some(20_480),
+            ),
+            (400, "the input length exceeds the context length", None, None),
+            (
+                400,
+                "This endpoint's maximum context length is 128000 tokens. However, you requested about 131072 tokens",
+                Some(128_000),
+                Some(131_072),
+            ),
+            (
+                400,
+                "Trying to keep the first 4623 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
+                Some(4096),
+                None,
+            ),
+        ];
+        for (status, body, limit, asked) in rows {
+            let failure = Failure::Status { status, body: body.into() };
+            assert_eq!(failure.too_long(), Some(TooLong { limit, asked }), "{body}");
+            assert_eq!(failure.passing(), None, "the same again is as long");
+        }
+    }
+
+    #[test]
+    fn other_refusals_are_not_taken_for_it() {
+        for body in ["no such model", "API key not valid", "max_tokens is too large: 100000", "rate limit"] {
+            assert_eq!(Failure::Status { status: 400, body: body.into() }.too_long(), None, "{body}");
+        }
+        let busy = Failure::Status { status: 503, body: "context window".into() };
+        assert_eq!(busy.too_long(), None);
+    }
+}
