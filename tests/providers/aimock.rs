@@ -55,7 +55,10 @@ async fn run(settings: ProviderSettings, tools: Toolbox, prompt: &str) -> Result
     let (mut history, session) = (History::default(), Session::default());
     let run = agent.run(&mut history, prompt, &session);
     let outcome = tokio::time::timeout(Duration::from_secs(30), run).await.expect("in bounded time");
-    let outcome = outcome.map_err(|error| error.to_string())?;
+    let outcome = outcome.unwrap();
+    if let Some(failure) = outcome.failure {
+        return Err(failure.to_string());
+    }
     assert_eq!(outcome.end, End::Final);
     Ok((outcome.text, outcome.turns))
 }
