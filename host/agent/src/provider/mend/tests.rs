@@ -177,6 +177,8 @@ fn a_schema_that_all_take_stays_as_it_is() {
     assert_eq!(mend(&tool(schema.clone())), None);
     let mut dated = schema;
     dated["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+    assert_eq!(mend(&tool(dated.clone())), None);
+    dated["$schema"] = "https://example.com/own".into();
     let mended = mend(&tool(dated)).unwrap();
     assert_eq!((mended.changes.len(), mended.def.parameters.get("$schema")), (0, None), "not worth a word");
     assert_eq!(mend(&tool(Value::Null)).unwrap().def.parameters, json!({}));
