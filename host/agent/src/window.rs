@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use haft_core::call::ToolResult;
 use haft_core::tool::{Keep, clip};
 
+use crate::AFTER_NOTHING;
 use crate::provider::{Exchange, Message, TooLong};
 
 /// Bytes of 100 tokens, roughly, for every vendor's tokenizer: of English and code. Digits and other scripts take a
@@ -20,6 +21,8 @@ const COUNTED_FROM: u64 = 1000;
 const ATTACHMENT: usize = 1600 * BYTES_OF_100 / 100;
 /// The part of the room that a single answer may take.
 const SHARE: usize = 4;
+/// The part of what the model reads that a prompt may take, in quarters. No budget is a reason to cut one.
+const PROMPT_QUARTERS: usize = 3;
 /// Bytes of an answer that are always shown.
 const LEAST_SHARE: usize = 512;
 /// Tokens that are left for what the model writes, at most; of a small window a quarter.
@@ -50,25 +53,34 @@ pub(super) struct Window {
     from: usize,
 }
 
-/// Bytes of a message: of its own, and of each answer in it.
+/// Bytes of single texts that are shown.
+#[derive(Clone, Copy)]
+struct Shares {
+    prompt: usize,
+    answer: usize,
+}
+
+/// Bytes of a message: of a prompt, or of a turn and each answer to it.
 struct Size {
-    own: usize,
+    prompt: usize,
+    turn: usize,
     answers: Vec<usize>,
 }
 
 impl Size {
     fn new(message: &Message) -> Self {
         match message {
-            Message::User(text) => Self { own: text.len(), answers: Vec::new() },
+            Message::User(text) => Self { prompt: text.len(), turn: 0, answers: Vec::new() },
             Message::Turn(exchange) => {
                 let answers = exchange.answered().map(|(_, result)| result.content.len());
-                Self { own: own_bytes(exchange), answers: answers.collect() }
+                Self { prompt: 0, turn: own_bytes(exchange), answers: answers.collect() }
             }
         }
     }
 
-    fn shown(&self, share: usize) -> usize {
-        self.own + self.answers.iter().map(|bytes| (*bytes).min(share)).sum::<usize>()
+    fn shown(&self, shares: Shares) -> usize {
+        let answers: usize = self.answers.iter().map(|bytes| (*bytes).min(shares.answer)).sum();
+        self.prompt.min(shares.prompt) + self.turn + answers
     }
 }
 
@@ -88,10 +100,9 @@ impl Window {
         }
         let before = self.from;
         // Well below the budget, so that the next cut is many turns away. The last message always stays.
-        let aim = budget / 2;
+        let (aim, shares) = (budget / 2, self.shares());
         while shown > aim && self.from + 1 < messages.len() {
-            let share = self.share();
-            shown -= self.sizes.get(self.from).map_or(0, |size| size.shown(share));
+            shown -= self.sizes.get(self.from).map_or(0, |size| size.shown(shares));
             self.from += 1;
         }
         (self.from > before).then_some(self.from)
@@ -100,24 +111,25 @@ impl Window {
     /// What the model is shown of `messages`: what came after the cut, and before it what a person had asked for last;
     /// of an answer that is larger than its share, the beginning and the end.
     pub(super) fn visible<'m>(&self, messages: &'m [Message]) -> Cow<'m, [Message]> {
-        let share = self.share();
-        let is_large = |message: &Message| is_larger(message, share);
+        let shares = self.shares();
+        let is_large = |message: &Message| is_larger(message, shares);
         if self.from == 0 && !messages.iter().any(is_large) {
             return Cow::Borrowed(messages);
         }
-        let shortened = |message: &Message| shorten(message, share);
+        let shortened = |message: &Message| shorten(message, shares);
         if self.from == 0 {
             return Cow::Owned(messages.iter().map(shortened).collect());
         }
         let (before, after) = messages.split_at_checked(self.from).unwrap_or((messages, &[]));
         let (asked, rest) = match after.split_first() {
-            Some((Message::User(text), rest)) => (Some(text), rest),
+            Some((Message::User(text), rest)) if text != AFTER_NOTHING => (Some(text), rest),
+            Some((Message::User(_), rest)) => (before.iter().rev().find_map(asked), rest),
             _ => (before.iter().rev().find_map(asked), after),
         };
         let note = format!(
             "[The first {} messages of this conversation are left out here for want of room.]\n\n{}",
             self.from,
-            asked.map(|text| cut(text, share, PROMPT_CUT)).unwrap_or_default()
+            asked.map(|text| cut(text, shares.prompt, PROMPT_CUT)).unwrap_or_default()
         );
         Cow::Owned(std::iter::once(Message::User(note)).chain(rest.iter().map(shortened)).collect())
     }
@@ -154,32 +166,37 @@ impl Window {
     /// Bytes of the conversation that may be shown.
     fn budget(&self) -> usize {
         let bytes = |tokens: u32| usize::try_from(tokens).map_or(usize::MAX, |tokens| self.bytes(tokens));
-        let history = self.room.history.map_or(usize::MAX, bytes);
-        let window = self.room.window.map_or(usize::MAX, |window| {
-            bytes(window - LEFT_FOR_ANSWER.min(window / 4)).saturating_sub(self.room.fixed)
-        });
-        history.min(window).min(self.ceiling)
+        self.room.history.map_or(usize::MAX, bytes).min(self.readable())
+    }
+
+    /// Bytes of the conversation that the model can read.
+    fn readable(&self) -> usize {
+        let window = self.room.window.map(|window| window - LEFT_FOR_ANSWER.min(window / 4));
+        let bytes =
+            window.map(|tokens| usize::try_from(tokens).map_or(usize::MAX, |tokens| self.bytes(tokens)));
+        bytes.map_or(usize::MAX, |bytes| bytes.saturating_sub(self.room.fixed)).min(self.ceiling)
     }
 
     fn bytes(&self, tokens: usize) -> usize {
         tokens.saturating_mul(self.bytes_of_100) / 100
     }
 
-    /// Bytes of a single text that are shown.
-    fn share(&self) -> usize {
-        (self.budget() / SHARE).max(LEAST_SHARE)
+    fn shares(&self) -> Shares {
+        let prompt = (self.readable() / 4).saturating_mul(PROMPT_QUARTERS).max(LEAST_SHARE);
+        Shares { prompt, answer: (self.budget() / SHARE).max(LEAST_SHARE) }
     }
 
     /// Bytes of what is shown.
     fn shown(&self) -> usize {
-        let share = self.share();
-        self.sizes.iter().skip(self.from).map(|size| size.shown(share)).sum()
+        let shares = self.shares();
+        self.sizes.iter().skip(self.from).map(|size| size.shown(shares)).sum()
     }
 }
 
 fn asked(message: &Message) -> Option<&String> {
     match message {
-        Message::User(text) => Some(text),
+        // What haft asked is not what the person asked.
+        Message::User(text) => Some(text).filter(|text| *text != AFTER_NOTHING),
         Message::Turn(_) => None,
     }
 }
@@ -189,19 +206,21 @@ const ANSWER_CUT: &str = "is more than fits into this conversation; ask for a pa
 /// What is said where a prompt is cut.
 const PROMPT_CUT: &str = "is more than fits into this conversation";
 
-fn is_larger(message: &Message, share: usize) -> bool {
+fn is_larger(message: &Message, shares: Shares) -> bool {
     match message {
-        Message::User(text) => text.len() > share,
-        Message::Turn(exchange) => exchange.answered().any(|(_, result)| result.content.len() > share),
+        Message::User(text) => text.len() > shares.prompt,
+        Message::Turn(exchange) => {
+            exchange.answered().any(|(_, result)| result.content.len() > shares.answer)
+        }
     }
 }
 
-fn shorten(message: &Message, share: usize) -> Message {
+fn shorten(message: &Message, shares: Shares) -> Message {
     match message {
-        Message::User(text) => Message::User(cut(text, share, PROMPT_CUT)),
-        Message::Turn(exchange) if is_larger(message, share) => {
+        Message::User(text) => Message::User(cut(text, shares.prompt, PROMPT_CUT)),
+        Message::Turn(exchange) if is_larger(message, shares) => {
             let answers = exchange.answered().map(|(_, result)| {
-                let content = cut(&result.content, share, ANSWER_CUT);
+                let content = cut(&result.content, shares.answer, ANSWER_CUT);
                 ToolResult { content, ..result.clone() }
             });
             Message::Turn(Exchange::new(exchange.reply().clone(), answers))
@@ -258,7 +277,7 @@ mod tests {
     }
 
     fn bytes(message: &Message) -> usize {
-        Size::new(message).shown(usize::MAX)
+        Size::new(message).shown(Shares { prompt: usize::MAX, answer: usize::MAX })
     }
 
     fn shown(window: &Window, messages: &[Message]) -> usize {
@@ -294,6 +313,35 @@ mod tests {
         window.count(100);
         window.count(1500);
         assert_eq!(window.fit(&messages), None, "a count is never a reason to show more");
+    }
+
+    /// A long prompt (a diff, a log) is what the person asked: no budget cuts it, only what the model can read.
+    #[test]
+    fn a_long_prompt_is_shown_whole_where_the_model_can_read_it() {
+        let messages = vec![says(&"diff ".repeat(60_000))];
+        for room in [history(100_000), history(1000), Room { window: Some(200_000), ..history(1000) }] {
+            let mut window = Window::new(room);
+            window.fit(&messages);
+            assert_eq!(shown(&window, &messages), 300_000, "{room:?}");
+        }
+        let mut small = Window::new(Room { window: Some(16_384), ..Room::default() });
+        small.fit(&messages);
+        assert!((20_000..50_000).contains(&shown(&small, &messages)), "{}", shown(&small, &messages));
+    }
+
+    /// The task stays known after a cut, also where haft had asked the model to go on since.
+    #[test]
+    fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
+        for after in [0, 1] {
+            let mut messages = vec![says("the task")];
+            messages.extend((0..8).map(|_| turn(900)));
+            messages.push(says(AFTER_NOTHING));
+            messages.extend((0..after).map(|_| turn(900)));
+            let mut window = Window::new(history(500));
+            window.fit(&messages);
+            let all = window.visible(&messages).into_owned();
+            assert!(matches!(&all[0], Message::User(text) if text.ends_with("the task")), "{:?}", all[0]);
+        }
     }
 
     /// G02: a refusal is answered by showing less, until there is nothing more to leave out.

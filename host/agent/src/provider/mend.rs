@@ -12,6 +12,14 @@ use self::node::Mending;
 pub(super) use self::renames::Renames;
 use haft_core::call::ToolDef;
 
+/// Dialects of JSON Schema whose keywords have the values that those of 2020-12 have.
+const DIALECTS: &[&str] = &[
+    "json-schema.org/draft-06/",
+    "json-schema.org/draft-07/",
+    "json-schema.org/draft/2019-09/",
+    "json-schema.org/draft/2020-12/",
+];
+
 /// A tool as every vendor takes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mended {
@@ -34,11 +42,23 @@ pub fn mend(def: &ToolDef) -> Option<Mended> {
     let mut mending = Mending::new(&def.parameters);
     let parameters = mending.schema(&def.parameters);
     let parameters = if parameters.is_object() { parameters } else { Map::new().into() };
-    if parameters == def.parameters {
+    if parameters == without_dialect(&def.parameters) {
         return None;
     }
     let (changes, renames) = mending.finish();
     Some(Mended { def: ToolDef { parameters, ..def.clone() }, changes, renames })
+}
+
+/// `schema` without the name of its dialect, where that is one that says the same of what is not mended: such a schema
+/// stays as its author wrote it.
+fn without_dialect(schema: &Value) -> Value {
+    let mut schema = schema.clone();
+    let named = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    let is_known = DIALECTS.iter().any(|dialect| named.contains(dialect));
+    if let Some(schema) = schema.as_object_mut().filter(|_| is_known) {
+        schema.shift_remove("$schema");
+    }
+    schema
 }
 
 #[cfg(test)]

@@ -86,7 +86,9 @@ impl Attempts {
         };
         let max_delay = retry.max_delay.max(Patience::MAX_DELAY);
         let lasting = Retry { attempts: u32::MAX, max_delay, max_retry_after: limit, ..retry };
-        let delay = lasting.wait(self.unavailable, retry_after)?;
+        // A server that asks for no wait at all would be asked again without end.
+        let own = lasting.wait(self.unavailable, None)?;
+        let delay = lasting.wait(self.unavailable, retry_after)?.max(own);
         self.waited = self.waited.saturating_add(delay);
         (self.waited <= limit).then_some(delay)
     }
@@ -151,6 +153,15 @@ mod tests {
         let once = Patience { retry: Retry { attempts: 1, ..Retry::default() }, in_task: None };
         assert_eq!(Attempts::new(once, true).next(&status(503), None), None);
         assert_eq!(Attempts::new(once, true).next(&Failure::Empty("x".into()), None), None);
+    }
+
+    /// A server that always says "again, at once" is not asked for ever.
+    #[test]
+    fn a_wait_of_nothing_has_an_end() {
+        let mut attempts = Attempts::new(Patience::default(), true);
+        let made =
+            (0..1000).take_while(|_| attempts.next(&status(503), Some(Duration::ZERO)).is_some()).count();
+        assert!((5..100).contains(&made), "{made}");
     }
 
     /// PL06: a vendor that asks for a long wait in a running task gets it, within the patience.

@@ -96,7 +96,7 @@ fn usage(body: &Value) -> Usage {
     }
 }
 
-/// A message of the person, the form that needs no id.
+/// A message of the person or the model, in the form that needs no id.
 fn message(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": text })
 }

@@ -15,6 +15,7 @@ pub(crate) struct TooLong {
 /// Parts of what vendors and servers say, in lower case: OpenAI, Anthropic, Gemini, Ollama, llama.cpp, vLLM, LM Studio.
 const WORDS: &[&str] = &[
     "context length",
+    "context limit",
     "context_length_exceeded",
     "context size",
     "context window",
@@ -35,6 +36,7 @@ const BEFORE_LIMIT: &[&str] = &[
     "context window of ",
     "number of tokens allowed (",
     "tokens > ",
+    " > ",
 ];
 
 /// What stands before the number of tokens that were sent.
@@ -75,62 +77,70 @@ fn number_after(text: &str, marker: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
+    /// Status, words, and the tokens of limit and request in them.
+    const ANSWERED: &[(u16, &str, Option<u32>, Option<u32>)] = &[
+        (
+            400,
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 10234 tokens. Please reduce the length of the messages. (context_length_exceeded)",
+            Some(8192),
+            Some(10_234),
+        ),
+        (
+            400,
+            "Your input exceeds the context window of this model. Please adjust your input and try again. (context_length_exceeded)",
+            None,
+            None,
+        ),
+        (
+            400,
+            "prompt is too long: 212,345 tokens > 200,000 maximum (invalid_request_error)",
+            Some(200_000),
+            Some(212_345),
+        ),
+        (
+            400,
+            "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000, decrease input length",
+            Some(200_000),
+            None,
+        ),
+        (413, "Request exceeds the maximum size (request_too_large)", None, None),
+        (
+            400,
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576). (INVALID_ARGUMENT)",
+            Some(1_048_576),
+            Some(1_200_000),
+        ),
+        (
+            400,
+            "the request exceeds the available context size (16384 tokens), try increasing it (exceed_context_size_error)",
+            Some(16_384),
+            None,
+        ),
+        (
+            400,
+            "request (20480 tokens) exceeds the available context size (16384 tokens), try increasing it",
+            Some(16_384),
+            Some(20_480),
+        ),
+        (400, "the input length exceeds the context length", None, None),
+        (
+            400,
+            "This endpoint's maximum context length is 128000 tokens. However, you requested about 131072 tokens",
+            Some(128_000),
+            Some(131_072),
+        ),
+        (
+            400,
+            "Trying to keep the first 4623 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
+            Some(4096),
+            None,
+        ),
+    ];
+
     /// G02: as they were answered by the vendors and servers.
     #[test]
     fn g02_the_words_of_every_vendor_are_known() {
-        let rows = [
-            (
-                400,
-                "This model's maximum context length is 8192 tokens. However, your messages resulted in 10234 tokens. Please reduce the length of the messages. (context_length_exceeded)",
-                Some(8192),
-                Some(10_234),
-            ),
-            (
-                400,
-                "Your input exceeds the context window of this model. Please adjust your input and try again. (context_length_exceeded)",
-                None,
-                None,
-            ),
-            (
-                400,
-                "prompt is too long: 212,345 tokens > 200,000 maximum (invalid_request_error)",
-                Some(200_000),
-                Some(212_345),
-            ),
-            (413, "Request exceeds the maximum size (request_too_large)", None, None),
-            (
-                400,
-                "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576). (INVALID_ARGUMENT)",
-                Some(1_048_576),
-                Some(1_200_000),
-            ),
-            (
-                400,
-                "the request exceeds the available context size (16384 tokens), try increasing it (exceed_context_size_error)",
-                Some(16_384),
-                None,
-            ),
-            (
-                400,
-                "request (20480 tokens) exceeds the available context size (16384 tokens), try increasing it",
-                Some(16_384),
-                Some(20_480),
-            ),
-            (400, "the input length exceeds the context length", None, None),
-            (
-                400,
-                "This endpoint's maximum context length is 128000 tokens. However, you requested about 131072 tokens",
-                Some(128_000),
-                Some(131_072),
-            ),
-            (
-                400,
-                "Trying to keep the first 4623 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens",
-                Some(4096),
-                None,
-            ),
-        ];
-        for (status, body, limit, asked) in rows {
+        for &(status, body, limit, asked) in ANSWERED {
             let failure = Failure::Status { status, body: body.into() };
             assert_eq!(failure.too_long(), Some(TooLong { limit, asked }), "{body}");
             assert_eq!(failure.passing(), None, "the same again is as long");

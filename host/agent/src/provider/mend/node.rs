@@ -54,11 +54,6 @@ const IDENTITIES: &[&str] =
 
 type Node = Map<String, Value>;
 
-fn is_known_dialect(value: &Value) -> bool {
-    let known = ["http://json-schema.org/", "https://json-schema.org/"];
-    value.as_str().is_some_and(|dialect| known.iter().any(|start| dialect.starts_with(start)))
-}
-
 /// A schema on its way to one that every vendor takes.
 pub(super) struct Mending<'s> {
     whole: &'s Value,
@@ -117,8 +112,6 @@ impl<'s> Mending<'s> {
         let kept = match key {
             "type" => return self.types(value),
             "required" => return self.required(value),
-            // Known to every vendor, and what a schema is by its author's own account.
-            "$schema" if self.path.is_empty() && is_known_dialect(value) => Some(value.clone()),
             "$ref" => keeps(self.leads_somewhere(value)),
             "items" if value.is_array() => return Some(self.tuple(value)),
             "enum" => keeps(value.as_array().is_some_and(|all| (1..=MAX_ENUM).contains(&all.len()))),
