@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::session::{
     Ended, Entry, Known, Restored, SessionError, SessionLog, Turned, Unanswered, push_prompt, record,
 };
-use crate::provider::{Exchange, Message, Reply, RequestedCall};
+use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::tool::{Ledger, Session};
 
@@ -31,9 +31,9 @@ pub(super) struct OpenTurn {
 
 impl History {
     /// A conversation that begins now with what a person `said`, and is kept in `log`, which has that already.
-    pub fn logged(log: SessionLog, prompt: &str) -> Self {
+    pub fn logged(log: SessionLog, said: impl Into<Prompt>) -> Self {
         let mut messages = Vec::new();
-        push_prompt(&mut messages, prompt);
+        push_prompt(&mut messages, said.into());
         Self { messages, log: Some(log), ..Self::default() }
     }
 
@@ -73,10 +73,11 @@ impl History {
     }
 
     /// Adds what a person said.
-    pub fn push_prompt(&mut self, text: &str) -> Result<(), SessionError> {
+    pub fn push_prompt(&mut self, said: impl Into<Prompt>) -> Result<(), SessionError> {
+        let said = said.into();
         self.close();
-        self.note(|| Entry::Said { text: text.to_owned() })?;
-        push_prompt(&mut self.messages, text);
+        self.note(|| Entry::said(&said))?;
+        push_prompt(&mut self.messages, said);
         Ok(())
     }
 

@@ -28,7 +28,7 @@ pub use self::session::{
 use self::totals::Totals;
 use self::turn_calls::TurnCalls;
 use self::window::{Room, Window};
-use crate::provider::{Ask, Failure, Provider, ProviderError, Stop, Turn};
+use crate::provider::{Ask, Failure, Prompt, Provider, ProviderError, Stop, Turn};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
 use haft_core::tool::{Session, Toolbox, bytes};
@@ -106,7 +106,7 @@ impl Agent {
     pub async fn run(
         &self,
         history: &mut History,
-        prompt: &str,
+        prompt: impl Into<Prompt>,
         session: &Session,
     ) -> Result<Outcome, SessionError> {
         history.push_prompt(prompt)?;

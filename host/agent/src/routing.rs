@@ -49,7 +49,7 @@ pub async fn route(provider: &dyn Provider, route: Route, prompt: &str, session:
 /// Whether the fast model thinks that it is enough, and what it cost to ask.
 async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (bool, Usage) {
     let shown: String = prompt.chars().take(MAX_SHOWN).collect();
-    let messages = [Message::User(format!("The task:\n\n{shown}"))];
+    let messages = [Message::User(format!("The task:\n\n{shown}").into())];
     let ask = Ask { model: provider.model_fast(), system: QUESTION, messages: &messages, tools: &[] };
     // What it says is no part of the answer to the task.
     let nobody = Events::none();

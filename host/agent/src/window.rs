@@ -2,13 +2,16 @@
 //! asked for last, to let one answer take the room of all others, and to move the cut at every turn: what providers have
 //! cached ends at it.
 
+mod files;
+
 use std::borrow::Cow;
 
 use haft_core::call::ToolResult;
 use haft_core::tool::{Keep, clip};
 
+use self::files::{cut_files, files, texts};
 use crate::AFTER_NOTHING;
-use crate::provider::{Exchange, Message, TooLong};
+use crate::provider::{Exchange, Message, Prompt, TooLong};
 
 /// Bytes of 100 tokens, roughly, for every vendor's tokenizer: of English and code. Digits and other scripts take a
 /// token for less, which the vendor's own count of the last turn tells.
@@ -17,8 +20,6 @@ const BYTES_OF_100: usize = 400;
 const LEAST_BYTES_OF_100: usize = 100;
 /// Tokens of a request from which its bytes a token are reckoned: of less the vendor's own words are too large a part.
 const COUNTED_FROM: u64 = 1000;
-/// Bytes that an image or another file counts for: a large image is some 1,600 tokens with every vendor.
-const ATTACHMENT: usize = 1600 * BYTES_OF_100 / 100;
 /// The part of the room that a single answer may take.
 const SHARE: usize = 4;
 /// The part of what the model reads that a prompt may take, in quarters. No budget is a reason to cut one.
@@ -60,27 +61,39 @@ struct Shares {
     answer: usize,
 }
 
-/// Bytes of a message: of a prompt, or of a turn and each answer to it.
+/// Bytes of a message: of the texts of a prompt and of answers, each of which may be cut, and of everything else.
 struct Size {
-    prompt: usize,
-    turn: usize,
+    prompt: Vec<usize>,
     answers: Vec<usize>,
+    rest: usize,
 }
 
 impl Size {
     fn new(message: &Message) -> Self {
         match message {
-            Message::User(text) => Self { prompt: text.len(), turn: 0, answers: Vec::new() },
+            Message::User(said) => Self {
+                prompt: texts(&said.text, &said.attachments).collect(),
+                answers: Vec::new(),
+                rest: files(&said.attachments),
+            },
             Message::Turn(exchange) => {
-                let answers = exchange.answered().map(|(_, result)| result.content.len());
-                Self { prompt: 0, turn: own_bytes(exchange), answers: answers.collect() }
+                let results = || exchange.answered().map(|(_, result)| result);
+                let files: usize = results().map(|result| files(&result.attachments)).sum();
+                Self {
+                    prompt: Vec::new(),
+                    answers: results()
+                        .flat_map(|result| texts(&result.content, &result.attachments))
+                        .collect(),
+                    rest: own_bytes(exchange) + files,
+                }
             }
         }
     }
 
     fn shown(&self, shares: Shares) -> usize {
-        let answers: usize = self.answers.iter().map(|bytes| (*bytes).min(shares.answer)).sum();
-        self.prompt.min(shares.prompt) + self.turn + answers
+        let cut =
+            |texts: &[usize], share: usize| texts.iter().map(|bytes| (*bytes).min(share)).sum::<usize>();
+        cut(&self.prompt, shares.prompt) + cut(&self.answers, shares.answer) + self.rest
     }
 }
 
@@ -122,15 +135,17 @@ impl Window {
         }
         let (before, after) = messages.split_at_checked(self.from).unwrap_or((messages, &[]));
         let (asked, rest) = match after.split_first() {
-            Some((Message::User(text), rest)) if text != AFTER_NOTHING => (Some(text), rest),
+            Some((Message::User(said), rest)) if said.text != AFTER_NOTHING => (Some(said), rest),
             Some((Message::User(_), rest)) => (before.iter().rev().find_map(asked), rest),
             _ => (before.iter().rev().find_map(asked), after),
         };
         let note = format!(
             "[The first {} messages of this conversation are left out here for want of room.]\n\n{}",
             self.from,
-            asked.map(|text| cut(text, shares.prompt, PROMPT_CUT)).unwrap_or_default()
+            asked.map(|said| cut(&said.text, shares.prompt, PROMPT_CUT)).unwrap_or_default()
         );
+        let attachments = asked.map(|said| cut_files(&said.attachments, shares.prompt, PROMPT_CUT));
+        let note = Prompt { text: note, attachments: attachments.unwrap_or_default() };
         Cow::Owned(std::iter::once(Message::User(note)).chain(rest.iter().map(shortened)).collect())
     }
 
@@ -193,10 +208,10 @@ impl Window {
     }
 }
 
-fn asked(message: &Message) -> Option<&String> {
+fn asked(message: &Message) -> Option<&Prompt> {
     match message {
         // What haft asked is not what the person asked.
-        Message::User(text) => Some(text).filter(|text| *text != AFTER_NOTHING),
+        Message::User(said) => Some(said).filter(|said| said.text != AFTER_NOTHING),
         Message::Turn(_) => None,
     }
 }
@@ -208,20 +223,25 @@ const PROMPT_CUT: &str = "is more than fits into this conversation";
 
 fn is_larger(message: &Message, shares: Shares) -> bool {
     match message {
-        Message::User(text) => text.len() > shares.prompt,
-        Message::Turn(exchange) => {
-            exchange.answered().any(|(_, result)| result.content.len() > shares.answer)
-        }
+        Message::User(said) => texts(&said.text, &said.attachments).any(|bytes| bytes > shares.prompt),
+        Message::Turn(exchange) => exchange
+            .answered()
+            .flat_map(|(_, result)| texts(&result.content, &result.attachments))
+            .any(|bytes| bytes > shares.answer),
     }
 }
 
 fn shorten(message: &Message, shares: Shares) -> Message {
     match message {
-        Message::User(text) => Message::User(cut(text, shares.prompt, PROMPT_CUT)),
+        Message::User(said) => Message::User(Prompt {
+            text: cut(&said.text, shares.prompt, PROMPT_CUT),
+            attachments: cut_files(&said.attachments, shares.prompt, PROMPT_CUT),
+        }),
         Message::Turn(exchange) if is_larger(message, shares) => {
             let answers = exchange.answered().map(|(_, result)| {
                 let content = cut(&result.content, shares.answer, ANSWER_CUT);
-                ToolResult { content, ..result.clone() }
+                let attachments = cut_files(&result.attachments, shares.answer, ANSWER_CUT);
+                ToolResult { content, attachments, ..result.clone() }
             });
             Message::Turn(Exchange::new(exchange.reply().clone(), answers))
         }
@@ -240,7 +260,7 @@ fn cut(text: &str, share: usize, why: &str) -> String {
     format!("[haft: this text of {} bytes {why}.]\n{}", text.len(), clip(text, room, Keep::Ends))
 }
 
-/// Bytes of a turn beside the texts of its answers.
+/// Bytes of a turn beside its answers.
 fn own_bytes(exchange: &Exchange) -> usize {
     let reply = exchange.reply();
     let own = if reply.raw.is_null() { 0 } else { reply.raw.to_string().len() };
@@ -248,9 +268,7 @@ fn own_bytes(exchange: &Exchange) -> usize {
         .calls
         .iter()
         .map(|requested| requested.call.tool.len() + requested.call.arguments.to_string().len());
-    let attachments: usize =
-        exchange.answered().map(|(_, result)| result.attachments.len() * ATTACHMENT).sum();
-    own.max(reply.text.len() + calls.sum::<usize>()) + attachments
+    own.max(reply.text.len() + calls.sum::<usize>())
 }
 
 #[cfg(test)]
@@ -292,7 +310,7 @@ mod tests {
             let mut window = Window::new(room);
             assert_eq!(window.fit(&messages), None);
             let all = window.visible(&messages).into_owned();
-            assert!(matches!(&all[0], Message::User(text) if text == "the task"));
+            assert!(matches!(&all[0], Message::User(said) if said.text == "the task"));
             let Message::Turn(exchange) = &all[1] else { panic!() };
             let text = &exchange.answered().next().unwrap().1.content;
             assert!(text.len() <= 16_000 / SHARE + 200, "{}", text.len());
@@ -340,7 +358,11 @@ mod tests {
             let mut window = Window::new(history(500));
             window.fit(&messages);
             let all = window.visible(&messages).into_owned();
-            assert!(matches!(&all[0], Message::User(text) if text.ends_with("the task")), "{:?}", all[0]);
+            assert!(
+                matches!(&all[0], Message::User(said) if said.text.ends_with("the task")),
+                "{:?}",
+                all[0]
+            );
         }
     }
 
@@ -375,7 +397,7 @@ mod tests {
             messages.push(turn(500));
             cuts.extend(window.fit(&messages));
             let shown = window.visible(&messages);
-            assert!(matches!(&shown[0], Message::User(text) if text.ends_with("the task")));
+            assert!(matches!(&shown[0], Message::User(said) if said.text.ends_with("the task")));
             assert!(shown.iter().map(bytes).sum::<usize>() < 4000 + 200);
             assert_eq!(shown.last(), messages.last());
         }
@@ -392,7 +414,7 @@ mod tests {
         let shown = window.visible(&messages);
         assert_eq!(shown.len(), 2);
         assert!(
-            matches!(&shown[0], Message::User(text) if text.contains("first 5 messages") && text.ends_with("new"))
+            matches!(&shown[0], Message::User(said) if said.text.contains("first 5 messages") && said.text.ends_with("new"))
         );
     }
 

@@ -69,9 +69,12 @@ pub struct ToolResult {
     pub structured: Option<Value>,
 }
 
-/// Binary content of an answer.
+/// A file that comes with an answer or a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
+    /// What the file is called, without its folder, where it has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Media type, as in RFC 6838: `image/png`.
     pub media_type: String,
     /// The bytes; base64 (RFC 4648, section 4) in JSON, as in MCP.
@@ -79,10 +82,49 @@ pub struct Attachment {
     pub data: Vec<u8>,
 }
 
+/// Media types beside `text/*`, `*+json` and `*+xml` whose bytes are text.
+const TEXTS: &[&str] = &[
+    "application/javascript",
+    "application/json",
+    "application/sql",
+    "application/toml",
+    "application/x-ndjson",
+    "application/x-sh",
+    "application/x-yaml",
+    "application/xml",
+    "application/yaml",
+];
+
 impl Attachment {
+    /// A file without a name.
+    pub fn new(media_type: impl Into<String>, data: Vec<u8>) -> Self {
+        Self { name: None, media_type: media_type.into(), data }
+    }
+
     /// The line that stands for it in [`ToolResult::content`], for consumers of text only.
     pub fn mention(&self) -> String {
-        format!("[{}, {} bytes]", self.media_type, self.data.len())
+        format!("[{}]", self.described())
+    }
+
+    /// What it is, in one line: its name where it has one, its media type, its size.
+    pub fn described(&self) -> String {
+        let name = self.name.as_deref().map(|name| format!("{}: ", name.replace(char::is_control, " ")));
+        format!("{}{}, {} bytes", name.unwrap_or_default(), self.media_type, self.data.len())
+    }
+
+    /// The media type without its parameters, in lower case.
+    pub fn essence(&self) -> String {
+        self.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// Its text, where its media type says that it is one and it is.
+    pub fn text(&self) -> Option<&str> {
+        let kind = self.essence();
+        let is_text = kind.starts_with("text/")
+            || kind.ends_with("+json")
+            || kind.ends_with("+xml") && !kind.starts_with("image/")
+            || TEXTS.contains(&kind.as_str());
+        std::str::from_utf8(&self.data).ok().filter(|_| is_text)
     }
 }
 
@@ -131,9 +173,27 @@ mod tests {
 
     #[test]
     fn attachments_are_base64_in_json() {
-        let attachment = Attachment { media_type: "image/png".into(), data: vec![0, 255] };
+        let attachment = Attachment::new("image/png", vec![0, 255]);
         let json = serde_json::to_value(&attachment).unwrap();
-        assert_eq!(json["data"], "AP8=");
+        assert_eq!(json, serde_json::json!({ "media_type": "image/png", "data": "AP8=" }));
         assert_eq!(serde_json::from_value::<Attachment>(json).unwrap(), attachment);
+        let named = Attachment { name: Some("a\nb.png".into()), ..attachment };
+        assert_eq!(named.mention(), "[a b.png: image/png, 2 bytes]");
+        let json = serde_json::to_value(&named).unwrap();
+        assert_eq!(serde_json::from_value::<Attachment>(json).unwrap(), named);
+    }
+
+    #[test]
+    fn an_attachment_is_text_where_its_type_and_its_bytes_say_so() {
+        let text = |media_type: &str| Attachment::new(media_type, b"[1]".into()).text().is_some();
+        for media_type in
+            ["text/plain; charset=utf-8", "Application/JSON", "application/ld+json", "text/x-rust"]
+        {
+            assert!(text(media_type), "{media_type}");
+        }
+        for media_type in ["image/png", "image/svg+xml", "application/pdf", "application/octet-stream", ""] {
+            assert!(!text(media_type), "{media_type}");
+        }
+        assert_eq!(Attachment::new("text/plain", vec![0xff]).text(), None);
     }
 }

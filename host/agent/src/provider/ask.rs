@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use haft_core::call::{ToolDef, ToolResult};
 
+use super::prompt::Prompt;
 use super::turn::{Reply, RequestedCall};
 
 /// A request for the next turn of a conversation.
@@ -32,7 +33,7 @@ impl Ask<'_> {
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// A person said this.
-    User(String),
+    User(Prompt),
     /// The model took a turn, and its calls were answered.
     Turn(Exchange),
 }

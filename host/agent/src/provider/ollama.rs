@@ -125,7 +125,7 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     }
     for message in ask.messages {
         match message {
-            Message::User(text) => messages.push(json!({ "role": "user", "content": text })),
+            Message::User(said) => messages.push(json!({ "role": "user", "content": said.told() })),
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }
     }

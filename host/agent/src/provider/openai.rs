@@ -98,7 +98,7 @@ impl OpenAi {
         }
         for message in ask.messages {
             match message {
-                Message::User(text) => messages.push(json!({ "role": "user", "content": text })),
+                Message::User(said) => messages.push(json!({ "role": "user", "content": said.told() })),
                 Message::Turn(exchange) => self.push_exchange(&mut messages, exchange),
             }
         }

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::End;
-use crate::provider::{Reply, Stop, Usage};
-use haft_core::call::ToolResult;
+use crate::provider::{Prompt, Reply, Stop, Usage};
+use haft_core::call::{Attachment, ToolResult};
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub enum Entry {
     Said {
         /// What.
         text: String,
+        /// The files that came with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
     /// The model took a turn.
     Turn(Box<Turned>),
@@ -113,6 +116,14 @@ pub struct Ended {
     pub error: Option<String>,
 }
 
+impl Entry {
+    /// That a person said `prompt`.
+    pub(crate) fn said(prompt: &Prompt) -> Self {
+        let Prompt { text, attachments } = prompt.clone();
+        Self::Said { text, attachments }
+    }
+}
+
 impl Line {
     /// The line of what happens now.
     pub(super) fn now(entry: Entry) -> Self {
@@ -169,7 +180,11 @@ mod tests {
         let result = ToolResult::error("no");
         for entry in [
             Entry::Begun(Begun::new(Some("p"), None, Some(Path::new("/w")))),
-            Entry::Said { text: "a\nb".into() },
+            Entry::said(&"a\nb".into()),
+            Entry::said(&Prompt {
+                text: "a".into(),
+                attachments: vec![Attachment::new("image/png", vec![0])],
+            }),
             Entry::Turn(Box::new(turned)),
             Entry::Answered { call: "c".into(), result, duration_ms: 3, unknown: true },
             Entry::Ended(Ended { end: Some(End::TurnCap), error: None }),
@@ -186,6 +201,13 @@ mod tests {
         let line = r#"{"time":"2026-01-01T00:00:00Z","kind":"dreamt","of":{"sheep":3}}"#;
         assert_eq!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::Other);
         let line = r#"{"time":"2026-01-01T00:00:00Z","kind":"said","text":"x","loudly":true}"#;
-        assert!(matches!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::Said { .. }));
+        assert_eq!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::said(&"x".into()));
+    }
+
+    /// What is written of a prompt without files every earlier version reads.
+    #[test]
+    fn a_prompt_without_files_is_written_as_ever() {
+        let line = serde_json::to_value(Line::now(Entry::said(&"x".into()))).unwrap();
+        assert_eq!((line.as_object().unwrap().len(), &line["text"]), (3, &json!("x")));
     }
 }

@@ -36,7 +36,12 @@ impl SessionLog {
 }
 
 /// The line as it is written.
-pub(super) fn text(line: Line, redactor: &Redactor) -> String {
+pub(super) fn text(mut line: Line, redactor: &Redactor) -> String {
+    // What is encoded below shows no secret that could be found.
+    if let Entry::Said { attachments, .. } = &mut line.entry {
+        let clean = std::mem::take(attachments).into_iter().map(|attachment| redactor.attachment(attachment));
+        *attachments = clean.collect();
+    }
     // Texts, numbers and lists of them always become JSON.
     let mut value = serde_json::to_value(line).unwrap_or_default();
     redactor.clean(&mut value);
@@ -48,13 +53,20 @@ mod tests {
     use secrecy::SecretString;
 
     use super::*;
+    use crate::provider::Prompt;
+    use haft_core::call::Attachment;
 
     /// CL04.
     #[test]
     fn cl04_no_secret_gets_into_a_session() {
         let redactor = Redactor::default();
         redactor.add([&SecretString::from("sk-4711-0815")]);
-        let line = text(Line::now(Entry::Said { text: "it is sk-4711-0815".into() }), &redactor);
+        let attachments = vec![Attachment::new("text/plain", b"sk-4711-0815".into())];
+        let said = Prompt { text: "it is sk-4711-0815".into(), attachments };
+        let line = text(Line::now(Entry::said(&said)), &redactor);
         assert!(line.contains("it is ***") && !line.contains("4711"), "{line}");
+        let attachments = vec![Attachment::new("text/plain", b"***".into())];
+        let clean = Prompt { text: "it is ***".into(), attachments };
+        assert_eq!(serde_json::from_str::<Line>(&line).unwrap().entry, Entry::said(&clean));
     }
 }

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::{Begun, Ended, Entry, Line, Turned};
-use crate::provider::{Exchange, Message, Reply, Usage};
+use crate::provider::{Exchange, Message, Prompt, Reply, Usage};
 use haft_core::call::{ToolCall, ToolResult};
 
 /// What a model is told of a call that was begun and has no answer.
@@ -89,10 +89,10 @@ impl Restored {
         self.changed = line.time;
         match line.entry {
             Entry::Begun(begun) => self.begun = begun,
-            Entry::Said { text } => {
+            Entry::Said { text, attachments } => {
                 self.close();
                 self.ended = None;
-                push_prompt(&mut self.messages, &text);
+                push_prompt(&mut self.messages, Prompt { text, attachments });
             }
             Entry::Turn(turned) => {
                 self.close();
@@ -159,12 +159,10 @@ impl Known {
 
 /// Adds what a person said. Said again before the model came to answer, it joins what was said before: the prompt
 /// templates of many models insist on taking turns.
-pub(crate) fn push_prompt(messages: &mut Vec<Message>, text: &str) {
-    if let Some(Message::User(last)) = messages.last_mut() {
-        last.push_str("\n\n");
-        last.push_str(text);
-    } else {
-        messages.push(Message::User(text.to_owned()));
+pub(crate) fn push_prompt(messages: &mut Vec<Message>, said: Prompt) {
+    match messages.last_mut() {
+        Some(Message::User(last)) => last.join(said),
+        _ => messages.push(Message::User(said)),
     }
 }
 
@@ -204,7 +202,7 @@ mod tests {
     fn whole() -> Vec<Entry> {
         vec![
             Entry::Begun(Begun::new(None, None, None)),
-            Entry::Said { text: "do".into() },
+            Entry::said(&"do".into()),
             turn(&["a", "b"]),
             Entry::Running { call: "a".into() },
             answered("a"),
@@ -212,7 +210,7 @@ mod tests {
             answered("b"),
             turn(&[]),
             Entry::Ended(Ended { end: Some(crate::End::Final), error: None }),
-            Entry::Said { text: "and".into() },
+            Entry::said(&"and".into()),
         ]
     }
 
@@ -243,9 +241,8 @@ mod tests {
 
     #[test]
     fn whoever_goes_on_talking_leaves_no_call_without_its_answer() {
-        let lines =
-            vec![Entry::Said { text: "do".into() }, turn(&["a", "b"]), Entry::Running { call: "a".into() }];
-        let restored = Restored::parse(&text([lines, vec![Entry::Said { text: "stop".into() }]].concat()));
+        let lines = vec![Entry::said(&"do".into()), turn(&["a", "b"]), Entry::Running { call: "a".into() }];
+        let restored = Restored::parse(&text([lines, vec![Entry::said(&"stop".into())]].concat()));
         let Message::Turn(exchange) = &restored.messages[1] else { panic!("{:?}", restored.messages) };
         let answers: Vec<_> = exchange.answered().map(|(_, result)| result.content.clone()).collect();
         assert_eq!(answers, [UNKNOWN, "the call was not run"]);

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::file::{self, File};
 use super::line::Line;
 use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
+use crate::provider::Prompt;
 use haft_core::secret::Redactor;
 
 /// What the names of the files end with.
@@ -53,7 +54,12 @@ impl Sessions {
 
     /// Begins a session with what a person says first. Both are on the disk once this returns. No line of it will hold
     /// what `redactor` knows.
-    pub fn begin(&self, begun: Begun, prompt: &str, redactor: &Redactor) -> Result<SessionLog, SessionError> {
+    pub fn begin(
+        &self,
+        begun: Begun,
+        said: impl Into<Prompt>,
+        redactor: &Redactor,
+    ) -> Result<SessionLog, SessionError> {
         file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
         let all = self.all()?;
         make_room(&all);
@@ -61,7 +67,7 @@ impl Sessions {
         let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
         let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
-        let prompt = log::text(Line::now(Entry::Said { text: prompt.to_owned() }), redactor);
+        let prompt = log::text(Line::now(Entry::said(&said.into())), redactor);
         // One write: a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone()))
@@ -255,7 +261,7 @@ mod tests {
         drop(sessions.begin(begun("/a"), "do it", &redactor).unwrap());
         let restored = sessions.last(&begun("/a")).unwrap().restored().unwrap();
         assert!(
-            matches!(restored.messages.as_slice(), [crate::provider::Message::User(text)] if text == "do it")
+            matches!(restored.messages.as_slice(), [crate::provider::Message::User(said)] if said.text == "do it")
         );
     }
 

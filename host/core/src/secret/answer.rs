@@ -26,12 +26,15 @@ impl Redactor {
         if let Some(value) = &mut structured {
             self.clean(value);
         }
-        let attachment = |Attachment { media_type, data }| Attachment {
-            media_type: self.redact_owned(media_type),
-            data: self.redact_bytes(data),
-        };
-        let attachments = attachments.into_iter().map(attachment).collect();
+        let attachments = attachments.into_iter().map(|attachment| self.attachment(attachment)).collect();
         ToolResult { content: self.redact_owned(content), is_error, attachments, structured }
+    }
+
+    /// The file with the secrets masked.
+    pub fn attachment(&self, attachment: Attachment) -> Attachment {
+        let Attachment { name, media_type, data } = attachment;
+        let name = name.map(|name| self.redact_owned(name));
+        Attachment { name, media_type: self.redact_owned(media_type), data: self.redact_bytes(data) }
     }
 
     /// Takes the secrets out of every text of `value`.
@@ -79,13 +82,17 @@ mod tests {
         let result = ToolResult {
             content: "it is sk-4711-0815".into(),
             is_error: true,
-            attachments: vec![Attachment { media_type: "text/plain".into(), data: b"<sk-4711-0815>".into() }],
+            attachments: vec![Attachment {
+                name: Some("sk-4711-0815.txt".into()),
+                ..Attachment::new("text/plain", b"<sk-4711-0815>".into())
+            }],
             structured: Some(data.clone()),
         };
         let clean = redactor.result(result);
         assert_eq!(clean.content, "it is ***");
         assert_eq!(clean.structured, Some(json!({ "***": [{ "a": "x ***" }, "***", 42] })));
         assert_eq!(clean.attachments[0].data, b"<***>");
+        assert_eq!(clean.attachments[0].name.as_deref(), Some("***.txt"));
         let call = ToolCall { id: "1".into(), tool: "sk-4711-0815".into(), arguments: data };
         assert!(!format!("{:?}", redactor.call(&call)).contains("4711"));
     }

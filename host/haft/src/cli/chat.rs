@@ -97,7 +97,7 @@ async fn answer(
     screen: &Screen,
     terminal: Terminal,
 ) -> anyhow::Result<bool> {
-    match conversation.task(prompt).await {
+    match conversation.task(prompt.map(Into::into)).await {
         Ok(None) => return Ok(true),
         Ok(Some(outcome)) => {
             if !screen.has_shown() {

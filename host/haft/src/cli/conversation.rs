@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::program::{Dirs, Program};
-use haft_agent::provider::Provider;
+use haft_agent::provider::{Prompt, Provider};
 use haft_agent::{
     Agent, AgentSettings, History, Outcome, Restored, Routed, Saved, SessionError, Sessions, route,
 };
@@ -101,10 +101,10 @@ impl Conversation {
 
     /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
     /// on the disk once this returns.
-    fn push_prompt(&mut self, prompt: &str) -> Result<(), SessionError> {
+    fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
         match self.program.sessions().filter(|_| self.history.log().is_none()) {
             Some(sessions) => {
-                let log = sessions.begin(self.program.begun(), prompt, &self.program.redactor)?;
+                let log = sessions.begin(self.program.begun(), prompt.clone(), &self.program.redactor)?;
                 self.history = History::logged(log, prompt);
                 Ok(())
             }
@@ -178,12 +178,13 @@ impl Conversation {
     }
 
     /// Runs a prompt, or continues the one before. `None` where Ctrl-C was pressed twice: the user wants to leave.
-    pub(super) async fn task(&mut self, prompt: Option<&str>) -> anyhow::Result<Option<Outcome>> {
+    pub(super) async fn task(&mut self, prompt: Option<Prompt>) -> anyhow::Result<Option<Outcome>> {
         if prompt.is_none() && !self.is_unfinished() {
             let hint = "write what to do next: `haft run --resume last 'PROMPT'`";
             return Err(Hinted::new("nothing is left to do in this session", hint).into());
         }
         // Before the first model is asked, be it only for the route.
+        let told = prompt.as_ref().map(Prompt::told);
         prompt.map_or(Ok(()), |prompt| self.push_prompt(prompt)).map_err(hinted)?;
         let approvals = self.approvals.clone();
         let session = Session { approvals, ..self.program.session(self.screen.events()) };
@@ -192,11 +193,11 @@ impl Conversation {
         let (provider, toolbox, settings) = (&self.provider, &self.toolbox, &self.settings);
         let way = self.program.route(&self.choice.model());
         let work = async {
-            let Some(prompt) = prompt else {
+            let Some(told) = told else {
                 let agent = Agent::new(provider.clone(), toolbox.clone(), settings.clone());
                 return agent.go_on(history, &session).await;
             };
-            let Routed { model, usage } = route(provider.as_ref(), way, prompt, &session).await;
+            let Routed { model, usage } = route(provider.as_ref(), way, &told, &session).await;
             let settings = AgentSettings { model: Some(model), ..settings.clone() };
             let agent = Agent::new(provider.clone(), toolbox.clone(), settings);
             let mut outcome = agent.go_on(history, &session).await?;

@@ -56,7 +56,7 @@ impl Run {
         let screen = Screen::new(terminal, show);
         let mut conversation =
             Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
-        let outcome = conversation.task(prompt.as_deref()).await;
+        let outcome = conversation.task(prompt.map(Into::into)).await;
         let id = conversation.id();
         conversation.close().await;
         let Some(outcome) = outcome? else { return Ok(Exit::Interrupted) };

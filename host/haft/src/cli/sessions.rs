@@ -135,8 +135,8 @@ fn value(saved: &Saved, restored: &Restored) -> Value {
 
 /// What a session is about: its first words.
 fn title(restored: &Restored) -> String {
-    let Some(Message::User(text)) = restored.messages.first() else { return String::new() };
-    let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let Some(Message::User(asked)) = restored.messages.first() else { return String::new() };
+    let words = plain(&asked.told().split_whitespace().collect::<Vec<_>>().join(" "));
     match words.char_indices().nth(MAX_TITLE) {
         Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
         None => words,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use haft_agent::provider::{Message, Reply};
 use haft_agent::{Ended, Entry, Line};
-use haft_core::call::{ToolCall, ToolResult};
+use haft_core::call::{Attachment, ToolCall, ToolResult};
 use haft_core::tool::{Keep, clip};
 
 /// Characters of an answer that are shown; the session has all of it.
@@ -15,7 +15,7 @@ pub(super) fn of_messages(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
         match message {
-            Message::User(prompt) => person(&mut text, prompt),
+            Message::User(prompt) => person(&mut text, &prompt.text, &prompt.attachments),
             Message::Turn(exchange) => {
                 model(&mut text, exchange.reply());
                 for (requested, result) in exchange.answered() {
@@ -33,7 +33,7 @@ pub(super) fn of_lines(lines: &[Line]) -> String {
     let mut calls: Vec<ToolCall> = Vec::new();
     for line in lines {
         match &line.entry {
-            Entry::Said { text: prompt } => person(&mut text, prompt),
+            Entry::Said { text: prompt, attachments } => person(&mut text, prompt, attachments),
             Entry::Turn(turned) => {
                 model(&mut text, &turned.reply);
                 calls = turned.reply.calls.iter().map(|requested| requested.call.clone()).collect();
@@ -51,9 +51,12 @@ pub(super) fn of_lines(lines: &[Line]) -> String {
     text
 }
 
-fn person(text: &mut String, prompt: &str) {
+fn person(text: &mut String, prompt: &str, attachments: &[Attachment]) {
     // Writing to a `String` cannot fail.
     let _ = write!(text, "## You\n\n{}\n\n", prompt.trim_end());
+    for attachment in attachments {
+        let _ = write!(text, "{}\n\n", attachment.mention());
+    }
 }
 
 fn model(text: &mut String, reply: &Reply) {
@@ -91,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use haft_agent::provider::{Exchange, RequestedCall};
+    use haft_agent::provider::{Exchange, Prompt, RequestedCall};
 
     #[test]
     fn a_transcript_shows_what_was_said_called_and_answered() {
@@ -102,8 +105,11 @@ mod tests {
             ..Reply::default()
         };
         let turn = Exchange::new(reply, [ToolResult::error("```\nno\n")]);
-        let text = of_messages(&[Message::User("What is here?".into()), Message::Turn(turn)]);
-        let expected = "## You\n\nWhat is here?\n\n## Model\n\nLet me see.\n\n\
+        let attachments =
+            vec![Attachment { name: Some("a.png".into()), ..Attachment::new("image/png", vec![0]) }];
+        let asked = Prompt { text: "What is here?".into(), attachments };
+        let text = of_messages(&[Message::User(asked), Message::Turn(turn)]);
+        let expected = "## You\n\nWhat is here?\n\n[a.png: image/png, 1 bytes]\n\n## Model\n\nLet me see.\n\n\
                         ✗ **bash** `{\"command\":\"ls\"}`\n\n````\n```\nno\n````\n\n";
         assert_eq!(text, expected);
     }

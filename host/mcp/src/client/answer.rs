@@ -101,7 +101,7 @@ impl ContentBuilder {
         } else {
             self.attached += length;
             self.push_line(format!("[{what}, {media_type}, {length} bytes]"));
-            self.attachments.push(Attachment { media_type, data });
+            self.attachments.push(Attachment::new(media_type, data));
         }
     }
 

@@ -66,29 +66,22 @@ fn split_at_line<'t>(text: &'t str, line: &str) -> Option<(&'t str, &'t str)> {
 }
 
 fn block(attachment: Attachment, index: usize) -> ContentBlock {
-    let Attachment { media_type, data } = attachment;
-    let encoded = BASE64_STANDARD.encode(&data);
-    match media_type.split_once('/').map(|(kind, _)| kind) {
-        Some("image") => ContentBlock::image(encoded, media_type),
-        Some("audio") => ContentBlock::audio(encoded, media_type),
-        _ => ContentBlock::resource(resource(media_type, data, encoded, index)),
+    let encoded = BASE64_STANDARD.encode(&attachment.data);
+    match attachment.media_type.split_once('/').map(|(kind, _)| kind) {
+        Some("image") => ContentBlock::image(encoded, attachment.media_type),
+        Some("audio") => ContentBlock::audio(encoded, attachment.media_type),
+        _ => ContentBlock::resource(resource(&attachment, encoded, index)),
     }
 }
 
 /// A file as an embedded resource. The protocol requires a URI; this one cannot be fetched.
-fn resource(media_type: String, data: Vec<u8>, encoded: String, index: usize) -> ResourceContents {
+fn resource(attachment: &Attachment, encoded: String, index: usize) -> ResourceContents {
     let uri = format!("attachment:{}", index + 1);
-    let contents = match String::from_utf8(data) {
-        Ok(text) if is_text(&media_type) => ResourceContents::text(text, uri),
-        _ => ResourceContents::blob(encoded, uri),
+    let contents = match attachment.text() {
+        Some(text) => ResourceContents::text(text, uri),
+        None => ResourceContents::blob(encoded, uri),
     };
-    contents.with_mime_type(media_type)
-}
-
-fn is_text(media_type: &str) -> bool {
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    essence.starts_with("text/")
-        || ["application/json", "application/xml", "application/toml", "application/yaml"].contains(&essence)
+    contents.with_mime_type(&attachment.media_type)
 }
 
 #[cfg(test)]
@@ -98,7 +91,7 @@ mod tests {
     use super::*;
 
     fn attachment(media_type: &str, data: &[u8]) -> Attachment {
-        Attachment { media_type: media_type.into(), data: data.to_vec() }
+        Attachment::new(media_type, data.to_vec())
     }
 
     fn converted(result: ToolResult, has_schema: bool) -> Value {

@@ -89,7 +89,7 @@ fn output(output: tools::ToolOutput) -> Output {
     let pieces = output.content.into_iter().map(|content| match content {
         tools::Content::Text(text) => Piece::Text(text),
         tools::Content::Binary(tools::Blob { media_type, data }) => {
-            Piece::Binary(Attachment { media_type, data })
+            Piece::Binary(Attachment::new(media_type, data))
         }
     });
     Output { pieces: pieces.collect(), structured: output.structured.map(Structured::Text) }

@@ -102,8 +102,8 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     let mut messages = Vec::new();
     for message in ask.messages {
         match message {
-            Message::User(text) => {
-                push_user_message(&mut messages, vec![json!({ "type": "text", "text": text })]);
+            Message::User(said) => {
+                push_user_message(&mut messages, vec![json!({ "type": "text", "text": said.told() })]);
             }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }

@@ -97,7 +97,7 @@ fn pl13_answers_are_one_message_in_order() {
 /// PL13: pictures are seen, other files are mentioned.
 #[test]
 fn pl13_pictures_are_sent_as_pictures() {
-    let attach = |media_type: &str| Attachment { media_type: media_type.into(), data: vec![0, 255] };
+    let attach = |media_type: &str| Attachment::new(media_type, vec![0, 255]);
     let result = ToolResult {
         attachments: vec![attach("image/png"), attach("audio/wav")],
         ..ToolResult::success("see")

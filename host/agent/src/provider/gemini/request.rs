@@ -118,7 +118,9 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
     let mut contents = Vec::new();
     for message in ask.messages {
         match message {
-            Message::User(text) => contents.push(json!({ "role": "user", "parts": [{ "text": text }] })),
+            Message::User(said) => {
+                contents.push(json!({ "role": "user", "parts": [{ "text": said.told() }] }));
+            }
             Message::Turn(exchange) => push_exchange(&mut contents, exchange),
         }
     }

@@ -241,7 +241,7 @@ fn answers_say_that_they_failed_and_what_they_leave_out() {
     let failed = haft_core::tool::ToolError::ExecutionFailed("no".into()).to_string();
     assert_eq!(content(&ToolResult::error(failed.clone())), failed);
     assert_eq!(content(&ToolResult::error("Tool erratum")), "Error: Tool erratum");
-    let attachments = vec![Attachment { media_type: "image/png".into(), data: vec![0; 3] }];
+    let attachments = vec![Attachment::new("image/png", vec![0; 3])];
     let picture = ToolResult { attachments, ..ToolResult::success("see") };
     assert_eq!(content(&picture), "see\n[not shown: image/png, 3 bytes]");
 }

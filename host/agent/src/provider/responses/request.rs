@@ -55,7 +55,7 @@ fn items(ask: &Ask<'_>) -> Vec<Value> {
     let mut items = Vec::new();
     for said in ask.messages {
         match said {
-            Message::User(text) => items.push(message("user", text)),
+            Message::User(said) => items.push(message("user", &said.told())),
             Message::Turn(exchange) => push_exchange(&mut items, exchange),
         }
     }

@@ -76,7 +76,7 @@ fn is_text(kind: &str) -> bool {
 
 fn binary(output: &mut Output, data: Vec<u8>, mime_type: Option<String>) {
     let media_type = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-    output.pieces.push(Piece::Binary(Attachment { media_type, data }));
+    output.pieces.push(Piece::Binary(Attachment::new(media_type, data)));
 }
 
 /// Data: as JSON for a model, and as data if it is an object and the first.

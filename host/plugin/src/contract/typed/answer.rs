@@ -68,7 +68,7 @@ fn binary(bytes: Vec<u8>) -> Output {
     if let Some(text) = encode::as_text(&bytes) {
         return text_output(text.to_owned());
     }
-    let attachment = Attachment { media_type: media_type_of(&bytes).to_owned(), data: bytes };
+    let attachment = Attachment::new(media_type_of(&bytes), bytes);
     Output { pieces: vec![Piece::Binary(attachment)], structured: None }
 }
 

@@ -1,0 +1,122 @@
+//! What a person says to a model: a text, and the files that come with it. Reads no file and sends nothing.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use haft_core::call::Attachment;
+
+/// What a person says.
+///
+/// In JSON it is `{"text": …, "attachments": […]}`, and the plain text where nothing is attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prompt {
+    /// The words.
+    pub text: String,
+    /// The files that come with them, in order.
+    pub attachments: Vec<Attachment>,
+}
+
+impl Prompt {
+    /// The words, with a line for each file: for consumers of text only.
+    pub fn told(&self) -> String {
+        let mut told = self.text.clone();
+        for attachment in &self.attachments {
+            if !told.is_empty() {
+                told.push('\n');
+            }
+            told.push_str(&attachment.mention());
+        }
+        told
+    }
+
+    /// Adds what is said next, before the model came to answer.
+    pub(crate) fn join(&mut self, next: Self) {
+        if !self.text.is_empty() && !next.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(&next.text);
+        self.attachments.extend(next.attachments);
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self { text, attachments: Vec::new() }
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl Serialize for Prompt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        /// The form with files.
+        #[derive(Serialize)]
+        struct Whole<'p> {
+            text: &'p str,
+            attachments: &'p [Attachment],
+        }
+        match self.attachments.as_slice() {
+            [] => serializer.serialize_str(&self.text),
+            attachments => Whole { text: &self.text, attachments }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Prompt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// Both forms.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Plain(String),
+            Whole {
+                text: String,
+                #[serde(default)]
+                attachments: Vec<Attachment>,
+            },
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Plain(text) => text.into(),
+            Written::Whole { text, attachments } => Self { text, attachments },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Message;
+    use super::*;
+
+    /// A conversation that was written down before prompts could hold files reads as it did, and still looks like it.
+    #[test]
+    fn a_prompt_without_files_is_its_text() {
+        let plain = json!({ "user": "hi" });
+        let message: Message = serde_json::from_value(plain.clone()).unwrap();
+        assert_eq!(message, Message::User("hi".into()));
+        assert_eq!(serde_json::to_value(&message).unwrap(), plain);
+        let attachments = vec![Attachment::new("image/png", vec![1])];
+        let message = Message::User(Prompt { text: "see".into(), attachments });
+        let written = serde_json::to_value(&message).unwrap();
+        assert_eq!(
+            written,
+            json!({ "user": { "text": "see", "attachments": [{ "media_type": "image/png", "data": "AQ==" }] } })
+        );
+        assert_eq!(serde_json::from_value::<Message>(written).unwrap(), message);
+    }
+
+    #[test]
+    fn what_is_told_of_a_prompt_names_its_files() {
+        let attachments =
+            vec![Attachment { name: Some("a.png".into()), ..Attachment::new("image/png", vec![1]) }];
+        let mut prompt = Prompt { text: String::new(), attachments };
+        assert_eq!(prompt.told(), "[a.png: image/png, 1 bytes]");
+        prompt.text = "see".into();
+        prompt.join("now".into());
+        assert_eq!(prompt.told(), "see\n\nnow\n[a.png: image/png, 1 bytes]");
+    }
+}
