@@ -11,6 +11,7 @@ mod completions;
 mod consent_page;
 mod conversation;
 mod dev;
+mod dialogue;
 mod disclosure_sheet;
 mod doctor;
 mod elicitation;

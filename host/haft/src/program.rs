@@ -159,11 +159,11 @@ impl Program {
         self.journal.is_kept().then(|| Sessions::new(self.dirs.sessions()))
     }
 
-    /// How a session of this program begins, in the folder that haft was started in.
+    /// How a session of this program begins, in the folder that it is run in.
     pub fn begun(&self) -> Begun {
         let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
         let path = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-        Begun::new(name, path, std::env::current_dir().ok().as_deref())
+        Begun::new(name, path, Some(&self.dirs.here))
     }
 
     /// Reads the secrets of this program.

@@ -53,7 +53,7 @@ impl Sessions {
     }
 
     /// Begins a session with what a person says first. Both are on the disk once this returns. No line of it will hold
-    /// what `redactor` knows.
+    /// what `redactor` knows. It gets the id of `begun` where that has one of [`Self::promise`].
     pub fn begin(
         &self,
         begun: Begun,
@@ -63,7 +63,7 @@ impl Sessions {
         file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
         let all = self.all()?;
         make_room(&all);
-        let id = new_id();
+        let id = if begun.id.is_empty() { new_id() } else { begun.id.clone() };
         let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
         let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
         let begun = log::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
@@ -71,6 +71,11 @@ impl Sessions {
         // One write: a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone()))
+    }
+
+    /// An id for a session that is to begin later.
+    pub fn promise() -> String {
+        new_id()
     }
 
     /// Opens a session to go on with it.

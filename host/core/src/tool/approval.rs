@@ -11,10 +11,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::{Keep, clip};
+use crate::call::ToolCall;
 
 /// What a person is asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
+    /// The id of the call.
+    pub call: String,
     /// The tool that would run.
     pub tool: String,
     /// What it would do: `Run` or `Fetch`.
@@ -124,15 +127,15 @@ impl Approvals {
 }
 
 impl Approval {
-    /// What to ask about a call of `tool` with `arguments`. `redact` takes the secrets out.
+    /// What to ask about a call of `tool`. `redact` takes the secrets out.
     pub(super) fn question(
         &self,
         tool: &str,
-        arguments: &Value,
+        call: &ToolCall,
         redact: impl FnOnce(String) -> String,
     ) -> Question {
-        let what = clip(&redact((self.what)(arguments)), MAX_QUESTION, Keep::Ends);
-        Question { tool: tool.to_owned(), verb: self.verb, what: visible(&what) }
+        let what = clip(&redact((self.what)(&call.arguments)), MAX_QUESTION, Keep::Ends);
+        Question { call: call.id.clone(), tool: tool.to_owned(), verb: self.verb, what: visible(&what) }
     }
 }
 

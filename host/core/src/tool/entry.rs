@@ -131,7 +131,7 @@ impl Entry {
 
     async fn ask(&self, approval: &Approval, call: &ToolCall, session: &Session) -> Decision {
         let redact = |text| session.redactor.redact_owned(text);
-        session.approvals.ask(&approval.question(&self.def().name, &call.arguments, redact)).await
+        session.approvals.ask(&approval.question(&self.def().name, call, redact)).await
     }
 
     /// Notes what a person decided; the answer's text, where that is no.

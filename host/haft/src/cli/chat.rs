@@ -117,16 +117,19 @@ async fn answer(
 }
 
 async fn use_model(conversation: &mut Conversation, model: &str, terminal: Terminal) {
-    match conversation.use_model(model).await {
+    match conversation.dialogue.use_model(model).await {
         Ok(()) => {
-            terminal.message(format_args!("{DIM}`{}` is asked from now on{DIM:#}", conversation.model()));
+            terminal.message(format_args!(
+                "{DIM}`{}` is asked from now on{DIM:#}",
+                conversation.dialogue.model()
+            ));
         }
         Err(error) => terminal.fail(&error),
     }
 }
 
 fn welcome(conversation: &Conversation, terminal: Terminal) {
-    let (model, tools) = (conversation.model(), conversation.toolbox.entries().len());
+    let (model, tools) = (conversation.dialogue.model(), conversation.dialogue.toolbox.entries().len());
     terminal.message(format_args!(
         "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D leaves{DIM:#}"
     ));

@@ -126,6 +126,7 @@ impl Common {
     pub(super) fn options(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Options> {
         Ok(Options {
             program: self.program.clone(),
+            folder: None,
             allow: self.allow.clone(),
             many_calls,
             confiner: self.unsafe_no_sandbox.then(Confiner::open),

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::terminal::{Screen, Show, Terminal, rendered};
 use super::{Exit, transcript};
-use crate::cli::conversation::{SessionName, hinted};
+use crate::cli::conversation::SessionName;
+use crate::cli::dialogue::hinted;
 use crate::program::Program;
 use haft_agent::provider::RequestedCall;
 use haft_agent::{Entry, Line};

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::Exit;
 use super::terminal::Terminal;
-use crate::cli::conversation::{SessionName, hinted};
+use crate::cli::conversation::SessionName;
+use crate::cli::dialogue::hinted;
 use crate::program::Dirs;
 use haft_agent::provider::Message;
 use haft_agent::{End, Restored, Saved, Sessions};

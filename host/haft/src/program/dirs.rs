@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use anyhow::Context;
 use etcetera::BaseStrategy;
 
 use haft_core::grant::Root;
@@ -12,6 +13,8 @@ use haft_core::grant::Root;
 /// Where things are. haft's own state lies outside everything a tool may write by default.
 #[derive(Clone, Debug)]
 pub struct Dirs {
+    /// Where a program.toml is looked for that nobody named, and relative paths of the command line start.
+    pub here: PathBuf,
     /// The person's home directory: what `~` means.
     pub home: PathBuf,
     /// What tools may write: `~/.haft`.
@@ -42,6 +45,7 @@ impl Dirs {
         let data = home.join(".haft");
         let workspace = data.join("workspace");
         Ok(Self {
+            here: std::env::current_dir().context("cannot find out the current directory")?,
             data,
             workspace,
             temporary: std::env::temp_dir(),

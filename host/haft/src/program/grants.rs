@@ -46,11 +46,11 @@ impl FromStr for Allow {
     }
 }
 
-/// Adds a right; relative paths start from the current directory, as on any command line.
+/// Adds a right; relative paths start where the program is run, as on any command line.
 fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant> {
     let root = |path: &str| -> anyhow::Result<Root> {
         let path = path.strip_prefix("~/").map_or_else(|| path.into(), |rest| dirs.home.join(rest));
-        let root = root(&std::env::current_dir()?, &path)?;
+        let root = root(&dirs.here, &path)?;
         match refusal(&root, dirs)? {
             Some(refusal) => anyhow::bail!("{refusal}"),
             None => Ok(root),

@@ -1,6 +1,6 @@
 //! What is written about a program: program.toml, its lock file, and the secrets that they name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Dirs;
 use super::options::Options;
@@ -25,8 +25,13 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Reads program.toml and its lock file, and has the redactor learn the secrets that they name.
     pub(super) async fn read(options: &Options) -> anyhow::Result<Self> {
-        let dirs = Dirs::of_this_machine()?;
-        let (manifest, lock) = read(options.program.as_deref()).await?;
+        let mut dirs = Dirs::of_this_machine()?;
+        let mut here = PathBuf::from(FILE_NAME);
+        if let Some(folder) = &options.folder {
+            dirs.here.clone_from(folder);
+            here = folder.join(FILE_NAME);
+        }
+        let (manifest, lock) = read(options.program.as_deref(), &here).await?;
         let (store, redactor) = (Store::new(&dirs.store), options.redactor.clone());
         let loaded = Self { dirs, manifest, lock, store, redactor };
         loaded.secrets().learn();
@@ -44,8 +49,7 @@ impl Loaded {
 
 /// The program.toml that was named, or the one that is here, or none, and what is pinned beside it: both as they are
 /// between changes by other hafts.
-async fn read(named: Option<&Path>) -> anyhow::Result<(Manifest, Lock)> {
-    let here = Path::new(FILE_NAME);
+async fn read(named: Option<&Path>, here: &Path) -> anyhow::Result<(Manifest, Lock)> {
     let Some(path) = named.or_else(|| here.exists().then_some(here)) else {
         return Ok((Manifest::default(), Lock::default()));
     };

@@ -16,6 +16,8 @@ use haft_sandbox::confine::Confiner;
 pub struct Options {
     /// The program.toml; `None` for the one in the current directory, if there is one.
     pub program: Option<PathBuf>,
+    /// The folder that it is run in, absolute; `None` for the current directory.
+    pub folder: Option<PathBuf>,
     /// Rights for this run, on top of what the program.toml grants.
     pub allow: Vec<Allow>,
     /// Whether many calls will be made: worth preparing for.

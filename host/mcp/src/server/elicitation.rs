@@ -153,7 +153,7 @@ fn missing(question: &Question) -> ErrorData {
 }
 
 fn form(question: &Question) -> ElicitRequestParams {
-    let Question { tool, verb, what } = question;
+    let Question { tool, verb, what, .. } = question;
     let schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
         approve.title(format!("{verb} it")).description("Only a yes lets the tool run").with_default(false)
     });

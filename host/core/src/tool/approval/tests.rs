@@ -64,7 +64,7 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
     let (result, asked) = call(Decision::Approved, json!({"command": "ls\r\u{1b}[2K\u{202e}x"})).await;
     assert!(!result.is_error && result.content.starts_with("ran "), "{result:?}");
     let what = "ls\\u{d}\\u{1b}[2K\\u{202e}x".to_owned();
-    assert_eq!(asked, [Question { tool: "bash".into(), verb: "Run", what }]);
+    assert_eq!(asked, [Question { call: "1".into(), tool: "bash".into(), verb: "Run", what }]);
     let (result, _) = call(Decision::Denied, json!({"command": "ls"})).await;
     assert_eq!(result, ToolResult::error("Command execution denied by user."));
 }

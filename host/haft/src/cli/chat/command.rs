@@ -115,7 +115,7 @@ impl Command {
         match self {
             Self::Help => help(terminal),
             Self::Tools => tools(conversation, terminal),
-            Self::ShowModel => terminal.message(conversation.model()),
+            Self::ShowModel => terminal.message(conversation.dialogue.model()),
             Self::Model(model) => return Next::Model(model),
             Self::Allowed => allowed(conversation, terminal),
             Self::Allow(tool) => allow(conversation, &tool, terminal),
@@ -123,7 +123,7 @@ impl Command {
             Self::Continue if conversation.is_unfinished() => return Next::Do(None),
             Self::Continue => terminal.message("nothing is left to go on with"),
             Self::Clear => {
-                conversation.clear();
+                conversation.dialogue.clear();
                 terminal.message(format_args!(
                     "{DIM}all is forgotten; what you say next begins another session{DIM:#}"
                 ));
@@ -143,7 +143,7 @@ fn help(terminal: Terminal) {
 }
 
 fn tools(conversation: &Conversation, terminal: Terminal) {
-    for entry in conversation.toolbox.entries() {
+    for entry in conversation.dialogue.toolbox.entries() {
         let def = entry.def();
         let asks = if entry.asks() { " (asks)" } else { "" };
         let line = haft_core::report::plain(def.description.lines().next().unwrap_or_default());
@@ -153,8 +153,12 @@ fn tools(conversation: &Conversation, terminal: Terminal) {
 
 fn allowed(conversation: &Conversation, terminal: Terminal) {
     let allowed = conversation.approvals.allowed();
-    let asks =
-        conversation.toolbox.entries().filter(|entry| entry.asks()).map(|entry| entry.def().name.clone());
+    let asks = conversation
+        .dialogue
+        .toolbox
+        .entries()
+        .filter(|entry| entry.asks())
+        .map(|entry| entry.def().name.clone());
     let asks: Vec<_> = asks.filter(|name| !allowed.contains(name)).collect();
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     terminal.message(format_args!("allowed in this session: {}", list(&allowed)));
@@ -162,7 +166,7 @@ fn allowed(conversation: &Conversation, terminal: Terminal) {
 }
 
 fn allow(conversation: &Conversation, tool: &str, terminal: Terminal) {
-    match conversation.toolbox.find(tool) {
+    match conversation.dialogue.toolbox.find(tool) {
         None => terminal.message(none_called(conversation, tool)),
         Some(entry) if !entry.asks() => {
             terminal.message(format_args!("`{}` runs without being approved anyway", entry.def().name));
@@ -180,7 +184,7 @@ fn allow(conversation: &Conversation, tool: &str, terminal: Terminal) {
 
 /// What is said of a name that no tool has.
 fn none_called(conversation: &Conversation, tool: &str) -> String {
-    let names = conversation.toolbox.entries().map(|entry| entry.def().name.as_str());
+    let names = conversation.dialogue.toolbox.entries().map(|entry| entry.def().name.as_str());
     match haft_core::report::nearest(tool, names) {
         Some(near) => format!("there is no tool `{tool}`; did you mean `{near}`?"),
         None => format!("there is no tool `{tool}`; `/tools` lists them"),
@@ -189,7 +193,7 @@ fn none_called(conversation: &Conversation, tool: &str) -> String {
 
 fn deny(conversation: &Conversation, tool: &str, terminal: Terminal) {
     // What was allowed for a session may be gone by now, and is withdrawn all the same.
-    let found = conversation.toolbox.find(tool);
+    let found = conversation.dialogue.toolbox.find(tool);
     let name = found.map_or(tool, |entry| &entry.def().name);
     if found.is_none() && !conversation.approvals.allowed().iter().any(|allowed| allowed == tool) {
         terminal.message(none_called(conversation, tool));
@@ -203,7 +207,7 @@ fn deny(conversation: &Conversation, tool: &str, terminal: Terminal) {
 fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) {
     let name = || PathBuf::from(format!("haft-{}.md", conversation.id().unwrap_or_else(|| "chat".into())));
     let file = file.unwrap_or_else(name);
-    let text = transcript::of_messages(conversation.history().messages());
+    let text = transcript::of_messages(conversation.dialogue.history().messages());
     match write(&file, &text) {
         Ok(()) => terminal.message(format_args!("written to `{}`", file.display())),
         Err(error) => {

@@ -60,16 +60,16 @@ impl Editor {
             .build();
         let history = MemHistory::with_config(&config);
         let mut lines = Lines::with_history(config, history).context("cannot read from the terminal")?;
-        let tools = conversation.toolbox.entries().map(|entry| entry.def().name.clone()).collect();
+        let tools = conversation.dialogue.toolbox.entries().map(|entry| entry.def().name.clone()).collect();
         lines.set_helper(Some(Words { tools, files: FilenameCompleter::new() }));
         let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
         lines.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
-        let keeps = !keeps_nothing && conversation.program.sessions().is_some();
+        let keeps = !keeps_nothing && conversation.dialogue.program.sessions().is_some();
         let file = keeps.then(Dirs::of_this_machine).transpose()?.map(|dirs| dirs.state.join("history"));
         for entry in file.as_deref().map(entries).unwrap_or_default() {
             lines.add_history_entry(entry)?;
         }
-        Ok(Self { lines: Some(lines), file, redactor: conversation.program.redactor.clone() })
+        Ok(Self { lines: Some(lines), file, redactor: conversation.dialogue.program.redactor.clone() })
     }
 
     /// Reads an entry.

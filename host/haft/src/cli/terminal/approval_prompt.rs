@@ -184,7 +184,8 @@ mod tests {
 
     #[test]
     fn rs06_a_script_is_shown_line_by_line() {
-        let question = Question { tool: "bash".into(), verb: "Run", what: "cd x\nrm y".into() };
+        let question =
+            Question { call: "a".into(), tool: "bash".into(), verb: "Run", what: "cd x\nrm y".into() };
         assert_eq!(prompt(&question, false), "  Run: cd x\n       rm y [y/N] ");
         assert_eq!(prompt(&question, true), "  Run: cd x\n       rm y [y/N/always] ");
     }

@@ -1,0 +1,117 @@
+//! What a user, a model and its tools say to each other, kept as a session: what `haft run`, `haft chat` and `haft acp`
+//! share. Shows nothing and asks nobody.
+
+use std::sync::Arc;
+
+use super::model_args::ModelArgs;
+use super::terminal::{Hinted, Terminal};
+use crate::program::Program;
+use haft_agent::provider::{Prompt, Provider};
+use haft_agent::{
+    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, route,
+};
+use haft_core::tool::{Session, Toolbox};
+
+/// A dialogue that goes on.
+pub(super) struct Dialogue {
+    pub(super) program: Program,
+    pub(super) choice: ModelArgs,
+    pub(super) toolbox: Toolbox,
+    settings: AgentSettings,
+    provider: Arc<dyn Provider>,
+    history: History,
+    /// The id that its session is to have once it begins, where one was promised.
+    promised: Option<String>,
+}
+
+impl Dialogue {
+    /// A dialogue in which nothing was said yet.
+    pub(super) async fn new(program: Program, choice: ModelArgs, terminal: Terminal) -> anyhow::Result<Self> {
+        let (toolbox, settings) = (choice.tools(&program, terminal)?, choice.settings(&program));
+        let provider = program.provider(&choice.model()).await?;
+        let (history, promised) = (History::default(), None);
+        Ok(Self { program, choice, toolbox, settings, provider, history, promised })
+    }
+
+    /// Forgets what was said. What is said next begins another session.
+    pub(super) fn clear(&mut self) {
+        self.history = History::default();
+    }
+
+    /// Goes on with a session; `greet` is told what it has come to.
+    pub(super) fn resume(&mut self, saved: &Saved, greet: impl FnOnce(&Restored)) -> anyhow::Result<()> {
+        let Some(sessions) = self.program.sessions() else {
+            let hint = "leave out `--no-journal`, and unset `HAFT_JOURNAL`";
+            return Err(Hinted::new("no session is kept, so none can be gone on with", hint).into());
+        };
+        let (log, restored) = sessions.resume(saved, &self.program.redactor).map_err(hinted)?;
+        greet(&restored);
+        self.history = History::restored(restored, Some(log)).map_err(hinted)?;
+        Ok(())
+    }
+
+    /// The session's id.
+    pub(super) fn id(&self) -> Option<String> {
+        self.history.log().map(|log| log.id().to_owned())
+    }
+
+    /// What was said so far.
+    pub(super) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The model that is asked.
+    pub(super) fn model(&self) -> &str {
+        self.provider.model()
+    }
+
+    /// Asks another model from now on.
+    pub(super) async fn use_model(&mut self, model: &str) -> anyhow::Result<()> {
+        let mut choice = self.choice.clone();
+        choice.model = Some(model.to_owned());
+        self.provider = self.program.provider(&choice.model()).await?;
+        self.choice = choice;
+        Ok(())
+    }
+
+    /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is
+    /// on the disk once this returns.
+    pub(super) fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
+        match self.program.sessions().filter(|_| self.history.log().is_none()) {
+            Some(sessions) => {
+                let begun = Begun { id: self.promised.take().unwrap_or_default(), ..self.program.begun() };
+                let log = sessions.begin(begun, prompt.clone(), &self.program.redactor)?;
+                self.history = History::logged(log, prompt);
+                Ok(())
+            }
+            None => self.history.push_prompt(prompt),
+        }
+    }
+
+    /// Answers the prompt that was pushed, whose words are `told`; or continues the one before.
+    pub(super) async fn work(
+        &mut self,
+        told: Option<&str>,
+        session: &Session,
+    ) -> Result<Outcome, SessionError> {
+        let Some(told) = told else {
+            let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), self.settings.clone());
+            return agent.go_on(&mut self.history, session).await;
+        };
+        let way = self.program.route(&self.choice.model());
+        let Routed { model, usage } = route(self.provider.as_ref(), way, told, session).await;
+        let settings = AgentSettings { model: Some(model), ..self.settings.clone() };
+        let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), settings);
+        let mut outcome = agent.go_on(&mut self.history, session).await?;
+        outcome.usage += usage;
+        Ok(outcome)
+    }
+}
+
+/// The error with its way out.
+pub(super) fn hinted(error: SessionError) -> anyhow::Error {
+    match error.hint() {
+        Some(hint) => Hinted::new(error.to_string(), hint).into(),
+        None => error.into(),
+    }
+}
