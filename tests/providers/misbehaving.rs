@@ -31,7 +31,7 @@ async fn received(provider: &dyn Provider) -> (Result<Turn, ProviderError>, Vec<
         _ => {}
     });
     let messages = [Message::User("hi".into())];
-    let ask = Ask { model: "fake-model", system: "be brief", messages: &messages, tools: &[] };
+    let ask = Ask { model: "fake-model", system: "be brief", messages: &messages, tools: &[], output: None };
     let turn = tokio::time::timeout(PATIENCE, provider.turn(&ask, &events)).await.expect("in bounded time");
     let received = received.lock().unwrap().clone();
     (turn, received)

@@ -2,9 +2,11 @@
 //! to call. Runs nothing itself: every call goes through the [`Toolbox`], which holds exactly
 //! the tools this agent may use.
 
+mod budget;
 mod history;
 mod loop_guard;
 mod outcome;
+mod output;
 mod parallel;
 mod prompt;
 pub mod provider;
@@ -17,8 +19,10 @@ mod window;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use self::budget::{Budget, Spent};
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
+use self::output::{Answers, Verdict};
 pub use self::prompt::{system_prompt, with_skills};
 pub use self::routing::{Routed, route};
 pub use self::session::{
@@ -28,7 +32,7 @@ pub use self::session::{
 use self::totals::Totals;
 use self::turn_calls::TurnCalls;
 use self::window::{Room, Window};
-use crate::provider::{Ask, Failure, Prompt, Provider, ProviderError, Stop, Turn};
+use crate::provider::{Ask, Failure, OutputSchema, Prompt, Provider, ProviderError, Stop, Turn, Usage};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
 use haft_core::tool::{Session, Toolbox, bytes};
@@ -47,6 +51,11 @@ pub struct AgentSettings {
     /// Rough tokens (bytes / 4) of the conversation that the model is shown; of a longer one the beginning is left
     /// out of what is sent. `None`: no limit.
     pub history_budget: Option<u32>,
+    /// The form of the final answer: [`Outcome::output`] is valid against it. The model is told of it after `system`,
+    /// and asked again where its answer is not valid, three times. `None`: any words will do.
+    pub output: Option<Arc<OutputSchema>>,
+    /// What a run may cost.
+    pub budget: Budget,
 }
 
 /// How often a turn is asked for with less of the conversation, where the vendor says that it is too long.
@@ -73,6 +82,8 @@ impl AgentSettings {
             max_turns: Self::DEFAULT_MAX_TURNS,
             max_repeats: Self::DEFAULT_MAX_REPEATS,
             history_budget: Some(Self::DEFAULT_HISTORY_BUDGET),
+            output: None,
+            budget: Budget::default(),
         }
     }
 }
@@ -88,14 +99,24 @@ pub struct Agent {
     provider: Arc<dyn Provider>,
     toolbox: Toolbox,
     settings: AgentSettings,
+    spent: Spent,
 }
 
 impl Agent {
     /// An agent that asks `provider` and may use everything in `toolbox`, and nothing else. Of more tools than the
     /// provider takes, the model is told of the first, and finds the others by `find_tools`.
-    pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, settings: AgentSettings) -> Self {
+    pub fn new(provider: Arc<dyn Provider>, toolbox: Toolbox, mut settings: AgentSettings) -> Self {
         let toolbox = toolbox.at_most(provider.max_tools());
-        Self { provider, toolbox, settings }
+        if let Some(schema) = &settings.output {
+            settings.system = output::instructed(settings.system, schema);
+        }
+        Self { provider, toolbox, settings, spent: Spent::default() }
+    }
+
+    /// Counts into its runs what is added to `spent` meanwhile, or was before.
+    #[must_use]
+    pub fn counting(self, spent: Spent) -> Self {
+        Self { spent, ..self }
     }
 
     /// Says `prompt` and works until the model is done or cannot be asked, a bound is met or `session` is cancelled.
@@ -135,9 +156,14 @@ impl Agent {
             work.run(&turn).await?;
             history.close();
         }
+        let mut answers = Answers::new(self.settings.output.as_deref());
         let mut empty = 0;
         for _ in 0..self.settings.max_turns {
-            let turn = match self.infer(history, &mut window, session).await {
+            self.count_spent(&mut totals);
+            if let Some(why) = self.settings.budget.used_up(&totals) {
+                return Ok(totals.close_because(End::Budget, why));
+            }
+            let turn = match self.infer(history, &mut window, &answers, session).await {
                 Some(Ok(turn)) => turn,
                 Some(Err(error)) if says_nothing(&error) && empty < MAX_EMPTY_TURNS => {
                     empty += 1;
@@ -159,10 +185,18 @@ impl Agent {
                 work.run(&turn).await?;
             }
             history.close();
-            if let Some(end) = end {
-                return Ok(totals.close(end));
+            let Some(end) = end else { continue };
+            self.count_spent(&mut totals);
+            match answers.judge(end, totals.last_words()) {
+                Verdict::Ended(output) => return Ok(totals.close_with(end, output)),
+                Verdict::Again(prompt) => history.push_prompt(prompt)?,
+                Verdict::Without { prompt, errors } => {
+                    history.push_prompt(prompt)?;
+                    return Ok(totals.close_because(End::Invalid, errors));
+                }
             }
         }
+        self.count_spent(&mut totals);
         let end = if session.cancel.is_cancelled() { End::Cancelled } else { End::TurnCap };
         Ok(totals.close(end))
     }
@@ -172,11 +206,12 @@ impl Agent {
         &self,
         history: &History,
         window: &mut Window,
+        answers: &Answers<'_>,
         session: &Session,
     ) -> Option<Result<Turn, ProviderError>> {
         let mut shrinks = 0;
         loop {
-            let turn = self.infer_once(history, window, session).await?;
+            let turn = self.infer_once(history, window, answers, session).await?;
             let too_long = turn.as_ref().err().and_then(|error| error.failure.too_long());
             match too_long {
                 Some(too_long) if shrinks < MAX_SHRINKS && window.shrink(too_long) => shrinks += 1,
@@ -190,6 +225,7 @@ impl Agent {
         &self,
         history: &History,
         window: &mut Window,
+        answers: &Answers<'_>,
         session: &Session,
     ) -> Option<Result<Turn, ProviderError>> {
         if session.cancel.is_cancelled() {
@@ -200,13 +236,23 @@ impl Agent {
             redacting.events().emit(|| Event::Trimmed { left_out });
         }
         let messages = window.visible(history.messages());
-        let tools = self.toolbox.defs();
         let (model, system) = (self.model(), self.settings.system.as_str());
-        let ask = Ask { model, system, messages: &messages, tools: &tools };
+        // Where nothing is left but to write the answer down, some servers hold it to its form only without tools.
+        let is_apart = answers.is_repairing() && self.provider.formats_alone(model);
+        let tools = if is_apart { Vec::new() } else { self.toolbox.defs() };
+        let ask = Ask { model, system, messages: &messages, tools: &tools, output: answers.schema() };
         redacting.events().emit(|| Event::Asked { model: model.to_owned() });
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
         turn
+    }
+
+    /// Counts what was spent besides the turns.
+    fn count_spent(&self, totals: &mut Totals) {
+        let usage = self.spent.take();
+        if usage != Usage::default() {
+            totals.add(usage);
+        }
     }
 
     /// What there is room for in a request.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::provider::{ProviderError, Usage};
 
@@ -26,6 +27,11 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Why the model could not be asked, for [`End::Failed`].
     pub failure: Option<ProviderError>,
+    /// The answer, valid against [`AgentSettings::output`](crate::AgentSettings::output), where that was asked for and
+    /// the end is [`End::Final`].
+    pub output: Option<Value>,
+    /// What was spent, for [`End::Budget`], and what was wrong with the last answer, for [`End::Invalid`].
+    pub detail: Option<String>,
 }
 
 /// How a run ended.
@@ -42,6 +48,10 @@ pub enum End {
     Refused,
     /// The model would have gone on, but was asked as often as allowed.
     TurnCap,
+    /// The model would have gone on, but what the task may cost was spent.
+    Budget,
+    /// The model gave no answer that is valid against the schema, however often it was asked.
+    Invalid,
     /// The session was cancelled.
     Cancelled,
     /// The model could not be asked any more; [`Outcome::failure`] says why.
@@ -57,6 +67,8 @@ impl End {
             Self::Filtered => "filtered",
             Self::Refused => "declined",
             Self::TurnCap => "turn cap",
+            Self::Budget => "budget",
+            Self::Invalid => "no valid answer",
             Self::Cancelled => "cancelled",
             Self::Failed => "failed",
         }
@@ -64,7 +76,7 @@ impl End {
 
     /// Whether the task is left in the middle, so that it can be gone on with as it is.
     pub fn is_resumable(self) -> bool {
-        matches!(self, Self::TurnCap | Self::Cancelled | Self::Failed)
+        matches!(self, Self::TurnCap | Self::Budget | Self::Invalid | Self::Cancelled | Self::Failed)
     }
 }
 
@@ -76,6 +88,10 @@ impl Outcome {
             End::TurnCap => {
                 return Some(format!("reached max turns ({}) without final response", self.turns));
             }
+            End::Budget => return Some(format!("the task is not done: {}", self.detail())),
+            End::Invalid => {
+                return Some(format!("no answer that is valid against the schema: {}", self.detail()));
+            }
             End::Length => "the answer is cut off at the limit of output tokens",
             End::Filtered => "the provider's content filter held the answer back",
             End::Refused => "the model declined",
@@ -83,6 +99,10 @@ impl Outcome {
             End::Failed => return Some(self.failure.as_ref().map_or_else(String::new, ToString::to_string)),
         };
         Some(text.to_owned())
+    }
+
+    fn detail(&self) -> &str {
+        self.detail.as_deref().unwrap_or_default()
     }
 }
 

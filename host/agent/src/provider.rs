@@ -16,6 +16,7 @@ mod merge;
 mod ollama;
 mod openai;
 mod openrouter;
+mod output;
 mod patience;
 mod prices;
 mod prompt;
@@ -37,6 +38,7 @@ pub use self::cost::Cost;
 pub use self::error::{Failure, ProviderError, SettingsError};
 pub use self::mend::{Mended, mend};
 pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
+pub use self::output::{OutputSchema, OutputSchemaError};
 pub use self::patience::Patience;
 pub use self::prices::Prices;
 pub use self::prompt::Prompt;
@@ -70,6 +72,11 @@ pub trait Provider: Send + Sync {
     /// How many tools a request may name.
     fn max_tools(&self) -> usize {
         usize::MAX
+    }
+
+    /// Whether `model` can be asked for a form of its answer ([`Ask::output`]) only where it is offered no tools.
+    fn formats_alone(&self, _model: &str) -> bool {
+        false
     }
 
     /// Asks for the next turn. What the model says is emitted as [`Said`](haft_core::event::Event::Said)
@@ -275,7 +282,7 @@ mod tests {
         ];
         for (dialect, model, effort, place, expected) in rows {
             let messages = [Message::User("hi".into())];
-            let ask = Ask { model, system: "", messages: &messages, tools: &[] };
+            let ask = Ask { model, system: "", messages: &messages, tools: &[], output: None };
             let terms = dialect::Terms { effort: Some(effort), ..dialect::Terms::default() };
             let body = Value::from(dialect.request(&ask, &terms));
             assert_eq!(body.pointer(place), Some(&expected), "{model}: {body}");

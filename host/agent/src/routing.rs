@@ -50,7 +50,8 @@ pub async fn route(provider: &dyn Provider, route: Route, prompt: &str, session:
 async fn classify(provider: &dyn Provider, prompt: &str, session: &Session) -> (bool, Usage) {
     let shown: String = prompt.chars().take(MAX_SHOWN).collect();
     let messages = [Message::User(format!("The task:\n\n{shown}").into())];
-    let ask = Ask { model: provider.model_fast(), system: QUESTION, messages: &messages, tools: &[] };
+    let ask =
+        Ask { model: provider.model_fast(), system: QUESTION, messages: &messages, tools: &[], output: None };
     // What it says is no part of the answer to the task.
     let nobody = Events::none();
     match session.cancel.run_until_cancelled(provider.turn(&ask, &nobody)).await {

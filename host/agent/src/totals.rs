@@ -1,6 +1,9 @@
-//! The totals of a run so far: turns, tokens, cost. Records the outcome, and does not decide it.
+//! The totals of a run so far: turns, tokens, cost, also of what others spend for it. Records the outcome, and does not
+//! decide it.
 
 use std::time::Instant;
+
+use serde_json::Value;
 
 use super::{End, Outcome};
 use crate::provider::{ProviderError, Turn, Usage};
@@ -12,6 +15,10 @@ pub(super) struct Totals {
     turns: u32,
     usage: Usage,
     model: String,
+    /// The first model whose turn has no price.
+    unpriced: Option<String>,
+    /// Whether somebody was asked who told no tokens.
+    is_uncounted: bool,
 }
 
 impl Totals {
@@ -22,26 +29,68 @@ impl Totals {
             turns: 0,
             usage: Usage::default(),
             model: model.to_owned(),
+            unpriced: None,
+            is_uncounted: false,
         }
     }
 
     pub(super) fn count(&mut self, turn: &Turn) {
         self.turns += 1;
-        self.usage += turn.usage;
         self.model.clone_from(&turn.model);
         self.texts.push(turn.reply.text.clone());
+        self.add(turn.usage);
+    }
+
+    /// Counts what was asked besides the turns of this run: for a summary of it, or by who helps it.
+    pub(super) fn add(&mut self, usage: Usage) {
+        self.usage += usage;
+        self.is_uncounted |= usage.total() == 0;
+        if usage.cost.is_none() {
+            self.unpriced.get_or_insert_with(|| self.model.clone());
+        }
+    }
+
+    /// Tokens and cost so far.
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// A model whose price is not known.
+    pub(super) fn unpriced(&self) -> Option<&str> {
+        self.unpriced.as_deref()
+    }
+
+    /// Whether there are tokens that nobody told.
+    pub(super) fn is_uncounted(&self) -> bool {
+        self.is_uncounted
+    }
+
+    /// What the model said last.
+    pub(super) fn last_words(&self) -> &str {
+        self.texts.last().map_or("", String::as_str)
     }
 
     /// The last words where the model came to an end by itself, else all that it said on the way.
     pub(super) fn close(self, end: End) -> Outcome {
-        let text = if end.is_resumable() {
+        let text = if end.is_resumable() && end != End::Invalid {
             let texts: Vec<_> = self.texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
             texts.join("\n\n")
         } else {
             self.texts.into_iter().next_back().unwrap_or_default()
         };
         let elapsed = self.started.elapsed();
-        Outcome { end, text, turns: self.turns, usage: self.usage, model: self.model, elapsed, failure: None }
+        let (turns, usage, model) = (self.turns, self.usage, self.model);
+        Outcome { end, text, turns, usage, model, elapsed, failure: None, output: None, detail: None }
+    }
+
+    /// The same with the value that was asked for.
+    pub(super) fn close_with(self, end: End, output: Option<Value>) -> Outcome {
+        Outcome { output, ..self.close(end) }
+    }
+
+    /// The same with why it ended so.
+    pub(super) fn close_because(self, end: End, detail: String) -> Outcome {
+        Outcome { detail: Some(detail), ..self.close(end) }
     }
 
     /// The same where the model could not be asked any more.

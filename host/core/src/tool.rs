@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::approval::{Approval, Approvals, Approver, Decision, Question};
-pub use self::arguments::{ArgumentsError, Schema, SchemaError};
+pub use self::arguments::{AnswerSchemaError, ArgumentsError, Schema, SchemaError};
 pub use self::budget::{bytes, tokens};
 pub use self::client::Client;
 pub use self::entry::Entry;

@@ -1,6 +1,7 @@
 //! Anthropic's messages: what to send and what an answer means. Pure. What it does not understand of
 //! an answer it keeps and sends back as it came: thinking is signed, and the API wants it unmodified.
 
+mod format;
 mod reply;
 mod request;
 mod stream;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::output::Formats;
 use super::{Ask, Stop, Turn, Usage};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
@@ -39,8 +41,16 @@ impl Dialect for Anthropic {
         &["messages", "model", "stream", "system", "tools"]
     }
 
+    fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
+        format::formats(model)
+    }
+
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        request::body(ask, terms)
+        let mut body = request::body(ask, terms);
+        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
+            format::add(&mut body, output);
+        }
+        body
     }
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {

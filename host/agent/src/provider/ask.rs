@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use haft_core::call::{ToolDef, ToolResult};
 
+use super::output::{Formats, OutputSchema};
 use super::prompt::Prompt;
 use super::turn::{Reply, RequestedCall};
 
 /// A request for the next turn of a conversation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
     /// The model's name as the vendor writes it.
     pub model: &'a str,
@@ -19,12 +20,24 @@ pub struct Ask<'a> {
     pub messages: &'a [Message],
     /// What the model may call; nothing is sent when empty.
     pub tools: &'a [&'a ToolDef],
+    /// The form that the final answer is to have. Sent as the vendor's own parameter where it has one: the model has
+    /// to be told in `system` besides.
+    pub output: Option<&'a OutputSchema>,
 }
 
 impl Ask<'_> {
     /// How many calls the conversation holds.
     pub fn calls(&self) -> usize {
         self.messages.iter().map(Message::calls).sum()
+    }
+
+    /// The form of the answer, where a dialect sends it.
+    pub(super) fn format(&self, when: Formats) -> Option<&OutputSchema> {
+        self.output.filter(|_| match when {
+            Formats::BesideTools => true,
+            Formats::Alone => self.tools.is_empty(),
+            Formats::Never => false,
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::error::Failure;
+use super::output::Formats;
 use super::{Ask, Turn};
 use haft_core::manifest::Effort;
 
@@ -69,6 +70,9 @@ pub(super) trait Dialect: Send + Sync {
     fn framing(&self) -> Framing {
         Framing::Events
     }
+
+    /// When the form of an answer is sent, for `model` at the vendor itself or at something that speaks its format.
+    fn formats(&self, model: &str, is_vendor: bool) -> Formats;
 
     /// The body that asks for `ask`'s next turn.
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value>;

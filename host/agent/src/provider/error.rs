@@ -120,6 +120,23 @@ impl Failure {
     }
 }
 
+/// Words of a server that cannot make a grammar of a schema, or knows no parameter for it.
+const OF_FORMAT: &[&str] = &["grammar", "json_schema", "response_format", "schema", "structured output"];
+
+impl Failure {
+    /// Whether it may be the form of the answer that a server refuses: the request as such, or by its words.
+    pub(super) fn may_be_of_format(&self) -> bool {
+        let (code, text) = match self {
+            _ if self.too_long().is_some() => return false,
+            Self::Status { status, body } => (Some(*status), body),
+            Self::Reported { code, message } => (*code, message),
+            _ => return false,
+        };
+        let text = text.to_lowercase();
+        matches!(code, Some(400 | 422 | 501)) || OF_FORMAT.iter().any(|word| text.contains(word))
+    }
+}
+
 impl ProviderError {
     /// The way out, where there is a likely one.
     pub fn hint(&self) -> Option<String> {

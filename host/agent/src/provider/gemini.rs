@@ -1,6 +1,7 @@
 //! Gemini's `generateContent`: what to send and what an answer means. Pure. The parts of an answer go
 //! back as they came, with their signatures: newer models refuse a conversation without them.
 
+mod format;
 mod reply;
 mod request;
 mod stream;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::output::Formats;
 use super::{Ask, Reply, Stop, Turn, Usage};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
@@ -63,8 +65,16 @@ impl Dialect for Gemini {
         &["contents", "systemInstruction", "system_instruction", "tools"]
     }
 
+    fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
+        format::formats(model)
+    }
+
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        request::body(ask, terms)
+        let mut body = request::body(ask, terms);
+        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
+            format::add(&mut body, output);
+        }
+        body
     }
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {

@@ -49,6 +49,13 @@ pub fn mend(def: &ToolDef) -> Option<Mended> {
     Some(Mended { def: ToolDef { parameters, ..def.clone() }, changes, renames })
 }
 
+/// Any schema as every vendor takes one, and the names that were replaced in it.
+pub(super) fn mend_schema(schema: &Value) -> (Value, Renames) {
+    let mut mending = Mending::new(schema);
+    let mended = mending.schema(schema);
+    (mended, mending.finish().1)
+}
+
 /// `schema` without the name of its dialect, where that is one that says the same of what is not mended: such a schema
 /// stays as its author wrote it.
 fn without_dialect(schema: &Value) -> Value {

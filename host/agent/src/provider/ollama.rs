@@ -12,6 +12,7 @@ use super::calls::{self, echo_arguments, echo_name, unique_id};
 use super::dialect::{Dialect, Fold, Framing, Terms};
 use super::error::{Failure, excerpt};
 use super::openai::content;
+use super::output::Formats;
 use super::schema::{self, Subset};
 use super::{Ask, Exchange, Message, Reply, RequestedCall, Stop, Turn, Usage};
 use haft_core::call::ToolDef;
@@ -52,12 +53,20 @@ impl Dialect for Ollama {
         Framing::Lines
     }
 
+    fn formats(&self, _model: &str, _is_vendor: bool) -> Formats {
+        // It holds every answer to the form, so that nothing could be called.
+        Formats::Alone
+    }
+
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         let mut body = Map::new();
         body.insert("model".into(), ask.model.into());
         body.insert("messages".into(), messages(ask).into());
         if !ask.tools.is_empty() {
             body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
+        }
+        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
+            body.insert("format".into(), output.mended().clone());
         }
         // Absent means true.
         body.insert("stream".into(), terms.stream.into());

@@ -2,6 +2,7 @@
 //! answer means. Pure, and lenient in what it takes: a key it does not know is no reason to
 //! lose a turn.
 
+pub(super) mod format;
 mod reply;
 mod stream;
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::output::Formats;
 use super::{Ask, Exchange, Message, Stop, Turn, Usage, calls, schema};
 use haft_core::call::{ToolDef, ToolResult};
 
@@ -39,26 +41,15 @@ impl Dialect for OpenAi {
         &["messages", "model", "n", "stream", "tools"]
     }
 
+    fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
+        // Most servers of one's own hold every answer to the form, so that nothing could be called.
+        if is_vendor { Formats::BesideTools } else { Formats::Alone }
+    }
+
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.insert("model".into(), ask.model.into());
-        body.insert("messages".into(), self.messages(ask).into());
-        // An empty list is an error for OpenAI and makes some servers switch to a tool prompt.
-        if !ask.tools.is_empty() {
-            body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
-        }
-        if let Some(most) = terms.max_tokens {
-            // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
-            let key =
-                if terms.is_vendor && self.vendor == NAME { "max_completion_tokens" } else { "max_tokens" };
-            body.insert(key.into(), most.into());
-        }
-        if let Some(effort) = terms.effort {
-            body.insert("reasoning_effort".into(), effort.as_str().into());
-        }
-        if terms.stream {
-            body.insert("stream".into(), true.into());
-            body.insert("stream_options".into(), json!({ "include_usage": true }));
+        let mut body = self.conversation(ask, terms);
+        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
+            body.insert("response_format".into(), format::response(output, terms.is_vendor));
         }
         body
     }
@@ -90,6 +81,31 @@ impl Dialect for OpenAi {
 }
 
 impl OpenAi {
+    /// The body, but for the form of the answer.
+    pub(super) fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        let mut body = Map::new();
+        body.insert("model".into(), ask.model.into());
+        body.insert("messages".into(), self.messages(ask).into());
+        // An empty list is an error for OpenAI and makes some servers switch to a tool prompt.
+        if !ask.tools.is_empty() {
+            body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
+        }
+        if let Some(most) = terms.max_tokens {
+            // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
+            let key =
+                if terms.is_vendor && self.vendor == NAME { "max_completion_tokens" } else { "max_tokens" };
+            body.insert(key.into(), most.into());
+        }
+        if let Some(effort) = terms.effort {
+            body.insert("reasoning_effort".into(), effort.as_str().into());
+        }
+        if terms.stream {
+            body.insert("stream".into(), true.into());
+            body.insert("stream_options".into(), json!({ "include_usage": true }));
+        }
+        body
+    }
+
     /// The system message, where there is one, and the conversation.
     fn messages(&self, ask: &Ask<'_>) -> Vec<Value> {
         let mut messages = Vec::new();

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::Failure;
-use super::openai::OpenAi;
+use super::openai::{OpenAi, format};
+use super::output::Formats;
 use super::{Ask, Cost, Turn};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
@@ -13,6 +14,10 @@ pub(super) const NAME: &str = "openrouter";
 
 /// The vendor prefix of models that cache a prompt only on request.
 const ASKS_FOR_CACHE: &str = "anthropic/";
+
+/// Beginnings of the models that call tools although their answer is to have a form; others are known to be held to
+/// the form at once, or to refuse both together.
+const BESIDE_TOOLS: &[&str] = &["anthropic/", "google/gemini-3", "openai/", "x-ai/"];
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
 
@@ -41,8 +46,17 @@ impl Dialect for OpenRouter {
         OPENAI.reserved()
     }
 
+    fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
+        let is_known = BESIDE_TOOLS.iter().any(|start| model.starts_with(start));
+        if is_known { Formats::BesideTools } else { Formats::Alone }
+    }
+
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        let mut body = OPENAI.request(ask, terms);
+        let mut body = OPENAI.conversation(ask, terms);
+        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
+            // Whose model it is in the end may take nothing but objects.
+            body.insert("response_format".into(), format::response(output, true));
+        }
         // What it cost is told with the usage then, streamed or not.
         body.shift_remove("stream_options");
         body.insert("usage".into(), json!({ "include": true }));

@@ -3,6 +3,7 @@
 
 mod answer;
 mod client;
+mod formless;
 
 use std::collections::BTreeMap;
 
@@ -13,10 +14,12 @@ use serde_json::{Map, Value};
 
 use self::answer::{Answer, Miss};
 use self::client::{below, client, headers, parse_base};
+use self::formless::Formless;
 use super::dialect::{Dialect, Framing, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
 use super::mend::mend;
 use super::merge::lay_over;
+use super::output::Formats;
 use super::patience::Attempts;
 use super::reading::Reading;
 use super::{
@@ -42,6 +45,7 @@ pub(super) struct Remote<D> {
     patience: Patience,
     extra: Map<String, Value>,
     prices: BTreeMap<String, Prices>,
+    formless: Formless,
 }
 
 impl<D: Dialect> Remote<D> {
@@ -84,6 +88,7 @@ impl<D: Dialect> Remote<D> {
             patience: settings.patience,
             extra: settings.extra,
             prices: settings.prices,
+            formless: Formless::default(),
         })
     }
 
@@ -149,6 +154,33 @@ impl<D: Dialect> Remote<D> {
         Ok(())
     }
 
+    /// Asks for a turn as often as it takes.
+    async fn turn_of(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
+        let request = self.asking(ask);
+        let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
+        let mut attempts = Attempts::new(self.patience, in_task);
+        loop {
+            match self.ask_once(request.try_clone(), ask, events).await {
+                Ok(turn) => return Ok(self.completed(turn, ask)),
+                Err(miss) => self.wait(&mut attempts, miss, events).await?,
+            }
+        }
+    }
+
+    /// When the form of an answer is sent to `model`.
+    fn formats(&self, model: &str) -> Formats {
+        if self.formless.has(model) {
+            Formats::Never
+        } else {
+            self.dialect.formats(model, self.terms.is_vendor)
+        }
+    }
+
+    /// Whether a request for `ask` says what form the answer is to have.
+    fn sends_format(&self, ask: &Ask<'_>) -> bool {
+        ask.format(self.formats(ask.model)).is_some()
+    }
+
     fn require_key(&self) -> Result<(), ProviderError> {
         let (name, _) = self.dialect.key_header("");
         if self.kind.needs_key && self.terms.is_vendor && !self.headers.contains_key(name) {
@@ -172,7 +204,8 @@ impl<D: Dialect> Remote<D> {
         let tools = ask.tools.iter().zip(&mended);
         let tools: Vec<&ToolDef> =
             tools.map(|(def, mended)| mended.as_ref().map_or(*def, |mended| &mended.def)).collect();
-        let mut body = self.dialect.request(&Ask { tools: &tools, ..*ask }, &self.terms);
+        let output = ask.output.filter(|_| self.sends_format(ask));
+        let mut body = self.dialect.request(&Ask { tools: &tools, output, ..*ask }, &self.terms);
         lay_over(&mut body, &self.extra);
         let path = self.dialect.path(ask.model, self.terms.stream);
         let mut request = self.request(Method::POST, &path, Some(&Value::Object(body)));
@@ -267,16 +300,22 @@ impl<D: Dialect> Provider for Remote<D> {
         self.kind.max_tools.filter(|_| self.terms.is_vendor).unwrap_or(usize::MAX)
     }
 
+    fn formats_alone(&self, model: &str) -> bool {
+        self.formats(model) == Formats::Alone
+    }
+
     async fn turn(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
         self.require_key()?;
-        let request = self.asking(ask);
-        let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
-        let mut attempts = Attempts::new(self.patience, in_task);
-        loop {
-            match self.ask_once(request.try_clone(), ask, events).await {
-                Ok(turn) => return Ok(self.completed(turn, ask)),
-                Err(miss) => self.wait(&mut attempts, miss, events).await?,
+        match self.turn_of(ask, events).await {
+            Err(error) if self.sends_format(ask) && error.failure.may_be_of_format() => {
+                let turn = self.turn_of(&Ask { output: None, ..*ask }, events).await?;
+                tracing::info!(
+                    "{error}; answered without a form of the answer, which is left out from now on"
+                );
+                self.formless.note(ask.model);
+                Ok(turn)
             }
+            done => done,
         }
     }
 

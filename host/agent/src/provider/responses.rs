@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::openai::format;
+use super::output::Formats;
 use super::{Ask, Stop, Turn, Usage};
 
 /// Whose messages are sent back unchanged: not those of the same vendor's chat completions.
@@ -47,8 +49,16 @@ impl Dialect for Responses {
         ]
     }
 
+    fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
+        if is_vendor { Formats::BesideTools } else { Formats::Alone }
+    }
+
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        request::body(ask, terms)
+        let mut body = request::body(ask, terms);
+        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
+            body.insert("text".into(), json!({ "format": format::text(output, terms.is_vendor) }));
+        }
+        body
     }
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {

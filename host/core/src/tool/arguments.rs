@@ -1,16 +1,44 @@
 //! Checks a call's arguments against the tool's JSON Schema, so that a tool never sees what it
-//! did not declare and the model is told what to change. Never fetches a schema from anywhere.
+//! did not declare and the model is told what to change; and answers of a model against the schema that was asked for.
+//! Never fetches a schema from anywhere.
 
 use jsonschema::Validator;
 use serde_json::Value;
 
 use super::mistakes::{Mistakes, shorten};
 
-/// A tool's parameter schema, compiled.
+/// A tool's parameter schema, or that of an answer, compiled.
 pub struct Schema {
     validator: Validator,
     /// As it was written, for what is said of mistakes.
     written: Value,
+    subject: Subject,
+}
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// The arguments of a call.
+    Arguments,
+    /// The answer of a model.
+    Answer,
+}
+
+impl Subject {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Arguments => "arguments",
+            Self::Answer => "answer",
+        }
+    }
+
+    /// One part of it that has a name.
+    fn part(self) -> &'static str {
+        match self {
+            Self::Arguments => "argument",
+            Self::Answer => "property",
+        }
+    }
 }
 
 /// Why a schema cannot be used.
@@ -27,7 +55,28 @@ pub enum SchemaError {
     Invalid(String),
 }
 
-/// What is wrong with arguments: one line a mistake, at most eight.
+/// Why a schema of answers cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerSchemaError {
+    /// Checking it could exhaust the stack.
+    #[error("the schema nests deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// It contradicts the JSON Schema specification, or refers to another document.
+    #[error("not a valid JSON Schema{}: {reason}", place_of(.place))]
+    Invalid {
+        /// Where, as a JSON pointer; empty for the schema as a whole.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A place for a message.
+fn place_of(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!(" at `{pointer}`") }
+}
+
+/// What is wrong with arguments, or with an answer: at most eight mistakes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ArgumentsError(String);
@@ -49,18 +98,33 @@ impl Schema {
         }
         let validator = jsonschema::options().build(parameters);
         let validator = validator.map_err(|error| SchemaError::Invalid(shorten(error.to_string())))?;
-        Ok(Self { validator, written: parameters.clone() })
+        Ok(Self { validator, written: parameters.clone(), subject: Subject::Arguments })
     }
 
-    /// Checks `arguments`; the error lists what is wrong and where.
+    /// Compiles the schema of a model's answer, of any JSON type. Formats (`date`, `email`, …) are checked too; a
+    /// reference to another document is an error.
+    pub fn of_answer(schema: &Value) -> Result<Self, AnswerSchemaError> {
+        if is_deeper(schema, MAX_DEPTH) {
+            return Err(AnswerSchemaError::TooDeep);
+        }
+        let validator = jsonschema::options().should_validate_formats(true).build(schema);
+        let validator = validator.map_err(|error| AnswerSchemaError::Invalid {
+            place: error.instance_path().to_string(),
+            reason: shorten(error.to_string()),
+        })?;
+        Ok(Self { validator, written: schema.clone(), subject: Subject::Answer })
+    }
+
+    /// Checks `arguments`, or an answer; the error lists what is wrong and where.
     pub fn check(&self, arguments: &Value) -> Result<(), ArgumentsError> {
         if is_deeper(arguments, MAX_DEPTH) {
-            return Err(ArgumentsError(format!("the arguments nest deeper than {MAX_DEPTH} levels")));
+            let name = self.subject.name();
+            return Err(ArgumentsError(format!("the {name} must not nest deeper than {MAX_DEPTH} levels")));
         }
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
-        let mistakes = Mistakes::new(&self.written);
+        let mistakes = Mistakes::new(&self.written, self.subject.part());
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
         let problems: Vec<String> = all.map(|error| mistakes.describe(&error)).collect();
         Err(ArgumentsError(problems.join("; ")))
@@ -146,10 +210,10 @@ mod tests {
             r#"at `/e`: "x" is not one of "n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8""#
         );
         let many = check(&schema(1000), &json!({ "e": "x" }));
-        assert!(many.ends_with(r#""n59" and 940 more, which the tool's schema lists"#), "{many}");
+        assert!(many.ends_with(r#""n59" and 940 more, which the schema lists"#), "{many}");
         let long = json!({ "type": "object", "properties": { "e": { "enum": vec!["x".repeat(900); 5] } } });
         let long = check(&long, &json!({ "e": "y" }));
-        assert!(long.len() < 2500 && long.ends_with("and 3 more, which the tool's schema lists"), "{long}");
+        assert!(long.len() < 2500 && long.ends_with("and 3 more, which the schema lists"), "{long}");
         assert!(check(&schema(9), &json!({ "e": "x".repeat(5000) })).contains("\"n8\""), "the choices stay");
     }
 
@@ -190,6 +254,36 @@ mod tests {
             Schema::compile(&json!({ "type": "object", "$ref": "https://example.com/schema" })),
             Err(SchemaError::Invalid(_))
         ));
+    }
+
+    /// An answer may be of any type, and is checked for its formats too.
+    #[test]
+    fn an_answer_is_checked_by_a_schema_of_any_type() {
+        let check = |schema: Value, answer: Value| {
+            let checked = Schema::of_answer(&schema).unwrap().check(&answer);
+            checked.map_or_else(|error| error.to_string(), |()| "ok".into())
+        };
+        assert_eq!(check(json!({ "type": "array", "items": { "type": "integer" } }), json!([1])), "ok");
+        assert_eq!(check(json!({ "enum": ["a", "b"] }), json!("c")), r#""c" is not one of "a", "b""#);
+        let date = json!({ "type": "string", "format": "date" });
+        assert_eq!(check(date.clone(), json!("2026-02-28")), "ok");
+        assert!(check(date, json!("2026-02-31")).contains("date"));
+        let closed = json!({ "type": "object", "properties": { "name": {} }, "additionalProperties": false });
+        assert_eq!(check(closed, json!({ "nam": 1 })), "unknown property `nam`: did you mean `name`?");
+    }
+
+    #[test]
+    fn a_schema_of_answers_names_the_place_that_is_wrong() {
+        let error = |schema: Value| Schema::of_answer(&schema).unwrap_err();
+        let wrong = error(json!({ "type": "object", "properties": { "n": { "type": "int" } } }));
+        assert!(
+            matches!(&wrong, AnswerSchemaError::Invalid { place, .. } if place == "/properties/n/type"),
+            "{wrong}"
+        );
+        let far = error(json!({ "$ref": "https://example.com/schema" }));
+        assert!(matches!(far, AnswerSchemaError::Invalid { .. }), "{far}");
+        let deep = (0..100).fold(json!({}), |inner, _| json!({ "items": inner }));
+        assert_eq!(error(deep), AnswerSchemaError::TooDeep);
     }
 
     #[test]

@@ -25,11 +25,13 @@ const MAX_DEPTH: usize = 4;
 /// Tells mistakes against one schema.
 pub(super) struct Mistakes<'s> {
     schema: &'s Value,
+    /// What a part of the whole is called that has a name.
+    part: &'static str,
 }
 
 impl<'s> Mistakes<'s> {
-    pub(super) fn new(schema: &'s Value) -> Self {
-        Self { schema }
+    pub(super) fn new(schema: &'s Value, part: &'static str) -> Self {
+        Self { schema, part }
     }
 
     /// One mistake.
@@ -70,7 +72,7 @@ impl<'s> Mistakes<'s> {
                 format!("expected {}", names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
             }
         };
-        format!("unknown argument `{}`: {way_out}", shorten(name.to_owned()))
+        format!("unknown {} `{}`: {way_out}", self.part, shorten(name.to_owned()))
     }
 
     /// What is wrong by the alternative that was meant, not being of another type nor of another tag; as
@@ -136,7 +138,7 @@ fn choices(options: &[Value], between: &str) -> String {
     }
     match options.len() - described {
         0 => text,
-        more => format!("{text} and {more} more, which the tool's schema lists"),
+        more => format!("{text} and {more} more, which the schema lists"),
     }
 }
 

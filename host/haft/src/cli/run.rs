@@ -91,6 +91,7 @@ fn report_outcome(
             "event": "ended",
             "end": outcome.end,
             "text": outcome.text,
+            "output": outcome.output,
             "shortfall": outcome.shortfall(),
             "turns": outcome.turns,
             "model": outcome.model,
@@ -127,9 +128,9 @@ fn resume_command(outcome: &Outcome, id: Option<&str>) -> Option<String> {
 fn exit(outcome: &Outcome) -> Exit {
     match outcome.end {
         End::Final => Exit::Success,
-        End::TurnCap => Exit::TurnCap,
+        End::TurnCap | End::Budget => Exit::TurnCap,
         End::Cancelled => Exit::Interrupted,
-        End::Length | End::Filtered | End::Refused => Exit::Tool,
+        End::Length | End::Filtered | End::Refused | End::Invalid => Exit::Tool,
         End::Failed => Exit::Failure,
     }
 }

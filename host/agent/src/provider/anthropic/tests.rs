@@ -5,7 +5,7 @@ use haft_core::call::{Attachment, ToolCall, ToolDef, ToolResult};
 use serde_json::json;
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
-    Ask { model: "asked-model", system: "be brief", messages, tools }
+    Ask { model: "asked-model", system: "be brief", messages, tools, output: None }
 }
 
 /// The turn of a message with `content`.
@@ -43,7 +43,7 @@ fn pl01_text_model_and_tokens_are_read() {
 #[test]
 fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
-    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[] };
+    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[], output: None };
     let body = Value::from(Anthropic.request(&ask, &Terms::default()));
     let cached = json!({ "type": "text", "text": "hi", "cache_control": { "type": "ephemeral" } });
     assert_eq!(
@@ -134,7 +134,7 @@ fn pl14_blocks_go_back_unmodified() {
 #[test]
 fn g10_a_full_context_window_is_told_apart() {
     let body = json!({ "content": [{ "type": "text", "text": "half" }], "stop_reason": "model_context_window_exceeded" });
-    let ask = Ask { model: "m", system: "", messages: &[], tools: &[] };
+    let ask = Ask { model: "m", system: "", messages: &[], tools: &[], output: None };
     let failure = Anthropic.decode(&ask, body).unwrap_err();
     assert!(failure.too_long().is_some() && failure.passing().is_none(), "{failure}");
 }

@@ -5,7 +5,7 @@ use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use serde_json::json;
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
-    Ask { model: "asked-model", system: "be brief", messages, tools }
+    Ask { model: "asked-model", system: "be brief", messages, tools, output: None }
 }
 
 fn decode(body: &Value) -> Result<Turn, Failure> {
@@ -41,7 +41,7 @@ fn pl01_text_model_and_tokens_are_read_and_thoughts_are_not_said() {
 #[test]
 fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
-    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[] };
+    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[], output: None };
     let body = Value::from(Gemini.request(&ask, &Terms::default()));
     assert_eq!(body, json!({ "contents": [{ "role": "user", "parts": [{ "text": "hi" }] }] }));
     let limited = Gemini.request(&ask, &Terms { max_tokens: Some(9), ..Terms::default() });

@@ -46,7 +46,7 @@ impl Renames {
     }
 
     /// `value` with the old names in the place of the new ones, at every depth.
-    pub(super) fn restore(&self, value: Value) -> Value {
+    pub(in crate::provider) fn restore(&self, value: Value) -> Value {
         if self.old_by_new.is_empty() {
             return value;
         }

@@ -3,7 +3,7 @@ use super::*;
 use haft_core::call::{ToolCall, ToolResult};
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
-    Ask { model: "asked-model", system: "be brief", messages, tools }
+    Ask { model: "asked-model", system: "be brief", messages, tools, output: None }
 }
 
 fn turn(message: &Value, reason: &str) -> Turn {
@@ -28,7 +28,7 @@ fn pl01_text_model_and_tokens_are_read() {
 #[test]
 fn pl17_streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
     let messages = [Message::User("hi".into())];
-    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[] };
+    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[], output: None };
     let body = Value::from(Ollama.request(&ask, &Terms::default()));
     let user = json!({ "role": "user", "content": "hi" });
     assert_eq!(body, json!({ "model": "m", "messages": [user], "stream": false }));

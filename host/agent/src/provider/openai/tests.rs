@@ -2,7 +2,7 @@ use super::*;
 use haft_core::call::Attachment;
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
-    Ask { model: "asked-model", system: "be brief", messages, tools }
+    Ask { model: "asked-model", system: "be brief", messages, tools, output: None }
 }
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
@@ -47,8 +47,10 @@ fn pl01_text_model_and_tokens_are_read() {
 #[test]
 fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
-    let body =
-        OPENAI.request(&Ask { model: "m", system: "", messages: &messages, tools: &[] }, &Terms::default());
+    let body = OPENAI.request(
+        &Ask { model: "m", system: "", messages: &messages, tools: &[], output: None },
+        &Terms::default(),
+    );
     assert_eq!(Value::from(body), json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] }));
 }
 

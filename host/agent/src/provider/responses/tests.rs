@@ -4,7 +4,7 @@ use haft_core::call::{ToolDef, ToolResult};
 use haft_core::manifest::Effort;
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
-    Ask { model: "gpt-5", system: "be brief", messages, tools }
+    Ask { model: "gpt-5", system: "be brief", messages, tools, output: None }
 }
 
 fn decode(body: &Value) -> Result<Turn, Failure> {
@@ -48,7 +48,7 @@ fn g01_a_request_has_the_published_shape() {
         "max_output_tokens": 9, "store": false, "stream": true,
     });
     assert_eq!(body, expected);
-    let ask = Ask { model: "gpt-4.1", system: "", messages: &messages, tools: &[] };
+    let ask = Ask { model: "gpt-4.1", system: "", messages: &messages, tools: &[], output: None };
     let plain = Value::from(Responses.request(&ask, &Terms::default()));
     let input = json!([{ "role": "user", "content": "hi" }]);
     assert_eq!(plain, json!({ "model": "gpt-4.1", "input": input, "store": false }));

@@ -1,0 +1,105 @@
+//! What a task may cost, in dollars and tokens: where it has cost that, it ends, and can be gone on with. Refuses to
+//! bound what nobody counts: a model whose price is not known, a server that tells no tokens.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::provider::{Cost, Usage};
+use crate::totals::Totals;
+
+/// What a run may cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Dollars; `None`: as much as it takes.
+    pub cost: Option<Cost>,
+    /// Tokens read and written; `None`: as many as it takes.
+    pub tokens: Option<u64>,
+}
+
+/// What is spent for a run besides its own turns: by whoever helps it. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Spent(Arc<Mutex<Usage>>);
+
+impl Spent {
+    /// Counts `usage` into the run.
+    pub fn add(&self, usage: Usage) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
+    }
+
+    /// What came since it was last asked.
+    pub(super) fn take(&self) -> Usage {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Budget {
+    /// Why no further turn is asked for; `None` while there is something left.
+    pub(super) fn used_up(&self, totals: &Totals) -> Option<String> {
+        let usage = totals.usage();
+        if let Some(most) = self.cost {
+            if let Some(model) = totals.unpriced() {
+                let way_out = format!("`[provider.prices.\"{model}\"]` in program.toml says it");
+                return Some(format!("`max_cost` cannot be kept: no price of `{model}` is known; {way_out}"));
+            }
+            let spent = usage.cost.unwrap_or_default();
+            if spent >= most {
+                return Some(format!("it has cost {spent} of a budget of {most}"));
+            }
+        }
+        let most = self.tokens?;
+        if totals.is_uncounted() {
+            return Some("`max_tokens_total` cannot be kept: the provider tells no tokens".into());
+        }
+        let used = usage.total();
+        (used >= most).then(|| format!("it has used {used} tokens of a budget of {most}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(usage: &[Usage]) -> Totals {
+        let mut totals = Totals::new("asked");
+        usage.iter().for_each(|usage| totals.add(*usage));
+        totals
+    }
+
+    fn usage(tokens: u64, dollars: Option<f64>) -> Usage {
+        Usage { input: tokens, cost: dollars.map(Cost::of_dollars), ..Usage::default() }
+    }
+
+    #[test]
+    fn a_budget_is_used_up_when_it_is_spent() {
+        let tokens = Budget { tokens: Some(100), cost: None };
+        assert_eq!(tokens.used_up(&totals(&[usage(99, None)])), None);
+        let why = tokens.used_up(&totals(&[usage(60, None), usage(40, None)]));
+        assert_eq!(why.as_deref(), Some("it has used 100 tokens of a budget of 100"));
+        let cost = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
+        assert_eq!(cost.used_up(&totals(&[usage(9, Some(0.49))])), None);
+        let why = cost.used_up(&totals(&[usage(9, Some(0.49)), usage(9, Some(0.02))]));
+        assert_eq!(why.as_deref(), Some("it has cost $0.5100 of a budget of $0.5000"));
+        assert_eq!(Budget::default().used_up(&totals(&[usage(u64::MAX, None)])), None);
+        assert_eq!(
+            Budget { cost: Some(Cost::of_dollars(0.0)), tokens: Some(1) }.used_up(&totals(&[])).is_some(),
+            true
+        );
+    }
+
+    /// What nobody counts is no reason to go on.
+    #[test]
+    fn what_is_not_known_ends_it_too() {
+        let cost = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
+        let why = cost.used_up(&totals(&[usage(9, Some(0.1)), usage(9, None)])).unwrap();
+        assert!(why.contains("no price of `asked` is known") && why.contains("[provider.prices"), "{why}");
+        let tokens = Budget { tokens: Some(100), cost: None };
+        assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("tells no tokens"));
+    }
+
+    #[test]
+    fn what_others_spend_is_counted_once() {
+        let spent = Spent::default();
+        spent.clone().add(usage(5, None));
+        spent.add(usage(6, None));
+        assert_eq!((spent.take().total(), spent.take().total()), (11, 0));
+    }
+}

@@ -1,0 +1,62 @@
+use serde_json::json;
+
+use super::*;
+
+fn schema() -> OutputSchema {
+    let schema = json!({
+        "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"], "additionalProperties": false,
+    });
+    OutputSchema::new(&schema).unwrap()
+}
+
+#[test]
+fn json_is_found_wherever_a_model_puts_it() {
+    for text in [
+        r#"{"n":1}"#,
+        "\n {\"n\": 1}\n",
+        "```json\n{\"n\": 1}\n```",
+        "Here you are:\n\n```\n{ \"n\": 1 }\n```\nAnything else?",
+        "At first ```json\n{\"n\": \"x\"}\n``` and then\n```json\n{\"n\": 1}\n```",
+        "The answer is {\"n\": 1}.",
+        "[note] it is {\"n\": 1}, of {a set}",
+        "<think>{\"n\": 7}</think>{\"n\": 1}",
+    ] {
+        assert_eq!(read(&schema(), text), Ok(json!({ "n": 1 })), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_and_not_mended() {
+    let error = |text: &str| read(&schema(), text).unwrap_err();
+    assert_eq!(error(""), "it is empty");
+    assert!(error("I do not know").starts_with("it is not JSON: expected"));
+    assert_eq!(error("{}"), "`n` is required");
+    assert_eq!(error(r#"{"n":"1"}"#), r#"at `/n`: "1" is not of type "integer""#);
+    assert!(error(r#"{"n":1"#).starts_with("it is not JSON: EOF"));
+    assert!(error(&"[".repeat(100_000)).starts_with("it is not JSON"));
+}
+
+#[test]
+fn a_model_is_asked_again_a_bounded_number_of_times() {
+    let schema = schema();
+    let mut answers = Answers::new(Some(&schema));
+    for _ in 0..MAX_REPAIRS {
+        let Verdict::Again(prompt) = answers.judge(End::Final, "{}") else { panic!("not asked again") };
+        assert!(prompt.contains("`n` is required") && answers.is_repairing());
+    }
+    let last = answers.judge(End::Final, "nothing");
+    assert!(matches!(&last, Verdict::Without { errors, .. } if errors.contains("not JSON")), "{last:?}");
+    // What was cut off, held back or declined is no answer to mend.
+    assert_eq!(answers.judge(End::Length, "{"), Verdict::Ended(None));
+    assert_eq!(Answers::new(None).judge(End::Final, "words"), Verdict::Ended(None));
+}
+
+#[test]
+fn the_model_is_told_the_schema_after_everything_else() {
+    let told = instructed("Be good.".into(), &schema());
+    assert!(
+        told.starts_with("Be good.\n\nWhen the task is done")
+            && told.ends_with("\"additionalProperties\":false}")
+    );
+    assert!(instructed(String::new(), &schema()).starts_with("When"));
+}

@@ -1,0 +1,106 @@
+//! A schema of answers in the fewer words that a vendor has for it. Says so where a vendor has no words for a schema,
+//! and leaves out what only narrows it further: the answer is checked against the whole schema anyway.
+
+use serde_json::{Map, Value, json};
+
+/// What a vendor understands of a JSON Schema of answers. The references of such a schema lead to `$defs`.
+pub(in crate::provider) struct Narrow {
+    /// The keywords that stay; all others go.
+    pub(in crate::provider) keywords: &'static [&'static str],
+    /// Formats that stay.
+    pub(in crate::provider) formats: &'static [&'static str],
+    /// The largest `minItems` that stays.
+    pub(in crate::provider) min_items: u64,
+    /// Every object has to name all its properties, and every value its type.
+    pub(in crate::provider) is_closed: bool,
+    /// Enumerations of texts and numbers only.
+    pub(in crate::provider) plain_enums: bool,
+}
+
+/// Where draft 7 keeps the parts that references lead to, and where later drafts do.
+const OLD_PARTS: &str = "#/definitions/";
+const PARTS: &str = "#/$defs/";
+
+type Node = Map<String, Value>;
+
+impl Narrow {
+    /// `schema` in the vendor's words; `None` where it has none for it.
+    pub(in crate::provider) fn translate(&self, schema: &Value) -> Option<Value> {
+        let mut said = Node::new();
+        for (key, value) in schema.as_object()? {
+            self.keyword(&mut said, key, value)?;
+        }
+        if self.is_closed {
+            close(&mut said)?;
+        }
+        Some(said.into())
+    }
+
+    /// Adds a keyword in the vendor's words.
+    fn keyword(&self, said: &mut Node, key: &str, value: &Value) -> Option<()> {
+        let key = match key {
+            "definitions" => "$defs",
+            "oneOf" if !self.has("oneOf") => "anyOf",
+            "const" if !self.has("const") => return self.keyword(said, "enum", &json!([value])),
+            // Names that a pattern stands for: nothing says so in fewer words.
+            "patternProperties" if self.is_closed => return None,
+            key => key,
+        };
+        if !self.has(key) || !self.takes(key, value) {
+            return Some(());
+        }
+        let value = match (key, value) {
+            ("$ref", Value::String(path)) => path.replacen(OLD_PARTS, PARTS, 1).into(),
+            ("properties" | "$defs", Value::Object(named)) => {
+                let named = named.iter().map(|(name, one)| Some((name.clone(), self.translate(one)?)));
+                Value::Object(named.collect::<Option<_>>()?)
+            }
+            ("anyOf" | "allOf" | "oneOf", Value::Array(some)) => {
+                some.iter().map(|one| self.translate(one)).collect::<Option<_>>()?
+            }
+            ("items" | "additionalProperties", Value::Object(_)) => self.translate(value)?,
+            _ => value.clone(),
+        };
+        match (said.get_mut(key), value) {
+            // Both drafts' names for the same.
+            (Some(Value::Object(before)), Value::Object(more)) => before.extend(more),
+            (_, value) => drop(said.insert(key.to_owned(), value)),
+        }
+        Some(())
+    }
+
+    fn has(&self, keyword: &str) -> bool {
+        self.keywords.contains(&keyword)
+    }
+
+    /// Whether the vendor takes this value of a keyword that it has.
+    fn takes(&self, key: &str, value: &Value) -> bool {
+        match (key, value) {
+            ("format", Value::String(format)) => self.formats.contains(&format.as_str()),
+            ("minItems", least) => least.as_u64().is_some_and(|least| least <= self.min_items),
+            ("enum", Value::Array(values)) if self.plain_enums => {
+                values.iter().all(|value| value.is_string() || value.is_number())
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Closes an object; `None` where that would leave nothing of it, or where a value may be anything.
+fn close(node: &mut Node) -> Option<()> {
+    let says = |key: &str| node.contains_key(key);
+    if !["$ref", "type", "enum", "const", "anyOf", "allOf"].into_iter().any(says) {
+        return None;
+    }
+    let is_object = node.get("type").is_some_and(|kind| kind.to_string().contains("\"object\""));
+    if is_object {
+        let is_map = node.get("additionalProperties").is_some_and(Value::is_object);
+        let has_properties =
+            node.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
+        if is_map || !has_properties {
+            return None;
+        }
+        node.insert("additionalProperties".into(), false.into());
+    }
+    Some(())
+}
