@@ -6,7 +6,6 @@ mod anthropic;
 mod ask;
 mod body;
 mod calls;
-mod cost;
 mod dialect;
 mod error;
 mod frames;
@@ -34,7 +33,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use self::ask::{Ask, Exchange, Message};
-pub use self::cost::Cost;
 pub use self::error::{Failure, ProviderError, SettingsError};
 pub use self::mend::{Mended, mend};
 pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
@@ -45,10 +43,11 @@ pub use self::prompt::Prompt;
 use self::remote::{Remote, is_vendor};
 pub use self::settings::{ProviderSettings, Timeouts};
 pub(crate) use self::too_long::TooLong;
-pub use self::turn::{Reply, RequestedCall, Stop, Turn, Usage};
+pub use self::turn::{Reply, RequestedCall, Stop, Turn};
 use haft_core::event::Events;
 pub use haft_core::manifest::{ApiFormat, Effort};
 pub use haft_core::net::Retry;
+pub use haft_core::usage::{Cost, Usage};
 
 /// A source of the next turn of a conversation.
 #[async_trait]

@@ -8,6 +8,8 @@ pub mod call;
 
 pub mod limit;
 
+pub mod usage;
+
 pub mod heap;
 
 pub mod net;

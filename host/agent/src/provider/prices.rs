@@ -1,7 +1,6 @@
 //! What turns cost, where the user or the vendor states the price of tokens. Guesses no price.
 
-use super::cost::Cost;
-use super::turn::Usage;
+use haft_core::usage::{Cost, Usage};
 
 /// What a model's tokens cost, in US dollars for a million of them.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -24,7 +24,7 @@ impl Cost {
     }
 
     /// The amount in dollars.
-    pub(crate) fn dollars(self) -> f64 {
+    pub fn dollars(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an amount to be shown")]
         let parts = self.0 as f64;
         parts / PARTS
