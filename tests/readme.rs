@@ -26,7 +26,7 @@ const BY_CI: &[(&str, &str)] = &[
         "cargo run -- --program program.toml.example call wordcount__count --arg path=README.md",
         ".ci/readme 1",
     ),
-    ("cargo test", ".ci/elsewhere"),
+    ("cargo test", ".ci/readme 2"),
     ("cargo install --locked --path host/haft", ".ci/readme install"),
     // In Python, with the real toolchain.
     ("haft build", ".ci/readme plugin"),

@@ -14,6 +14,8 @@
 
 #[path = "call/floor.rs"]
 mod floor;
+#[path = "rounds.rs"]
+mod rounds;
 #[path = "call/table.rs"]
 mod table;
 

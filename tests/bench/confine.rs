@@ -11,6 +11,9 @@
     reason = "a program for people who measure"
 )]
 
+#[path = "rounds.rs"]
+mod rounds;
+
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,6 +24,8 @@ use haft::backend::process::{ExitReason, Output, ProcessSpec, run};
 use haft::backend::start::ENVIRONMENT;
 use haft::grant::{Grant, Root, SandboxMode};
 use haft::tool::Own;
+
+use crate::rounds::rounds;
 
 const ROUNDS: usize = 200;
 const BALLAST: usize = 1 << 30;
@@ -89,7 +94,7 @@ async fn measure() -> Ways {
         "confined, prepared",
     ];
     let mut times = vec![Vec::new(); names.len()];
-    for round in 0..ROUNDS + 10 {
+    for round in 0..rounds(ROUNDS) + 10 {
         let mut took = vec![plain(directory.path()).await];
         took.push(timed(&open, &grant).await);
         open_prepared.prepare(&grant).await.unwrap();

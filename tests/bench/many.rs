@@ -12,6 +12,8 @@
     reason = "a program for people who measure"
 )]
 
+#[path = "rounds.rs"]
+mod rounds;
 #[path = "call/table.rs"]
 mod table;
 #[allow(dead_code, reason = "tests need more of it")]

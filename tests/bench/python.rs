@@ -15,6 +15,8 @@
 #[allow(dead_code, reason = "another benchmark needs the rest of it")]
 #[path = "call/floor.rs"]
 mod floor;
+#[path = "rounds.rs"]
+mod rounds;
 #[path = "call/table.rs"]
 mod table;
 

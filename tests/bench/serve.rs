@@ -22,6 +22,8 @@
 
 #[path = "serve/child.rs"]
 mod child;
+#[path = "rounds.rs"]
+mod rounds;
 
 use std::fmt::Write;
 use std::path::Path;
@@ -30,6 +32,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::child::Child;
+use crate::rounds::rounds;
 
 /// Rounds; each measures every variant once.
 const ROUNDS: usize = 40;
@@ -110,7 +113,7 @@ fn peer() -> Option<Server> {
 /// From exec to the whole list of tools, warm.
 fn start(folder: &Path, servers: &[Server]) {
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); servers.len()];
-    for round in 0..=STARTS {
+    for round in 0..=rounds(STARTS) {
         for (server, times) in servers.iter().zip(&mut times) {
             let begun = Instant::now();
             let mut child = Child::start(&server.command, folder);
@@ -142,7 +145,7 @@ fn calls(folder: &Path, servers: &[Server]) {
     for table in [&mut pings, &mut echoes, &mut rates] {
         table.resize(servers.len(), Vec::new());
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds(ROUNDS) {
         for (index, (child, server)) in children.iter_mut().zip(servers).enumerate() {
             for _ in 0..SLICE {
                 pings[index].push(micros(|| drop(child.request("ping", json!({})))));
@@ -162,7 +165,7 @@ fn calls(folder: &Path, servers: &[Server]) {
     row("peak memory, MiB", servers, peaks(&children));
     let asleep = |(child, server): (&mut Child, &Server)| {
         let sleep = |_| seconds(|| child.burst(&server.sleep, AT_ONCE, AT_ONCE)) * 1e3;
-        (0..ROUNDS).map(sleep).collect()
+        (0..rounds(ROUNDS)).map(sleep).collect()
     };
     row("8 calls that sleep 50 ms, ms", servers, children.iter_mut().zip(servers).map(asleep).collect());
     row("peak memory after that, MiB", servers, peaks(&children));

@@ -4,6 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::rounds::rounds;
+
 /// Rounds; each times every variant once.
 const ROUNDS: usize = 60;
 
@@ -44,7 +46,7 @@ impl<'a> Table<'a> {
     /// Times all variants and prints the table; what it says of each variant.
     pub(crate) fn print(mut self) -> Vec<Summary> {
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); self.rows.len()];
-        for round in 0..=ROUNDS {
+        for round in 0..=rounds(ROUNDS) {
             for ((_, run), times) in self.rows.iter_mut().zip(&mut times) {
                 let time = slice(run, self.pause);
                 // The first round warms up.

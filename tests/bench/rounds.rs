@@ -1,0 +1,9 @@
+//! How often a benchmark repeats what it measures. It judges no figure.
+
+/// Enough to show that a benchmark still runs; its figures say nothing then.
+const QUICK: usize = 5;
+
+/// `usual`, or a few where `HAFT_BENCH_QUICK` is set.
+pub(crate) fn rounds(usual: usize) -> usize {
+    if std::env::var_os("HAFT_BENCH_QUICK").is_some() { usual.min(QUICK) } else { usual }
+}
