@@ -125,7 +125,7 @@ impl From<Output> for Answer {
     }
 }
 
-const SECRET: &str = "sk-never-to-be-seen-4711";
+pub(crate) const SECRET: &str = "sk-never-to-be-seen-4711";
 
 /// A program with the hostile guest as a plugin and a command.
 fn program(grant: &str) -> String {

@@ -33,6 +33,7 @@ mod fetch;
 mod files;
 mod folder;
 mod guest;
+mod guidance;
 mod hints;
 mod hostile;
 mod http;

@@ -6,6 +6,7 @@ mod anthropic;
 mod ended;
 pub(crate) mod format;
 mod gemini;
+mod guidance;
 mod misbehaving;
 mod ollama;
 mod openai;

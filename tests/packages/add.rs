@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use crate::agent::fake::{Fake, says};
+use crate::agent::answers;
+use crate::agent::fake::{Fake, calls, says};
 
 use super::place::{Answer, Place, program, saying, wordcount, words};
 
@@ -197,22 +198,36 @@ fn pr11_the_list_has_it_all() {
     }
 }
 
-/// PR12: the model is told how to use it, unless it is off.
+/// PR12: the model is told that there is a skill and reads it, unless the package is off.
 #[tokio::test(flavor = "multi_thread")]
 async fn pr12_a_skill_reaches_the_model() {
     let place = Place::new();
     github(&place);
     place.haft(&["add", "./github", "--yes"]).good();
-    let fake = Fake::start([says("one"), says("two")]).await;
+    let read = |file: &'static str| calls(&[("a", "read_skill", file)]);
+    let script = [
+        read(r#"{"name":"issues"}"#),
+        read(r#"{"name":"issues","file":"more.txt"}"#),
+        read(r#"{"name":"issues","file":"bin/greet"}"#),
+        says("one"),
+        says("two"),
+    ];
+    let fake = Fake::start(script).await;
     let url = fake.base_url();
-    let report = "## issues: How to work with issues\nRead first.";
     for (state, is_told) in [("enable", true), ("disable", false)] {
         place.haft(&[state, "github"]).good();
         place.haft(&["run", "--base-url", &url, "--model", "m", "hello"]).good();
         let requests = fake.requests();
         let system = requests.last().unwrap()["messages"][0]["content"].as_str().unwrap().to_owned();
-        assert_eq!(system.contains(report), is_told, "{system}");
+        assert_eq!(system.contains("`read_skill`:\n- issues: How to work with issues"), is_told, "{system}");
+        assert_eq!(requests.last().unwrap()["tools"].to_string().contains("read_skill"), is_told);
     }
+    let answers = answers(&fake.requests()[3]);
+    let instructions = &answers[0].1;
+    assert!(instructions.starts_with("Read first.\n\n[Other files of this skill"), "{instructions}");
+    assert!(instructions.contains("`bin/greet`, `more.txt`"), "{instructions}");
+    assert_eq!(answers[1].1, "from beside\n");
+    assert!(answers[2].1.starts_with("#!/bin/sh\n"), "{}", answers[2].1);
     fake.assert_done();
 }
 

@@ -23,7 +23,7 @@ pub use self::budget::{Budget, Spent};
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
-pub use self::prompt::{system_prompt, with_skills};
+pub use self::prompt::{system_prompt, with_agents_md, with_skills};
 pub use self::routing::{Routed, route};
 pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Turned, UNKNOWN,

@@ -14,8 +14,6 @@ pub mod heap;
 
 pub mod net;
 
-pub mod skill;
-
 pub mod grant;
 
 pub mod event;
@@ -27,3 +25,7 @@ pub mod secret;
 pub mod journal;
 
 pub mod tool;
+
+pub mod project;
+
+pub mod skill;

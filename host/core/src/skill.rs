@@ -1,119 +1,118 @@
-//! SKILL.md: what a package tells the model about using it. Read as text; nothing in it is obeyed here.
+//! Skills: what a package, a project or a person tells a model about doing certain things, in a folder with a `SKILL.md`
+//! (<https://agentskills.io>). A model is told what each is called and for, and reads the rest when it needs it. Read as
+//! text; nothing in it is obeyed here.
 
-/// The file, at the top of a package.
+mod find;
+mod folder;
+mod head;
+mod read_skill;
+mod shelf;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+pub use self::find::{of_person, of_project};
+pub use self::folder::SkillFolder;
+pub use self::head::server_keys;
+pub use self::read_skill::ReadSkill;
+pub use self::shelf::{MAX_SKILLS, Shelf, Shelved};
+use crate::report::plain;
+
+/// The file, at the top of a skill's folder.
 pub const FILE: &str = "SKILL.md";
 
-/// Bytes of a skill that is read at all.
+/// Bytes of a file of a skill that is read at all.
 pub const MAX_FILE: u64 = 256 << 10;
 
-/// Characters of a skill that a model is shown: some thousand words.
-pub const MAX_TEXT: usize = 16_000;
+/// Characters of a name, as the format has it.
+const MAX_NAME: usize = 64;
 
-/// Characters of its description.
-const MAX_DESCRIPTION: usize = 1000;
+/// Characters of a description, as the format has it.
+const MAX_DESCRIPTION: usize = 1024;
 
-/// A skill.
+/// Characters of a line of its text that stands for a description.
+const MAX_LINE: usize = 200;
+
+/// What a model is told of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// What it is called; the package's name where it does not say.
+    /// What it is called; what its folder or package is called where it does not say.
     pub name: String,
-    /// What it is for, on one line; may be empty.
+    /// What it is for, on one line: what its head says, else the first line of its text; may be empty.
     pub description: String,
-    /// What it says, of at most 16 000 characters.
-    pub text: String,
+}
+
+/// The files of a skill, which are read when a model asks for them.
+pub trait SkillFiles: fmt::Debug + Send + Sync {
+    /// The bytes of the file `path`, written as [`Self::list`] has it; fails where it has more than [`MAX_FILE`].
+    fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+
+    /// The paths of its files, in order; not more than `most`.
+    fn list(&self, most: usize) -> io::Result<Vec<String>>;
+
+    /// Where they are.
+    fn folder(&self) -> &Path;
 }
 
 impl Skill {
     /// Reads the text of a SKILL.md. `name` and `description` stand at its top between two lines of
     /// `---`, where they stand anywhere.
-    pub fn parse(text: &str, package: &str) -> Self {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let (head, body) = split(text).unwrap_or(("", text));
-        let field = |name: &str| {
-            let value = head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            let value = value.map(|value| value.trim().trim_matches(['"', '\'']).trim());
-            value
-                .filter(|value| !value.is_empty())
-                .map(|value| clip(&crate::report::plain(value), MAX_DESCRIPTION))
-        };
+    pub fn parse(text: &str, fallback: &str) -> Self {
+        let (head, body) = head::split(text);
+        let field = |key: &str, most| head::field(head, key).map(|value| line(&value, most));
+        let first = || body.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+        let own_name = field("name", MAX_NAME).filter(|name| !name.is_empty());
+        let own_description = field("description", MAX_DESCRIPTION).filter(|own| !own.is_empty());
         Self {
-            name: field("name").unwrap_or_else(|| package.to_owned()),
-            description: field("description").unwrap_or_default(),
-            text: clip(body.trim(), MAX_TEXT),
+            name: own_name.unwrap_or_else(|| line(fallback, MAX_NAME)),
+            description: own_description.unwrap_or_else(|| line(first().unwrap_or_default(), MAX_LINE)),
         }
     }
 }
 
-/// Keys of a SKILL.md's head that name MCP servers, as other hosts have them: `mcp_servers`, `mcpServers`.
-/// haft reads none of them.
-pub fn server_keys(text: &str) -> Vec<String> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (head, _) = split(text).unwrap_or(("", text));
-    let keys = head.lines().filter_map(|line| {
-        let key = line.trim_start_matches([' ', '\t', '-', '"', '\'']).split(':').next()?;
-        Some(key.trim_end_matches(['"', '\'', ' ']))
-    });
-    let names_servers = |key: &&str| {
-        let bare: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
-        matches!(bare.to_ascii_lowercase().as_str(), "mcp" | "mcpserver" | "mcpservers")
-    };
-    keys.filter(names_servers).map(str::to_owned).collect()
-}
-
-/// What stands between the first two lines of `---`, and what follows.
-fn split(text: &str) -> Option<(&str, &str)> {
-    let rest = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
-    let end = rest.match_indices("\n---").map(|(at, _)| at).find(|at| {
-        let after = rest.get(at + 4..).unwrap_or_default();
-        after.is_empty() || after.starts_with(['\n', '\r'])
-    })?;
-    Some((rest.get(..end)?, rest.get(end + 4..)?))
-}
-
-fn clip(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => {
-            let total = text.chars().count();
-            format!("{}\n[the first {most} of {total} characters]", text.get(..end).unwrap_or_default())
-        }
-        None => text.to_owned(),
+/// `text` on one line of at most `most` characters, with nothing hidden in it.
+fn line(text: &str, most: usize) -> String {
+    let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    match words.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default().trim_end()),
+        None => words,
     }
+}
+
+/// What is said of a file that is too large to be read.
+pub fn too_large(size: u64) -> io::Error {
+    let text = format!("it has {size} bytes, and at most {MAX_FILE} are read");
+    io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn skill(name: &str, description: &str) -> Skill {
+        Skill { name: name.into(), description: description.into() }
+    }
+
     /// PR12: with and without a head.
     #[test]
-    fn pr12_a_skill_is_its_head_and_its_text() {
-        let skill = Skill::parse("---\nname: pr\ndescription: \"Open PRs\"\n---\n\n# How\nDo.\n", "github");
-        let expected = Skill { name: "pr".into(), description: "Open PRs".into(), text: "# How\nDo.".into() };
-        assert_eq!(skill, expected);
-        let bare = Skill::parse("Do.\n---\nname: x\n---\n", "github");
-        assert_eq!((bare.name.as_str(), bare.description.as_str()), ("github", ""));
-        assert!(bare.text.starts_with("Do."));
-        assert_eq!(Skill::parse("---\nname: x", "github").text, "---\nname: x");
-    }
-
-    /// C15: servers that a head names are known to be named, however it spells that.
-    #[test]
-    fn c15_servers_that_a_head_names_are_noticed() {
-        for (head, expected) in [
-            ("mcp_servers:\n  a:\n    command: npx", vec!["mcp_servers"]),
-            ("name: x\nmcpServers: [a]", vec!["mcpServers"]),
-            ("metadata:\n  mcp-servers:\n  - a", vec!["mcp-servers"]),
-            ("\"mcp\": {}", vec!["mcp"]),
-            ("name: mcp\ndescription: mcp_servers are good", vec![]),
-        ] {
-            assert_eq!(server_keys(&format!("---\n{head}\n---\nmcp_servers:\n")), expected, "{head}");
-        }
-        assert!(server_keys("mcp_servers:\n").is_empty());
+    fn pr12_a_skill_is_told_by_its_head() {
+        let text = "---\nname: pr\ndescription: \"Open PRs\"\n---\n\n# How\nDo.\n";
+        assert_eq!(Skill::parse(text, "github"), skill("pr", "Open PRs"));
+        assert_eq!(
+            Skill::parse("# Title\n\n Do it.\n---\nname: x\n---\n", "github"),
+            skill("github", "Do it.")
+        );
+        assert_eq!(Skill::parse("---\nname: x", "github"), skill("github", "---"));
+        assert_eq!(Skill::parse("", "github"), skill("github", ""));
     }
 
     #[test]
-    fn pr12_a_long_skill_is_clipped_and_says_so() {
-        let skill = Skill::parse(&"ä".repeat(MAX_TEXT + 5), "p");
-        assert!(skill.text.ends_with("[the first 16000 of 16005 characters]"), "{}", skill.text.len());
+    fn what_is_told_is_one_line_within_bounds() {
+        let long = "wörd ".repeat(MAX_DESCRIPTION);
+        let text = format!("---\nname: a\u{202e}b\ndescription: >\n  {long}\n  more\n---\n");
+        let Skill { name, description } = Skill::parse(&text, "p");
+        assert_eq!(name, "a\u{fffd}b");
+        assert!(description.chars().count() <= MAX_DESCRIPTION + 1 && description.ends_with('…'));
     }
 }

@@ -19,6 +19,7 @@ mod enable;
 mod exec;
 mod exit;
 mod gc;
+mod guidance;
 mod init;
 mod inspect;
 mod install_args;

@@ -10,6 +10,7 @@ mod children;
 mod chosen_tools;
 mod dirs;
 mod grants;
+mod guidance;
 mod injections;
 mod install_context;
 mod live;
@@ -30,7 +31,7 @@ mod tool_lister;
 mod watch;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use self::assemble::Started;
 use self::assembly::Assembly;
@@ -38,6 +39,7 @@ pub use self::builtins::{builtin, builtin_names};
 pub(crate) use self::children::command_spec;
 pub use self::dirs::Dirs;
 pub use self::grants::{Allow, AllowError, mode_name};
+pub use self::guidance::Guidance;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, Running, ToolChoice};
 pub use self::loaded::FILE_NAME;
@@ -58,8 +60,8 @@ use haft_core::journal::{self, Journal};
 use haft_core::manifest::{Manifest, ToolPattern};
 use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, Secrets};
+use haft_core::skill::Shelved;
 use haft_core::tool::{Session, Toolbox};
-use haft_package::Skill;
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
 
@@ -70,8 +72,6 @@ pub struct Program {
     pub manifest: Manifest,
     /// Every tool of the program that could be had.
     pub toolbox: Toolbox,
-    /// What installed packages tell the model.
-    pub skills: Vec<Skill>,
     /// What the built-in tools, `bash` and commands may do.
     pub grant: Grant,
     /// What holds `bash` and commands to it.
@@ -97,6 +97,10 @@ pub struct Program {
     /// Tools that there may be besides.
     unseen: Unseen,
     dirs: Dirs,
+    /// What installed packages tell the model.
+    packaged_skills: Vec<Shelved>,
+    /// [`Self::guidance`], once it was read.
+    guidance: OnceLock<Guidance>,
 }
 
 impl Program {
@@ -113,7 +117,7 @@ impl Program {
         let mut assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
         let Started { backend, servers } =
             assemble::fill(&mut assembly, options, &loaded, &installed, rights).await?;
-        let skills = packages::skills(&installed);
+        let packaged_skills = packages::skills(&installed);
         let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         drop(installed);
         let Loaded { dirs, manifest, redactor, .. } = loaded;
@@ -122,7 +126,6 @@ impl Program {
         Ok(Self {
             manifest,
             toolbox,
-            skills,
             grant,
             confiner,
             problems,
@@ -136,6 +139,8 @@ impl Program {
             files,
             unseen,
             dirs,
+            packaged_skills,
+            guidance: OnceLock::new(),
         })
     }
 
@@ -175,10 +180,11 @@ impl Program {
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
         let agent = &self.manifest.agent;
+        let all = self.with_read_skill();
         let tools = match &agent.tools {
-            _ if !patterns.is_empty() => self.toolbox.select(patterns, None),
-            Some(allowed) => self.toolbox.select(&allowed.value, None),
-            None => self.toolbox.clone(),
+            _ if !patterns.is_empty() => all.select(&guidance::and_read_skill(patterns), None),
+            Some(allowed) => all.select(&guidance::and_read_skill(&allowed.value), None),
+            None => all,
         };
         let tools = agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget));
         tools.at_most(self.max_tools())

@@ -2,6 +2,7 @@
 //! component says of itself. Runs nothing of it.
 
 mod command_line;
+mod skill;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,7 +16,7 @@ use super::{Content, Digest, MAX_SIZE};
 use haft_core::limit::Limits;
 use haft_core::manifest::{self, Component, Located, Manifest, Name, NameError, Plugin};
 use haft_core::report::Report;
-use haft_core::skill::{self, Skill};
+use haft_core::skill::{FILE as SKILL, MAX_FILE, Skill, server_keys};
 use haft_plugin_host::inspect::{self, Sections, SectionsError};
 use haft_sandbox::lookup::find_on_path;
 
@@ -157,13 +158,13 @@ impl Bundle {
         if let Some(nested) = manifest.packages.first() {
             return Err(BundleError::Nested(nested.source.value.to_string()));
         }
-        let skill = match listing.file(skill::FILE) {
-            Some(_) => Some(listing.bytes(folder, skill::FILE, skill::MAX_FILE)?),
+        let skill = match listing.file(SKILL) {
+            Some(_) => Some(listing.bytes(folder, SKILL, MAX_FILE)?),
             None => None,
         };
         let text = skill.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let skill = text.as_deref().map(|text| Skill::parse(text, program.name.as_str()));
-        let server_keys = text.as_deref().map(skill::server_keys).unwrap_or_default();
+        let server_keys = text.as_deref().map(server_keys).unwrap_or_default();
         let folder = folder.to_owned();
         let bundle = Self { folder, listing, manifest, program, skill, server_keys };
         bundle.check()?;

@@ -41,6 +41,11 @@ pub struct Agent {
     pub history_budget: u32,
     /// How often the same failing call is carried out again before it is refused.
     pub max_repeats: u32,
+    /// Whether it is told what the `AGENTS.md` of the workspace's repository say.
+    pub agents_md: bool,
+    /// Whether it is told of the skills of the workspace's repository and of the person's own; those of packages are
+    /// part of the packages.
+    pub skills: bool,
 }
 
 impl Default for Agent {
@@ -53,6 +58,8 @@ impl Default for Agent {
             tool_budget: None,
             history_budget: 100_000,
             max_repeats: 2,
+            agents_md: true,
+            skills: true,
         }
     }
 }
@@ -74,6 +81,7 @@ impl Agent {
         let Some(section) = root.get("agent", |entry| entry.section(&AGENT)) else {
             return default;
         };
+        let flag = |key| section.get(key, Entry::flag).unwrap_or(true);
         let count = |key, range| section.get(key, |entry| entry.count(range));
         Self {
             system_prompt: section.get("system_prompt", Entry::text),
@@ -84,6 +92,8 @@ impl Agent {
             history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
                 .unwrap_or(default.history_budget),
             max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
+            agents_md: flag("agents_md"),
+            skills: flag("skills"),
         }
     }
 }

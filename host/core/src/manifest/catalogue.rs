@@ -521,41 +521,54 @@ pub(super) static PRICES: Table = Table {
 const COUNT_TOKENS: Kind = Kind::Count { min: 1, max: Provider::MAX_MAX_TOKENS as u64 };
 const COUNT_RETRIES: Kind = Kind::Count { min: 0, max: Provider::MAX_MAX_RETRIES as u64 };
 
-pub(super) static AGENT: Table =
-    Table {
-        header: "[agent]",
-        doc: "How the agent works.",
-        keys: &[
-            Key::new("system_prompt", Kind::Text, "what the model is told first; default haft's own")
-                .also(&["system", "prompt", "instructions"]),
-            Key::new(
-                "route",
-                Kind::OneOf(|| super::agent::ROUTES.iter().map(|row| row.0).collect()),
-                "`complex` (default) and `fast` always ask that model, `auto` has the fast one choose",
-            )
-            .also(&["routing", "model"]),
-            Key::new("max_turns", COUNT_TURNS, "questions to the model in one run; default 50").also(&[
-                "max_steps",
-                "max_iterations",
-                "turns",
-            ]),
-            Key::new("tools", TOOL_PATTERNS, "which tools it is offered, such as `mcp__git__*`; default all")
-                .also(&["allowed_tools"]),
-            Key::new(
-                "tool_budget",
-                COUNT_BUDGET,
-                "rough tokens that the list of tools may take; default no limit",
-            )
-            .also(&["budget"]),
-            Key::new(
-                "history_budget",
-                COUNT_HISTORY,
-                "rough tokens of the conversation that the model is shown; default 100000",
-            )
-            .also(&["context", "max_context", "token_budget"]),
-            Key::new("max_repeats", COUNT_REPEATS, "how often one failing call is repeated; default 2"),
-        ],
-    };
+pub(super) static AGENT: Table = Table {
+    header: "[agent]",
+    doc: "How the agent works.",
+    keys: &[
+        Key::new("system_prompt", Kind::Text, "what the model is told first; default haft's own").also(&[
+            "system",
+            "prompt",
+            "instructions",
+        ]),
+        Key::new(
+            "route",
+            Kind::OneOf(|| super::agent::ROUTES.iter().map(|row| row.0).collect()),
+            "`complex` (default) and `fast` always ask that model, `auto` has the fast one choose",
+        )
+        .also(&["routing", "model"]),
+        Key::new("max_turns", COUNT_TURNS, "questions to the model in one run; default 50").also(&[
+            "max_steps",
+            "max_iterations",
+            "turns",
+        ]),
+        Key::new("tools", TOOL_PATTERNS, "which tools it is offered, such as `mcp__git__*`; default all")
+            .also(&["allowed_tools"]),
+        Key::new(
+            "tool_budget",
+            COUNT_BUDGET,
+            "rough tokens that the list of tools may take; default no limit",
+        )
+        .also(&["budget"]),
+        Key::new(
+            "history_budget",
+            COUNT_HISTORY,
+            "rough tokens of the conversation that the model is shown; default 100000",
+        )
+        .also(&["context", "max_context", "token_budget"]),
+        Key::new("max_repeats", COUNT_REPEATS, "how often one failing call is repeated; default 2"),
+        Key::new(
+            "agents_md",
+            Kind::Flag,
+            "whether it is told what the `AGENTS.md` of the workspace and its repository say; default true",
+        )
+        .also(&["project_instructions", "instructions_file"]),
+        Key::new(
+            "skills",
+            Kind::Flag,
+            "whether it is told of the skills in `.agents/skills` of these and of your home; default true",
+        ),
+    ],
+};
 
 const COUNT_TURNS: Kind = Kind::Count { min: 1, max: Agent::MAX_MAX_TURNS as u64 };
 const COUNT_BUDGET: Kind = Kind::Count { min: 1, max: Agent::MAX_TOOL_BUDGET as u64 };

@@ -51,6 +51,23 @@ impl Toolbox {
         self.put(Entry::new(tool, grant, limits, origin))
     }
 
+    /// Puts a tool in before all others, so that models are told of it whatever a budget leaves out.
+    pub fn insert_first(
+        &mut self,
+        tool: Arc<dyn Tool>,
+        grant: Grant,
+        limits: Limits,
+        origin: impl Into<String>,
+    ) -> Result<(), DuplicateTool> {
+        self.insert(tool, grant, limits, origin)?;
+        self.entries.rotate_right(1);
+        let last = self.entries.len() - 1;
+        for index in self.names.values_mut() {
+            *index = if *index == last { 0 } else { *index + 1 };
+        }
+        Ok(())
+    }
+
     /// Puts a tool in that runs only when a person approves of the call.
     pub fn insert_asking(
         &mut self,

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use self::component::Checked;
 use super::Exit;
 use super::common::{Common, proposed_pane};
-use super::mended;
 use super::terminal::Terminal;
+use super::{guidance, mended};
 use crate::program::{FILE_NAME, InstallContext, Options, Program};
 use haft_core::manifest::{CommandTool, McpServer, Transport};
 use haft_core::report::Problem;
@@ -44,7 +44,8 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let missing = [missing(&program), missing_commands(&program), missing_servers(&program)].concat();
     let crowded = crowded(&program);
     let (misnamed, unknown) = program.misnamed_agent_tools(false);
-    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed));
+    let others = guidance::problems(program.guidance()).collect::<Vec<_>>();
+    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed).chain(others));
     let components = match program.manifest.build {
         Some(_) => {
             let context = InstallContext::new(options, &program.manifest)?;
@@ -89,6 +90,7 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
 fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Value {
     let problems: Vec<_> = program.problems.iter().map(|problem| described(program, problem)).collect();
     let components: Vec<_> = components.iter().map(Checked::json).collect();
+    let (agents_md, skills) = guidance::as_json(program.guidance());
     json!({
         "tools": program.toolbox.entries().len(),
         "problems": problems,
@@ -96,6 +98,8 @@ fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Val
         "unchecked": unknown,
         "mended": mended::as_json(&program.toolbox),
         "components": components,
+        "agents_md": agents_md,
+        "skills": skills,
     })
 }
 
@@ -182,9 +186,10 @@ fn summary(program: &Program, is_all: bool) -> String {
         .backend
         .as_ref()
         .map(|backend| format!("\ncommands run on {}: {}", backend.summary(), backend.confinement()));
+    let told = guidance::summary(program.guidance());
     let verdict = if is_all { "\nno problems found" } else { "" };
     format!(
-        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{verdict}",
+        "{file}\n{tools} tools, {plugins} declared plugins\nsandbox mode `{mode}`: may write {}{}{told}{verdict}",
         write.join(", "),
         commands.unwrap_or_default()
             + &proposed_pane(program.is_without_pane).map(|hint| format!("\n{hint}")).unwrap_or_default()

@@ -9,6 +9,7 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::dialogue::{Dialogue, hinted};
+use super::guidance;
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::program::Dirs;
@@ -77,6 +78,7 @@ impl Conversation {
         let saved = resume.map(|name| name.find(common)).transpose()?;
         let program = common.of_session(saved.as_ref()).program(terminal, true).await?;
         let dialogue = Dialogue::new(program, choice, terminal).await?;
+        guidance::told(dialogue.program.guidance(), screen.show(), terminal);
         let approvals = Approvals::by(screen.person());
         let mut conversation = Self { dialogue, approvals, terminal, screen: screen.clone() };
         if let Some(saved) = saved {

@@ -27,7 +27,8 @@ pub(super) struct Dialogue {
 impl Dialogue {
     /// A dialogue in which nothing was said yet.
     pub(super) async fn new(program: Program, choice: ModelArgs, terminal: Terminal) -> anyhow::Result<Self> {
-        let (toolbox, settings) = (choice.tools(&program, terminal)?, choice.settings(&program));
+        let toolbox = choice.tools(&program, terminal)?;
+        let settings = choice.settings(&program, &toolbox);
         let provider = program.provider(&choice.model()).await?;
         let (history, promised) = (History::default(), None);
         Ok(Self { program, choice, toolbox, settings, provider, history, promised })

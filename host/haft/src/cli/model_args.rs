@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::terminal::Terminal;
 use crate::program::{ModelChoice, Program};
-use haft_agent::{AgentSettings, with_skills};
+use haft_agent::AgentSettings;
 use haft_core::manifest::ToolPattern;
 use haft_core::tool::Toolbox;
 
@@ -29,14 +29,10 @@ pub(super) struct ModelArgs {
 }
 
 impl ModelArgs {
-    pub(super) fn settings(&self, program: &Program) -> AgentSettings {
+    /// How an agent with `tools` goes about it.
+    pub(super) fn settings(&self, program: &Program, tools: &Toolbox) -> AgentSettings {
         let agent = &program.manifest.agent;
-        let workspace = program.grant.workspace().map(haft_core::grant::Root::path);
-        let mut settings = AgentSettings::for_workspace(workspace);
-        if let Some(system) = &agent.system_prompt {
-            settings.system.clone_from(system);
-        }
-        settings.system = with_skills(settings.system, &program.skills);
+        let mut settings = AgentSettings { system: program.system_prompt(tools), ..AgentSettings::default() };
         settings.max_repeats = agent.max_repeats;
         settings.history_budget = Some(agent.history_budget);
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);

@@ -5,6 +5,7 @@ use super::Program;
 use super::patterns::{Idle, OF_BUILTINS, Why, idle, near};
 use haft_core::manifest::ToolPattern;
 use haft_core::report::{Problem, Report};
+use haft_core::skill::ReadSkill;
 use haft_core::tool::Toolbox;
 use haft_sandbox::native::NATIVE;
 
@@ -17,7 +18,8 @@ impl Program {
     ) -> Vec<Idle> {
         let mut names: Vec<&str> = toolbox.names().collect();
         names.sort_unstable();
-        let of_haft = || NATIVE.iter().map(|native| native.name).chain(OF_BUILTINS.iter().copied());
+        let of_haft =
+            || NATIVE.iter().map(|own| own.name).chain(OF_BUILTINS.iter().copied()).chain([ReadSkill::NAME]);
         let is_off = |name: &str| of_haft().any(|own| own == name) && self.toolbox.find(name).is_none();
         let why = |pattern: &ToolPattern| match self.unseen.reason_for(pattern) {
             _ if is_off(pattern.as_str()) => Why::Unseen("haft has this tool, and it is not on here".into()),
@@ -55,7 +57,8 @@ impl Program {
     /// The same of `[agent] tools`, with the place.
     pub fn misnamed_agent_tools(&self, is_last: bool) -> (Vec<Problem>, Vec<String>) {
         let Some(allowed) = &self.manifest.agent.tools else { return Default::default() };
-        let (wrong, unknown) = self.misnamed("`[agent] tools`", &self.toolbox, &allowed.value, is_last);
+        let (wrong, unknown) =
+            self.misnamed("`[agent] tools`", &self.with_read_skill(), &allowed.value, is_last);
         (wrong.into_iter().map(|problem| problem.at(allowed.span, "these")).collect(), unknown)
     }
 
@@ -65,7 +68,7 @@ impl Program {
         let (wrong, unknown) = if patterns.is_empty() {
             self.misnamed_agent_tools(true)
         } else {
-            self.misnamed("`--tools`", &self.toolbox, patterns, true)
+            self.misnamed("`--tools`", &self.with_read_skill(), patterns, true)
         };
         for line in &unknown {
             warn(line);

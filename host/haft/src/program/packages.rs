@@ -14,7 +14,8 @@ use super::{Dirs, approvals, grants, patterns};
 use haft_core::grant::{Grant, Right, Root};
 use haft_core::manifest::{Manifest, Package as Declared};
 use haft_core::report::Problem;
-use haft_package::{Bundle, Kind, Skill, StoreError};
+use haft_core::skill::Shelved;
+use haft_package::{Bundle, Kind, StoreError};
 use haft_plugin_host::{GrantPlace, Source};
 use haft_sandbox::confine::Confiner;
 use haft_sandbox::native::command::{self, CommandTool};
@@ -140,8 +141,8 @@ pub(super) fn unused(manifest: &Manifest, installed: &[Installed<'_>]) -> Unseen
 }
 
 /// What the packages tell the model.
-pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Skill> {
-    installed.iter().filter_map(|package| package.bundle.skill.clone()).collect()
+pub(super) fn skills(installed: &[Installed<'_>]) -> Vec<Shelved> {
+    installed.iter().filter_map(|package| package.bundle.shelved_skill()).collect()
 }
 
 /// Patterns of `[[packages]] tools` that no tool has.

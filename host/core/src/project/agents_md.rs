@@ -1,0 +1,157 @@
+//! `AGENTS.md`: what a project says to whoever works on it, from its repository's root down to the workspace. Read as
+//! text, within bounds; nothing in it is obeyed here.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::Project;
+use crate::secret::Redactor;
+
+/// What the file is called (<https://agents.md>).
+pub const FILE: &str = "AGENTS.md";
+
+/// Bytes of one file that a model is told: some 8,000 tokens, the most that other agents read too.
+pub const MAX_FILE: usize = 32 << 10;
+
+/// Bytes of all of them: half of what a model with a window of 32,000 tokens reads.
+pub const MAX_ALL: usize = 64 << 10;
+
+/// Bytes that are read beyond, so that a secret at the edge is whole when it is looked for.
+const BEYOND: usize = 4 << 10;
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentsMd {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Bytes that it has.
+    pub size: u64,
+    /// What a model is told of it, without secrets; empty where there is no room left.
+    pub text: String,
+    /// Whether that is not all.
+    pub is_cut: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The files, the repository's root first: the nearest has the last word.
+    pub files: Vec<AgentsMd>,
+    /// Files that are not used, one line each, with the reason.
+    pub problems: Vec<String>,
+}
+
+/// Reads every `AGENTS.md` of `project`. Where they are more than fits, the nearest are kept.
+pub fn read(project: &Project, redactor: &Redactor) -> Found {
+    let (mut found, mut room) = (Found::default(), MAX_ALL);
+    for folder in project.upwards() {
+        let inside = folder.join(FILE);
+        match read_one(project, &inside, room, redactor) {
+            Ok(file) if file.text.trim().is_empty() && !file.is_cut => {}
+            Ok(file) => {
+                room = room.saturating_sub(file.text.len());
+                found.files.push(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let path = project.path(&inside);
+                found.problems.push(format!("`{}` is not used: {error}", path.display()));
+            }
+        }
+    }
+    found.files.reverse();
+    found
+}
+
+fn read_one(project: &Project, inside: &Path, room: usize, redactor: &Redactor) -> io::Result<AgentsMd> {
+    let content = project.folder()?.read(inside, (MAX_FILE + BEYOND) as u64)?;
+    let text = String::from_utf8_lossy(&content.bytes);
+    let text = redactor.redact(text.strip_prefix('\u{feff}').unwrap_or(&text)).into_owned();
+    let is_all = content.bytes.len() as u64 >= content.size;
+    let end = text.floor_char_boundary(MAX_FILE.min(room));
+    let is_cut = !is_all || end < text.len();
+    let text = text.get(..end).unwrap_or_default().to_owned();
+    Ok(AgentsMd { path: project.path(inside), size: content.size, text, is_cut })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use secrecy::SecretString;
+
+    use super::*;
+    use crate::grant::Root;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(place.join("repo/.git")).unwrap();
+        fs::create_dir_all(place.join("repo/a/b")).unwrap();
+        (directory, place)
+    }
+
+    fn found(place: &Path) -> Found {
+        let workspace = Root::resolve(place, Path::new("repo/a/b")).unwrap();
+        let redactor = Redactor::default();
+        redactor.add([&SecretString::from("sk-4711-0815-secret")]);
+        read(&Project::around(&workspace).unwrap(), &redactor)
+    }
+
+    #[test]
+    fn the_nearest_file_comes_last_and_holds_no_secret() {
+        let (_directory, place) = place();
+        fs::write(place.join(FILE), "beyond the repository").unwrap();
+        fs::write(place.join("repo").join(FILE), "\u{feff}root").unwrap();
+        fs::write(place.join("repo/a").join(FILE), " \n").unwrap();
+        fs::write(place.join("repo/a/b").join(FILE), "near sk-4711-0815-secret\u{e4}").unwrap();
+        let Found { files, problems } = found(&place);
+        let texts: Vec<_> = files.iter().map(|file| (file.text.as_str(), file.size, file.is_cut)).collect();
+        assert_eq!(texts, [("root", 7, false), ("near ***\u{e4}", 26, false)]);
+        assert_eq!(files[1].path, place.join("repo/a/b/AGENTS.md"));
+        assert_eq!(problems, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_long_is_cut_and_the_nearest_is_kept() {
+        let (_directory, place) = place();
+        let long = "\u{e4}".repeat(MAX_FILE);
+        for folder in ["repo", "repo/a", "repo/a/b"] {
+            fs::write(place.join(folder).join(FILE), &long).unwrap();
+        }
+        let files = found(&place).files;
+        let sizes: Vec<_> = files.iter().map(|file| (file.text.len(), file.size, file.is_cut)).collect();
+        let size = long.len() as u64;
+        assert_eq!(sizes, [(0, size, true), (MAX_FILE, size, true), (MAX_FILE, size, true)]);
+    }
+
+    /// A secret that ends behind the cut leaves nothing of itself before it.
+    #[test]
+    fn a_secret_at_the_cut_is_left_out() {
+        let (_directory, place) = place();
+        let secret = "sk-4711-0815-secret";
+        fs::write(place.join("repo").join(FILE), "x".repeat(MAX_FILE - 5) + secret + &"y".repeat(99))
+            .unwrap();
+        let text = found(&place).files.remove(0).text;
+        assert!(text.ends_with("x***yy") && text.len() == MAX_FILE, "{}", text.len());
+    }
+
+    #[test]
+    fn links_lead_nowhere_else_and_only_files_are_read() {
+        let (_directory, place) = place();
+        fs::write(place.join("secret"), "outside").unwrap();
+        fs::write(place.join("repo/CLAUDE.md"), "inside").unwrap();
+        symlink("CLAUDE.md", place.join("repo").join(FILE)).unwrap();
+        symlink("../../secret", place.join("repo/a").join(FILE)).unwrap();
+        fs::create_dir(place.join("repo/a/b").join(FILE)).unwrap();
+        let Found { files, problems } = found(&place);
+        assert_eq!(files.iter().map(|file| file.text.as_str()).collect::<Vec<_>>(), ["inside"]);
+        let named = |folder: &str, why: &str| {
+            format!("`{}` is not used: {why}", place.join(folder).join(FILE).display())
+        };
+        let expected =
+            [named("repo/a/b", "it is no regular file"), named("repo/a", "it leads out of the folder")];
+        assert_eq!(problems, expected);
+    }
+}

@@ -1,0 +1,181 @@
+//! Finds skills: those of a project, from the workspace up to its repository's root, and those of a person. A project's
+//! links lead out of its repository nowhere; a person's own folder may have links to wherever its skills are.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Shelf, Shelved, Skill, SkillFolder, server_keys};
+use crate::grant::{Folder, Kind, Root};
+use crate::project::Project;
+
+/// Where skills are, below a project's folders and below a person's home.
+const FOLDER: &str = ".agents/skills";
+
+/// Entries of such a folder that are looked at.
+const MAX_ENTRIES: usize = 1000;
+
+/// Puts the skills of `project` on the shelf, the nearest first.
+pub fn of_project(project: &Project, shelf: &mut Shelf) {
+    for folder in project.upwards() {
+        let inside = folder.join(FOLDER);
+        let entries = project.folder().and_then(|root| entries(&root, &inside));
+        for name in told(entries, &project.path(&inside), shelf) {
+            put(SkillFolder::new(project.root().clone(), &inside.join(&name)), &name, shelf);
+        }
+    }
+}
+
+/// Puts the skills of the person whose home is `home` on the shelf.
+pub fn of_person(home: &Path, shelf: &mut Shelf) {
+    let own = home.join(FOLDER);
+    let entries =
+        Root::resolve(Path::new("/"), &own).and_then(|root| entries(&root.folder()?, Path::new("")));
+    for name in told(entries, &own, shelf) {
+        if let Ok(root) = Root::resolve(&own, Path::new(&name)) {
+            put(SkillFolder::new(root, Path::new("")), &name, shelf);
+        }
+    }
+}
+
+/// The names of the folders, and of what may lead to one.
+fn entries(root: &Folder, inside: &Path) -> io::Result<Vec<String>> {
+    let entries = root.enter(inside)?.list(MAX_ENTRIES)?.into_iter().filter(|entry| entry.kind != Kind::File);
+    Ok(entries.filter_map(|entry| entry.name.into_string().ok()).collect())
+}
+
+/// The names; a folder that is there and cannot be listed is told of.
+fn told(entries: io::Result<Vec<String>>, folder: &Path, shelf: &mut Shelf) -> Vec<String> {
+    entries.unwrap_or_else(|error| {
+        if !is_absent(&error) {
+            shelf.problem(format!("the skills in `{}` are not used: {error}", folder.display()));
+        }
+        Vec::new()
+    })
+}
+
+fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
+    use super::SkillFiles;
+    let path = folder.folder().display().to_string();
+    match folder.text() {
+        Ok(text) => {
+            for key in server_keys(&text) {
+                let key = crate::report::plain(&key);
+                shelf.problem(format!(
+                    "`{key}` in the `SKILL.md` of `{path}`: haft starts no MCP servers that are named there"
+                ));
+            }
+            let (skill, files) = (Skill::parse(&text, name), Arc::new(folder));
+            shelf.put(Shelved { skill, origin: format!("`{path}`"), files });
+        }
+        Err(error) if is_absent(&error) => {}
+        Err(error) => shelf.problem(format!("the skill in `{path}` is not used: {error}")),
+    }
+}
+
+/// Whether there is nothing, or nothing that could hold a skill.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    use super::super::MAX_SKILLS;
+    use super::*;
+
+    fn write(folder: &Path, head: &str) {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("SKILL.md"), format!("---\n{head}\n---\nText.\n")).unwrap();
+    }
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(place.join("repo/.git")).unwrap();
+        fs::create_dir_all(place.join("repo/sub")).unwrap();
+        (directory, place)
+    }
+
+    fn shelf(place: &Path) -> Shelf {
+        let mut shelf = Shelf::default();
+        of_project(
+            &Project::around(&Root::resolve(place, Path::new("repo/sub")).unwrap()).unwrap(),
+            &mut shelf,
+        );
+        of_person(&place.join("home"), &mut shelf);
+        shelf
+    }
+
+    #[test]
+    fn the_nearest_of_a_name_is_kept_and_the_others_are_told() {
+        let (_directory, place) = place();
+        write(&place.join("repo/sub/.agents/skills/deploy"), "description: near");
+        write(&place.join("repo/.agents/skills/ship"), "name: deploy\ndescription: far");
+        write(&place.join("repo/.agents/skills/test"), "mcp_servers: [x]");
+        write(&place.join("home/.agents/skills/test"), "description: own");
+        write(&place.join("elsewhere/own"), "description: linked");
+        symlink(place.join("elsewhere/own"), place.join("home/.agents/skills/own")).unwrap();
+        fs::write(place.join("home/.agents/skills/README.md"), "x").unwrap();
+        fs::create_dir(place.join("home/.agents/skills/empty")).unwrap();
+        let shelf = shelf(&place);
+        let told: Vec<_> = shelf
+            .skills()
+            .iter()
+            .map(|own| (own.skill.name.as_str(), own.skill.description.as_str()))
+            .collect();
+        assert_eq!(told, [("deploy", "near"), ("test", "Text."), ("own", "linked")]);
+        let path = |path: &str| place.join(path).display().to_string();
+        let expected = [
+            format!(
+                "the skill `deploy` of `{}` is left out: `{}` has one of that name, which is nearer",
+                path("repo/.agents/skills/ship"),
+                path("repo/sub/.agents/skills/deploy"),
+            ),
+            format!(
+                "`mcp_servers` in the `SKILL.md` of `{}`: haft starts no MCP servers that are named there",
+                path("repo/.agents/skills/test"),
+            ),
+            format!(
+                "the skill `test` of `{}` is left out: `{}` has one of that name, which is nearer",
+                path("home/.agents/skills/test"),
+                path("repo/.agents/skills/test"),
+            ),
+        ];
+        assert_eq!(shelf.problems(), expected);
+    }
+
+    #[test]
+    fn a_project_reaches_no_skill_beyond_its_repository() {
+        let (_directory, place) = place();
+        write(&place.join("secret"), "name: secret");
+        fs::create_dir_all(place.join("repo/.agents/skills")).unwrap();
+        symlink("../../../secret", place.join("repo/.agents/skills/out")).unwrap();
+        symlink(place.join("secret"), place.join("repo/sub/.agents")).unwrap();
+        write(&place.join("repo/inner/skill"), "name: inner");
+        symlink("../../inner/skill", place.join("repo/.agents/skills/in")).unwrap();
+        let shelf = shelf(&place);
+        let names: Vec<_> = shelf.skills().iter().map(|own| own.skill.name.as_str()).collect();
+        assert_eq!(names, ["inner"]);
+        assert_eq!(shelf.problems().len(), 2, "{:?}", shelf.problems());
+        assert!(shelf.problems().iter().all(|problem| problem.ends_with("it leads out of the folder")));
+    }
+
+    #[test]
+    fn there_are_so_many_and_no_more() {
+        let (_directory, place) = place();
+        for number in 0..=MAX_SKILLS {
+            write(&place.join(format!("repo/.agents/skills/s{number:03}")), "description: d");
+        }
+        let shelf = shelf(&place);
+        assert_eq!(shelf.skills().len(), MAX_SKILLS);
+        assert!(
+            shelf.problems()[0].ends_with("is left out: there are 100 already"),
+            "{:?}",
+            shelf.problems()
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! A skill in a folder of a project or a person. Reads nothing that does not lie below it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{FILE, MAX_FILE, SkillFiles, too_large};
+use crate::grant::{Folder, Kind, Root};
+
+/// Entries of a folder of a skill that are looked at.
+const MAX_ENTRIES: usize = 1000;
+
+/// Folders within folders that are listed.
+const MAX_DEPTH: usize = 4;
+
+/// The folder of a skill.
+#[derive(Clone, Debug)]
+pub struct SkillFolder {
+    /// What no link leads out of on the way to it.
+    root: Root,
+    /// The folder, from there.
+    inside: PathBuf,
+    path: PathBuf,
+}
+
+impl SkillFolder {
+    /// The folder `inside` below `root`.
+    pub fn new(root: Root, inside: &Path) -> Self {
+        // Joining an empty path would end it with a slash.
+        let path = root.real().join(inside).components().collect();
+        Self { root, inside: inside.to_owned(), path }
+    }
+
+    fn open(&self) -> io::Result<Folder> {
+        self.root.folder()?.enter(&self.inside)
+    }
+
+    /// The text of its SKILL.md.
+    pub(super) fn text(&self) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&self.read(FILE)?).into_owned())
+    }
+}
+
+impl SkillFiles for SkillFolder {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let content = self.open()?.read(Path::new(path), MAX_FILE)?;
+        if content.size > MAX_FILE { Err(too_large(content.size)) } else { Ok(content.bytes) }
+    }
+
+    fn list(&self, most: usize) -> io::Result<Vec<String>> {
+        let mut all = Vec::new();
+        list(&self.open()?, "", MAX_DEPTH, most, &mut all)?;
+        Ok(all)
+    }
+
+    fn folder(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Adds the files of a folder to `all`; hidden ones, links and names that are no text are left out.
+fn list(folder: &Folder, before: &str, depth: usize, most: usize, all: &mut Vec<String>) -> io::Result<()> {
+    for entry in folder.list(MAX_ENTRIES)? {
+        let Some(name) = entry.name.to_str().filter(|name| !name.starts_with('.')) else { continue };
+        let path = format!("{before}{name}");
+        match entry.kind {
+            Kind::File if all.len() < most => all.push(path),
+            Kind::Folder if depth > 0 && all.len() < most => {
+                list(&folder.enter(Path::new(name))?, &format!("{path}/"), depth - 1, most, all)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_are_listed_and_read_below_the_folder_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(place.join("pdf/references")).unwrap();
+        for (file, text) in [("SKILL.md", "Do."), ("references/how.md", "So."), (".hidden", "x")] {
+            fs::write(place.join("pdf").join(file), text).unwrap();
+        }
+        fs::write(place.join("large"), vec![b'x'; 300 << 10]).unwrap();
+        fs::copy(place.join("large"), place.join("pdf/large")).unwrap();
+        std::os::unix::fs::symlink("../large", place.join("pdf/link")).unwrap();
+        let folder = SkillFolder::new(Root::resolve(&place, Path::new(".")).unwrap(), Path::new("pdf"));
+        assert_eq!(folder.list(9).unwrap(), ["SKILL.md", "large", "references/how.md"]);
+        assert_eq!(folder.list(1).unwrap(), ["SKILL.md"]);
+        assert_eq!(folder.text().unwrap(), "Do.");
+        assert_eq!(folder.read("references/how.md").unwrap(), b"So.");
+        assert_eq!(folder.folder(), place.join("pdf"));
+        let failed = |path: &str| folder.read(path).unwrap_err().to_string();
+        assert_eq!(failed("large"), "it has 307200 bytes, and at most 262144 are read");
+        for path in ["link", "../large", "/etc/passwd"] {
+            assert_eq!(failed(path), "it leads out of the folder", "{path}");
+        }
+    }
+}

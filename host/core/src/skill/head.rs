@@ -1,0 +1,138 @@
+//! The head of a SKILL.md: the few keys that haft reads of its YAML. Fails on nothing: many heads are no YAML that a
+//! parser would take (`description: Use when: …`), and what they mean is plain all the same.
+
+/// What stands between the first two lines of `---`, and what follows; no head where there are not both.
+pub(super) fn split(text: &str) -> (&str, &str) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    parts(text).unwrap_or(("", text))
+}
+
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let rest = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
+    let end = rest.match_indices("\n---").map(|(at, _)| at).find(|at| {
+        let after = rest.get(at + 4..).unwrap_or_default();
+        after.is_empty() || after.starts_with(['\n', '\r'])
+    })?;
+    Some((rest.get(..end)?, rest.get(end + 4..)?))
+}
+
+/// The text of the key `key` at the top level: plain, quoted, or a block (`|`, `>`), over several lines too. Lines are
+/// joined by single spaces, since everything that is read here is shown on one.
+pub(super) fn field(head: &str, key: &str) -> Option<String> {
+    let mut lines = head.lines();
+    let first = lines.find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?.trim();
+    let more =
+        lines.take_while(|line| line.trim().is_empty() || line.starts_with([' ', '\t'])).map(str::trim);
+    Some(match first.chars().next() {
+        Some('|' | '>') => joined(more),
+        Some('"') => quoted(&joined(std::iter::once(first).chain(more)), '"'),
+        Some('\'') => quoted(&joined(std::iter::once(first).chain(more)), '\''),
+        _ => joined(std::iter::once(first).chain(more).map(without_comment)),
+    })
+}
+
+fn joined<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// A line without the comment at its end.
+fn without_comment(line: &str) -> &str {
+    if line.starts_with('#') { "" } else { line.split(" #").next().unwrap_or(line).trim_end() }
+}
+
+/// The text between the first two of `quote`; all after the first where there is no second.
+fn quoted(text: &str, quote: char) -> String {
+    let mut own = String::new();
+    let mut rest = text.chars().skip(1).peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' if quote == '"' => own.extend(escaped(&mut rest)),
+            c if c == quote && quote == '\'' && rest.peek() == Some(&'\'') => own.extend(rest.next()),
+            c if c == quote => break,
+            c => own.push(c),
+        }
+    }
+    own
+}
+
+/// The character that is meant by what follows a `\`.
+fn escaped(rest: &mut impl Iterator<Item = char>) -> Option<char> {
+    let digits = match rest.next()? {
+        'n' | 't' | 'r' => return Some(' '),
+        'x' => 2,
+        'u' => 4,
+        'U' => 8,
+        other => return Some(other),
+    };
+    let code: String = rest.take(digits).collect();
+    u32::from_str_radix(&code, 16).ok().and_then(char::from_u32)
+}
+
+/// Keys of a SKILL.md's head that name MCP servers, as other hosts have them: `mcp_servers`, `mcpServers`.
+/// haft reads none of them.
+pub fn server_keys(text: &str) -> Vec<String> {
+    let (head, _) = split(text);
+    let keys = head.lines().filter_map(|line| {
+        let key = line.trim_start_matches([' ', '\t', '-', '"', '\'']).split(':').next()?;
+        Some(key.trim_end_matches(['"', '\'', ' ']))
+    });
+    let names_servers = |key: &&str| {
+        let bare: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
+        matches!(bare.to_ascii_lowercase().as_str(), "mcp" | "mcpserver" | "mcpservers")
+    };
+    keys.filter(names_servers).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_however_it_is_written() {
+        for (head, expected) in [
+            ("description: plain words", "plain words"),
+            ("description: Use when: it rains # or snows", "Use when: it rains"),
+            ("description: C#", "C#"),
+            ("description:\n  on the\n\n  next lines\nname: x", "on the next lines"),
+            ("description: >-\n  folded\n  text\n\n  more\nname: x", "folded text more"),
+            ("description: |2 # kept\n  a\n   b\n", "a b"),
+            ("description: \"a \\\"b\\\" \\u00e4\\x21 c\" # d", "a \"b\" ä! c"),
+            ("description: 'it''s\n  two lines'\nname: x", "it's two lines"),
+            ("description: \"no end", "no end"),
+            ("description :  spaced ", "spaced"),
+            ("description: ''", ""),
+            ("description:", ""),
+            ("name: x\r\ndescription: y\r", "y"),
+        ] {
+            assert_eq!(field(head, "description").as_deref(), Some(expected), "{head}");
+        }
+        for head in ["", "descriptions: x", "metadata:\n  description: x", "# description: x"] {
+            assert_eq!(field(head, "description"), None, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_head_has_an_end() {
+        assert_eq!(split("---\na: 1\n---\nText"), ("a: 1", "\nText"));
+        assert_eq!(split("\u{feff}---\r\na: 1\r\n---\r\nText"), ("a: 1\r", "\r\nText"));
+        assert_eq!(split("---\na: 1\n---b\n---"), ("a: 1\n---b", ""));
+        for text in ["---\na: 1", "Text\n---\na: 1\n---\n", " ---\n---\n", ""] {
+            assert_eq!(split(text), ("", text));
+        }
+    }
+
+    /// C15: servers that a head names are known to be named, however it spells that.
+    #[test]
+    fn c15_servers_that_a_head_names_are_noticed() {
+        for (head, expected) in [
+            ("mcp_servers:\n  a:\n    command: npx", vec!["mcp_servers"]),
+            ("name: x\nmcpServers: [a]", vec!["mcpServers"]),
+            ("metadata:\n  mcp-servers:\n  - a", vec!["mcp-servers"]),
+            ("\"mcp\": {}", vec!["mcp"]),
+            ("name: mcp\ndescription: mcp_servers are good", vec![]),
+        ] {
+            assert_eq!(server_keys(&format!("---\n{head}\n---\nmcp_servers:\n")), expected, "{head}");
+        }
+        assert!(server_keys("mcp_servers:\n").is_empty());
+    }
+}

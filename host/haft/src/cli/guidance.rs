@@ -1,0 +1,67 @@
+//! Which files of others a model is told, for the person: at the beginning of a run, and in `haft check`. Shows no text
+//! of them.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::terminal::{DIM, Show, Terminal};
+use crate::program::Guidance;
+use haft_core::project::agents_md::AgentsMd;
+use haft_core::report::{Problem, plain};
+use haft_core::tool::tokens;
+
+/// Says, at the beginning of a run, which files of the project the model is told.
+pub(super) fn told(guidance: &Guidance, show: Show, terminal: Terminal) {
+    if show != Show::All {
+        return;
+    }
+    let files: Vec<String> = guidance.agents_md.iter().map(file).collect();
+    if !files.is_empty() {
+        terminal.message(format_args!("{DIM}the model is told {}{DIM:#}", files.join(", ")));
+    }
+    for refused in &guidance.refused {
+        terminal.warning(&plain(refused));
+    }
+}
+
+/// A file with its size.
+fn file(file: &AgentsMd) -> String {
+    let (path, size) = (plain(&file.path.display().to_string()), file.size);
+    match (file.is_cut, file.text.len()) {
+        (false, _) => format!("`{path}` ({size} bytes)"),
+        (true, 0) => format!("nothing of `{path}` ({size} bytes), for want of room"),
+        (true, told) => format!("the first {told} of {size} bytes of `{path}`"),
+    }
+}
+
+/// What `haft check` says of it: a line for each file and each skill.
+pub(super) fn summary(guidance: &Guidance) -> String {
+    let mut text = String::new();
+    // Writing to a `String` cannot fail.
+    for own in &guidance.agents_md {
+        let _ = write!(text, "\nthe model is told {}, some {} tokens", file(own), tokens(own.text.len()));
+    }
+    for known in guidance.skills.skills() {
+        let _ = write!(text, "\nskill `{}` of {}", known.skill.name, plain(&known.origin));
+    }
+    text
+}
+
+/// The same as data.
+pub(super) fn as_json(guidance: &Guidance) -> (Value, Value) {
+    let file = |own: &AgentsMd| json!({ "path": own.path, "bytes": own.size, "told_bytes": own.text.len(), "cut": own.is_cut });
+    let skill = |known: &haft_core::skill::Shelved| {
+        let (skill, folder) = (&known.skill, known.files.folder());
+        json!({ "name": skill.name, "description": skill.description, "origin": known.origin, "folder": folder })
+    };
+    let files: Vec<_> = guidance.agents_md.iter().map(file).collect();
+    let skills: Vec<_> = guidance.skills.skills().iter().map(skill).collect();
+    (files.into(), skills.into())
+}
+
+/// What is wrong with it, which keeps nothing else from working.
+pub(super) fn problems(guidance: &Guidance) -> impl Iterator<Item = Problem> {
+    let all = guidance.refused.iter().chain(guidance.skills.problems());
+    all.map(|text| Problem::new(plain(text)).warning())
+}

@@ -1,0 +1,83 @@
+//! What a model is told besides its task: what the workspace's repository says in `AGENTS.md`, and which skills there
+//! are. Read once, when it is first asked for, so that every request of a run begins the same. `haft serve` asks for
+//! none of it: its clients have their own.
+
+use std::sync::Arc;
+
+use super::Program;
+use haft_agent::{with_agents_md, with_skills};
+use haft_core::grant::{Grant, Root};
+use haft_core::limit::Limits;
+use haft_core::manifest::ToolPattern;
+use haft_core::project::Project;
+use haft_core::project::agents_md::{self, AgentsMd};
+use haft_core::skill::{ReadSkill, Shelf, of_person, of_project};
+use haft_core::tool::Toolbox;
+
+/// What a model is told besides its task.
+#[derive(Clone, Debug, Default)]
+pub struct Guidance {
+    /// What the project says, the repository's root first.
+    pub agents_md: Vec<AgentsMd>,
+    /// Files of that name that are not used, one line each, with the reason.
+    pub refused: Vec<String>,
+    /// The skills, the nearest first: the project's, the person's, those of packages.
+    pub skills: Arc<Shelf>,
+}
+
+impl Program {
+    /// What a model is told besides its task, as it was when this was first asked for.
+    pub fn guidance(&self) -> &Guidance {
+        self.guidance.get_or_init(|| self.read_guidance())
+    }
+
+    fn read_guidance(&self) -> Guidance {
+        let agent = &self.manifest.agent;
+        let project = self.grant.workspace().and_then(|workspace| Project::around(workspace).ok());
+        let own = project.as_ref().filter(|_| agent.agents_md);
+        let found = own.map(|project| agents_md::read(project, &self.redactor)).unwrap_or_default();
+        let mut skills = Shelf::default();
+        if agent.skills {
+            if let Some(project) = &project {
+                of_project(project, &mut skills);
+            }
+            of_person(&self.dirs.home, &mut skills);
+        }
+        for packaged in &self.packaged_skills {
+            skills.put(packaged.clone());
+        }
+        Guidance { agents_md: found.files, refused: found.problems, skills: Arc::new(skills) }
+    }
+
+    /// What the model of an agent with `tools` is told first. It holds no secret, and names no skill that the agent
+    /// cannot read.
+    pub fn system_prompt(&self, tools: &Toolbox) -> String {
+        let workspace = || self.grant.workspace().map(Root::path);
+        let own = self.manifest.agent.system_prompt.clone();
+        let mut prompt = own.unwrap_or_else(|| haft_agent::system_prompt(workspace()));
+        let guidance = self.guidance();
+        if tools.find(ReadSkill::NAME).is_some() {
+            prompt = with_skills(prompt, &guidance.skills);
+        }
+        self.redactor.redact_owned(with_agents_md(prompt, &guidance.agents_md))
+    }
+
+    /// All tools of the program, and the one for skills where there are any.
+    pub(super) fn with_read_skill(&self) -> Toolbox {
+        let mut tools = self.toolbox.clone();
+        let skills = self.guidance().skills.clone();
+        if !skills.is_empty() {
+            let tool = Arc::new(ReadSkill::new(skills, self.backend.is_none()));
+            if let Err(error) = tools.insert_first(tool, Grant::none(), Limits::default(), "built in") {
+                tracing::warn!("skills cannot be read: {error}");
+            }
+        }
+        tools
+    }
+}
+
+/// `patterns`, and the tool for skills: an agent that may call anything at all may read what it is told of.
+pub(super) fn and_read_skill(patterns: &[ToolPattern]) -> Vec<ToolPattern> {
+    let own = ReadSkill::NAME.parse().ok().filter(|_| !patterns.is_empty());
+    patterns.iter().cloned().chain(own).collect()
+}
