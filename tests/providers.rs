@@ -7,6 +7,7 @@ mod ended;
 pub(crate) mod format;
 mod gemini;
 mod guidance;
+mod long;
 mod misbehaving;
 mod ollama;
 mod openai;

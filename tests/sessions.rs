@@ -6,6 +6,7 @@
 mod chat;
 mod kept;
 mod kill;
+mod long;
 mod model;
 mod shown;
 mod terminal;

@@ -9,7 +9,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::{Event, Events};
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
-use haft::tool::{Client, Context, Notes, Tool, ToolError};
+use haft::tool::{Client, Context, Notes, Tool, ToolError, Whole};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -57,8 +57,8 @@ impl Workspace {
         let call = ToolCall { id: "call-1".into(), tool: tool.def().name.clone(), arguments };
         let limits = Limits::default();
         let (events, cancel, notes) = (&self.events, &self.cancel, &Notes::default());
-        let context =
-            Context { grant: &self.grant, limits: &limits, events, cancel, notes, client: Client::default() };
+        let (grant, limits, whole) = (&self.grant, &limits, &Whole::default());
+        let context = Context { grant, limits, events, cancel, notes, whole, client: Client::default() };
         tool.call(&call, &context).await
     }
 }

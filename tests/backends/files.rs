@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use haft::backend::{BackendConfig, Place};
 use haft::limit::Limits;
-use haft::tool::{Client, Context, Notes};
+use haft::tool::{Client, Context, Notes, Whole};
 use serde_json::json;
 
 use super::host_context::{Bed, Kind, all, container, ssh};
@@ -85,6 +85,7 @@ async fn fl02_files_are_the_same_byte_by_byte() {
             events: &bed.events,
             cancel: &bed.cancel,
             notes: &notes,
+            whole: &Whole::default(),
             client: Client::default(),
         };
         for (name, content) in [

@@ -14,7 +14,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::Events;
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
-use haft::tool::{Client, Context, Notes, Tool, ToolError};
+use haft::tool::{Client, Context, Notes, Tool, ToolError, Whole};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -290,6 +290,7 @@ impl Bed {
             events: &self.events,
             cancel: &self.cancel,
             notes: &notes,
+            whole: &Whole::default(),
             client: Client::default(),
         };
         let out = Arc::new(Bytes::default());
@@ -314,6 +315,7 @@ impl Bed {
             events: &self.events,
             cancel: &self.cancel,
             notes: &notes,
+            whole: &Whole::default(),
             client: Client::default(),
         };
         tool.call(&ToolCall { id: "call".into(), tool: name.into(), arguments }, &context).await

@@ -1,14 +1,17 @@
 //! A conversation that every vendor accepts as it stands, at every moment: calls come with their answers, no message
 //! is empty, and roles alternate. With a session, holds only what is on file.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::session::{
-    Ended, Entry, Known, Restored, SessionError, SessionLog, Turned, Unanswered, push_prompt, record,
+    Ended, Entry, Known, Place, Restored, SessionError, SessionLog, Summarised, Summary, Turned, Unanswered,
+    push_prompt, record,
 };
-use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall};
+use super::window::{Window, told};
+use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall, Usage};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::tool::{Ledger, Session};
 
@@ -19,6 +22,8 @@ pub struct History {
     /// A turn whose calls are being made, or were when a run was dropped.
     open: Option<Arc<OpenTurn>>,
     log: Option<SessionLog>,
+    /// How much of it a model is shown.
+    window: Window,
 }
 
 /// A turn whose calls are being made.
@@ -27,6 +32,8 @@ pub(super) struct OpenTurn {
     reply: Reply,
     calls: Mutex<Vec<Known>>,
     log: Option<SessionLog>,
+    /// The place that it will have among the messages.
+    message: usize,
 }
 
 impl History {
@@ -40,14 +47,16 @@ impl History {
     /// The conversation of a session, which is continued in `log` where there is one. A call that was begun and has
     /// no answer is answered here: its outcome is unknown.
     pub fn restored(restored: Restored, log: Option<SessionLog>) -> Result<Self, SessionError> {
+        let message = restored.messages.len();
         let open = restored.open.map(|Unanswered { reply, calls }| {
             let log = log.clone();
-            Arc::new(OpenTurn { reply, calls: Mutex::new(calls), log })
+            Arc::new(OpenTurn { reply, calls: Mutex::new(calls), log, message })
         });
         if let Some(open) = &open {
             open.give_up()?;
         }
-        Ok(Self { messages: restored.messages, open, log })
+        let window = Window::after(restored.summary);
+        Ok(Self { messages: restored.messages, open, log, window })
     }
 
     /// What was said, oldest first. A turn whose calls are not all answered is not among it yet.
@@ -85,7 +94,8 @@ impl History {
     pub(super) fn open(&mut self, turned: Turned) -> Result<(), SessionError> {
         self.note(|| Entry::Turn(Box::new(turned.clone())))?;
         let calls = Mutex::new(vec![Known::Waiting; turned.reply.calls.len()]);
-        self.open = Some(Arc::new(OpenTurn { reply: turned.reply, calls, log: self.log.clone() }));
+        let (reply, log, message) = (turned.reply, self.log.clone(), self.messages.len());
+        self.open = Some(Arc::new(OpenTurn { reply, calls, log, message }));
         Ok(())
     }
 
@@ -101,6 +111,25 @@ impl History {
             let answers = calls.into_iter().map(Known::answer);
             record(&mut self.messages, Exchange::new(open.reply.clone(), answers));
         }
+    }
+
+    /// How much of it a model is shown, and all of it.
+    pub(super) fn window(&mut self) -> (&mut Window, &[Message]) {
+        (&mut self.window, &self.messages)
+    }
+
+    /// What a model is shown of it. Of answers that are cut the whole is kept where `is_kept`.
+    pub(super) fn visible(&self, is_kept: bool) -> Cow<'_, [Message]> {
+        let log = self.log.as_ref().filter(|_| is_kept);
+        self.window.visible(&self.messages, &|place, text| log?.keep_answer(place, text))
+    }
+
+    /// What stands for its beginning from now on, and what that cost.
+    pub(super) fn sum_up(&mut self, summary: Summary, usage: Usage) -> Result<(), SessionError> {
+        let Summary { messages, text, model } = summary.clone();
+        self.note(|| Entry::Summarised(Summarised { messages, text, model, usage }))?;
+        self.window.sum_up(summary);
+        Ok(())
     }
 
     /// Notes how what a person asked for ended.
@@ -134,6 +163,21 @@ impl OpenTurn {
         self.note(index, &result, time, false)?;
         self.set(index, Known::Answered(result));
         Ok(())
+    }
+
+    /// Whether the whole of answers is kept of which a tool tells a part.
+    pub(super) fn keeps_answers(&self) -> bool {
+        self.log.as_ref().is_some_and(SessionLog::keeps_answers)
+    }
+
+    /// `result` with word of where the `whole` of it is, if it can be kept.
+    pub(super) fn keep(&self, index: usize, mut result: ToolResult, whole: Option<String>) -> ToolResult {
+        let place = Place { message: self.message, call: index };
+        let kept = whole.zip(self.log.as_ref()).and_then(|(whole, log)| log.keep_answer(place, &whole));
+        if let Some(kept) = kept {
+            result.content = format!("{}\n[haft: {}]", result.content, told(&kept));
+        }
+        result
     }
 
     /// `session`, whose calls are those of this turn.

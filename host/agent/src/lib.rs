@@ -12,6 +12,7 @@ mod prompt;
 pub mod provider;
 mod routing;
 mod session;
+mod summary;
 mod totals;
 mod turn_calls;
 mod window;
@@ -26,12 +27,13 @@ use self::output::{Answers, Verdict};
 pub use self::prompt::{system_prompt, with_agents_md, with_skills};
 pub use self::routing::{Routed, route};
 pub use self::session::{
-    Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Turned, UNKNOWN,
-    Unanswered,
+    Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Summarised,
+    Summary, Turned, UNKNOWN, Unanswered,
 };
+use self::summary::Part;
 use self::totals::Totals;
 use self::turn_calls::TurnCalls;
-use self::window::{Room, Window};
+use self::window::{READER, Room};
 use crate::provider::{Ask, Failure, OutputSchema, Prompt, Provider, ProviderError, Stop, Turn, Usage};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
@@ -51,6 +53,8 @@ pub struct AgentSettings {
     /// Rough tokens (bytes / 4) of the conversation that the model is shown; of a longer one the beginning is left
     /// out of what is sent. `None`: no limit.
     pub history_budget: Option<u32>,
+    /// Whether the provider's fast model sums up what is left out. `None`: where it is another than its default one.
+    pub summarise: Option<bool>,
     /// The form of the final answer: [`Outcome::output`] is valid against it. The model is told of it after `system`,
     /// and asked again where its answer is not valid, three times. `None`: any words will do.
     pub output: Option<Arc<OutputSchema>>,
@@ -82,6 +86,7 @@ impl AgentSettings {
             max_turns: Self::DEFAULT_MAX_TURNS,
             max_repeats: Self::DEFAULT_MAX_REPEATS,
             history_budget: Some(Self::DEFAULT_HISTORY_BUDGET),
+            summarise: None,
             output: None,
             budget: Budget::default(),
         }
@@ -151,7 +156,7 @@ impl Agent {
     async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
         let mut totals = Totals::new(self.model());
         let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
-        let mut window = Window::new(self.room());
+        history.window().0.begin(self.model(), self.room());
         if let Some(turn) = history.opened() {
             work.run(&turn).await?;
             history.close();
@@ -163,7 +168,7 @@ impl Agent {
             if let Some(why) = self.settings.budget.used_up(&totals) {
                 return Ok(totals.close_because(End::Budget, why));
             }
-            let turn = match self.infer(history, &mut window, &answers, session).await {
+            let turn = match self.infer(history, &mut totals, &answers, session).await? {
                 Some(Ok(turn)) => turn,
                 Some(Err(error)) if says_nothing(&error) && empty < MAX_EMPTY_TURNS => {
                     empty += 1;
@@ -174,7 +179,7 @@ impl Agent {
                 None => return Ok(totals.close(End::Cancelled)),
             };
             empty = 0;
-            window.count(turn.usage.input);
+            history.window().0.count(turn.usage.input);
             totals.count(&turn);
             let end = end(&turn);
             let Turn { reply, stop, usage, model } = turn;
@@ -204,27 +209,65 @@ impl Agent {
     /// The model's next turn; `None` when cancelled before it came.
     async fn infer(
         &self,
-        history: &History,
-        window: &mut Window,
+        history: &mut History,
+        totals: &mut Totals,
         answers: &Answers<'_>,
         session: &Session,
-    ) -> Option<Result<Turn, ProviderError>> {
+    ) -> Result<Option<Result<Turn, ProviderError>>, SessionError> {
         let mut shrinks = 0;
         loop {
-            let turn = self.infer_once(history, window, answers, session).await?;
+            self.fit(history, totals, session).await?;
+            let Some(turn) = self.infer_once(history, answers, session).await else { return Ok(None) };
             let too_long = turn.as_ref().err().and_then(|error| error.failure.too_long());
             match too_long {
-                Some(too_long) if shrinks < MAX_SHRINKS && window.shrink(too_long) => shrinks += 1,
-                _ => return Some(turn),
+                Some(too_long) if shrinks < MAX_SHRINKS && history.window().0.shrink(too_long) => {
+                    shrinks += 1;
+                }
+                _ => return Ok(Some(turn)),
             }
         }
     }
 
-    /// The same, of as much of the conversation as fits by what is known so far.
+    /// Leaves out the beginning of a conversation that has outgrown its room, and sums it up where that can be had.
+    async fn fit(
+        &self,
+        history: &mut History,
+        totals: &mut Totals,
+        session: &Session,
+    ) -> Result<(), SessionError> {
+        let (window, messages) = history.window();
+        let Some(range) = window.fit(messages) else { return Ok(()) };
+        let left_out = range.end;
+        let mut summed_up = None;
+        if let Some(model) = self.summarist() {
+            let known = self.provider.context_window(model);
+            let tokens = if model == self.model() { window.tokens() } else { known };
+            let part = Part::new(window, messages, range, tokens);
+            summed_up = part.sum_up(self.provider.as_ref(), model, session).await;
+        }
+        let redacting = RedactingEvents::new(&session.redactor, &session.events);
+        let Some((summary, usage)) = summed_up else {
+            redacting.events().emit(|| Event::Trimmed { left_out });
+            return Ok(());
+        };
+        totals.add(usage);
+        let model = summary.model.clone();
+        history.sum_up(summary, usage)?;
+        redacting.events().emit(|| Event::Summarised { messages: left_out, model });
+        Ok(())
+    }
+
+    /// The model that sums up what is left out, if one does.
+    fn summarist(&self) -> Option<&str> {
+        let fast = self.provider.model_fast();
+        let is_meant = self.settings.summarise.unwrap_or(fast != self.provider.model());
+        is_meant.then_some(fast)
+    }
+
+    /// The next turn, asked for with as much of the conversation as fits by what is known so far.
     async fn infer_once(
         &self,
         history: &History,
-        window: &mut Window,
         answers: &Answers<'_>,
         session: &Session,
     ) -> Option<Result<Turn, ProviderError>> {
@@ -232,10 +275,7 @@ impl Agent {
             return None;
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
-        if let Some(left_out) = window.fit(history.messages()) {
-            redacting.events().emit(|| Event::Trimmed { left_out });
-        }
-        let messages = window.visible(history.messages());
+        let messages = history.visible(self.toolbox.find(READER).is_some());
         let (model, system) = (self.model(), self.settings.system.as_str());
         // Where nothing is left but to write the answer down, some servers hold it to its form only without tools.
         let is_apart = answers.is_repairing() && self.provider.formats_alone(model);
@@ -273,6 +313,11 @@ impl Agent {
 /// Whether the model took its turn, and neither said nor called anything.
 fn says_nothing(error: &ProviderError) -> bool {
     matches!(error.failure, Failure::Empty(_))
+}
+
+/// Whether haft asked this by itself, and no person.
+fn is_own_question(text: &str) -> bool {
+    text == AFTER_NOTHING || output::is_question(text)
 }
 
 /// Whether `turn` is the last, and of what kind.

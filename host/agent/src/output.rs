@@ -13,6 +13,15 @@ use crate::provider::OutputSchema;
 /// front of it, it does not mend in ten.
 pub(super) const MAX_REPAIRS: u32 = 3;
 
+/// How the question for another answer begins, and how it ends.
+const AGAIN: &str = "[Your answer cannot be used: ";
+const AGAIN_END: &str = "with nothing else.]";
+
+/// Whether `text` is nothing but such a question.
+pub(super) fn is_question(text: &str) -> bool {
+    text.starts_with(AGAIN) && text.ends_with(AGAIN_END)
+}
+
 /// What a model is told of the form of its answer, after everything else in the system prompt. It stays the same for the
 /// whole task, for the vendors' prompt caches.
 pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
@@ -72,8 +81,7 @@ impl<'a> Answers<'a> {
             Err(errors) => errors,
         };
         let prompt = format!(
-            "[Your answer cannot be used: {errors}. Answer again with one JSON value that is valid against the JSON \
-             Schema, and with nothing else.]"
+            "{AGAIN}{errors}. Answer again with one JSON value that is valid against the JSON Schema, and {AGAIN_END}"
         );
         if self.repairs == MAX_REPAIRS {
             return Verdict::Without { prompt, errors };

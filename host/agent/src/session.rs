@@ -7,7 +7,10 @@
 //! - **Torn lines:** a line without its end was never acted upon. It is cut off when the session is opened again.
 //! - **One writer:** a process that continues a session holds a lock on its file.
 //! - **No secrets:** lines go through the redactor like answers and events.
+//!
+//! Beside it are the whole texts of answers that are too long for a model ([`Sessions::with_answers`]).
 
+mod answers;
 mod error;
 mod file;
 mod line;
@@ -15,9 +18,10 @@ mod log;
 mod restore;
 mod store;
 
+pub(super) use self::answers::{Kept, Place};
 pub use self::error::SessionError;
-pub use self::line::{Begun, Ended, Entry, Line, Turned};
+pub use self::line::{Begun, Ended, Entry, Line, Summarised, Turned};
 pub use self::log::SessionLog;
-pub use self::restore::{Known, Restored, UNKNOWN, Unanswered};
+pub use self::restore::{Known, Restored, Summary, UNKNOWN, Unanswered};
 pub(super) use self::restore::{push_prompt, record};
 pub use self::store::{Saved, Sessions};

@@ -13,8 +13,9 @@ use super::session::SessionError;
 use crate::loop_guard::LoopGuard;
 use crate::parallel::together;
 use crate::provider::RequestedCall;
+use crate::window::READER;
 use haft_core::call::{ToolCall, ToolResult};
-use haft_core::tool::{Session, Toolbox};
+use haft_core::tool::{Session, Toolbox, Whole};
 
 /// Calls of one turn that are run: a model that asks for more has lost its way.
 const MAX_CALLS: usize = 64;
@@ -28,6 +29,8 @@ pub(super) struct TurnCalls<'a> {
     toolbox: &'a Toolbox,
     session: &'a Session,
     guard: LoopGuard,
+    /// Whether the model can open what is kept of a long answer.
+    reads: bool,
 }
 
 /// What became of a call.
@@ -40,7 +43,8 @@ struct Made<'c> {
 
 impl<'a> TurnCalls<'a> {
     pub(super) fn new(toolbox: &'a Toolbox, session: &'a Session, max_repeats: u32) -> Self {
-        Self { toolbox, session, guard: LoopGuard::new(max_repeats) }
+        let reads = toolbox.find(READER).is_some();
+        Self { toolbox, session, guard: LoopGuard::new(max_repeats), reads }
     }
 
     /// Answers the calls of `turn` that are not answered yet.
@@ -93,10 +97,25 @@ impl<'a> TurnCalls<'a> {
         let is_run = refusal.is_none();
         let result = match refusal {
             Some(refusal) => self.toolbox.refuse(&call, refusal, session),
-            None => self.toolbox.dispatch(call.clone().into_owned(), session).await,
+            None => self.dispatch(index, &call, turn, session).await,
         };
         turn.answer(index, result.clone(), begun.elapsed())?;
         Ok(Made { call, result, is_run })
+    }
+
+    /// Runs a call. What its tool has to shorten is kept where the model can read on in it.
+    async fn dispatch(
+        &self,
+        index: usize,
+        call: &ToolCall,
+        turn: &OpenTurn,
+        session: &Session,
+    ) -> ToolResult {
+        let is_kept = self.reads && turn.keeps_answers();
+        let whole = if is_kept { Whole::wanted() } else { Whole::default() };
+        let session = Session { whole: whole.clone(), ..session.clone() };
+        let result = self.toolbox.dispatch(call.clone(), &session).await;
+        turn.keep(index, result, whole.take())
     }
 
     /// The call of the tool that is to run, where the model wrote it another way.

@@ -30,6 +30,13 @@ pub enum Event {
         /// How many messages at its beginning are left out.
         left_out: usize,
     },
+    /// The same, and what is left out was summed up: a model reads that instead.
+    Summarised {
+        /// How many messages at its beginning are left out.
+        messages: usize,
+        /// The model that summed them up.
+        model: String,
+    },
     /// A model was asked for its next turn.
     Asked {
         /// The model's name as sent.

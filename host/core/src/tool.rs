@@ -20,6 +20,7 @@ mod search;
 mod session;
 mod toolbox;
 mod watch;
+mod whole;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -37,6 +38,7 @@ pub use self::notes::{CallNotes, Notes};
 pub use self::own::Own;
 pub use self::session::Session;
 pub use self::toolbox::{DuplicateTool, Toolbox};
+pub use self::whole::Whole;
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::event::Events;
 use crate::grant::Grant;
@@ -95,6 +97,8 @@ pub struct Context<'a> {
     pub cancel: &'a CancellationToken,
     /// Where to note what the journal should say of the call.
     pub notes: &'a Notes,
+    /// Where to leave the whole of an answer that is shortened.
+    pub whole: &'a Whole,
     /// The client that makes the call.
     pub client: Client,
 }

@@ -161,7 +161,7 @@ impl Program {
 
     /// The sessions of this machine; `None` where nothing is to be noted down.
     pub fn sessions(&self) -> Option<Sessions> {
-        self.journal.is_kept().then(|| Sessions::new(self.dirs.sessions()))
+        self.journal.is_kept().then(|| self.dirs.kept_sessions())
     }
 
     /// How a session of this program begins, in the folder that it is run in.

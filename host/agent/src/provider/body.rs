@@ -27,6 +27,7 @@ const KINDS: &[(&str, u16)] = &[
     ("server_error", 500),
     ("engine_overloaded", 503),
     ("overloaded", 503),
+    ("server_is_overloaded", 503),
     ("service_unavailable", 503),
     ("service_unavailable_error", 503),
     ("slow_down", 503),

@@ -61,6 +61,8 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unknown: bool,
     },
+    /// The beginning of the conversation was summed up, and is not shown to the model any more.
+    Summarised(Summarised),
     /// What a person asked for came to an end.
     Ended(Ended),
     /// Something that a later version knows.
@@ -104,6 +106,21 @@ pub struct Turned {
     /// The model that answered.
     #[serde(default)]
     pub model: String,
+}
+
+/// What a model made of the beginning of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summarised {
+    /// How many messages it stands for: those at the beginning.
+    pub messages: usize,
+    /// What it says.
+    pub text: String,
+    /// The model that wrote it.
+    #[serde(default)]
+    pub model: String,
+    /// What it cost.
+    #[serde(default)]
+    pub usage: Usage,
 }
 
 /// How what a person asked for ended.
@@ -187,6 +204,12 @@ mod tests {
             }),
             Entry::Turn(Box::new(turned)),
             Entry::Answered { call: "c".into(), result, duration_ms: 3, unknown: true },
+            Entry::Summarised(Summarised {
+                messages: 7,
+                text: "so far".into(),
+                model: "small".into(),
+                usage: Usage { input: 1, ..Usage::default() },
+            }),
             Entry::Ended(Ended { end: Some(End::TurnCap), error: None }),
         ] {
             let line = Line::now(entry);

@@ -1,7 +1,9 @@
 //! Writes the lines of a running session. Masks secrets, and stops after a line that could not be written whole.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::answers::{Answers, Kept, Place};
 use super::file::File;
 use super::{Entry, Line, SessionError};
 use haft_core::secret::Redactor;
@@ -15,16 +17,32 @@ struct Inner {
     id: String,
     file: Mutex<File>,
     redactor: Redactor,
+    answers: Option<Answers>,
+    /// What was kept of them, or could not be: what a model is told of it stays the same.
+    kept: Mutex<HashMap<Place, Option<Kept>>>,
 }
 
 impl SessionLog {
-    pub(super) fn new(id: &str, file: File, redactor: Redactor) -> Self {
-        Self(Arc::new(Inner { id: id.to_owned(), file: Mutex::new(file), redactor }))
+    pub(super) fn new(id: &str, file: File, redactor: Redactor, answers: Option<Answers>) -> Self {
+        let (id, file, kept) = (id.to_owned(), Mutex::new(file), Mutex::default());
+        Self(Arc::new(Inner { id, file, redactor, answers, kept }))
     }
 
     /// The session's id.
     pub fn id(&self) -> &str {
         &self.0.id
+    }
+
+    /// Whether the whole of long answers is kept.
+    pub(crate) fn keeps_answers(&self) -> bool {
+        self.0.answers.is_some()
+    }
+
+    /// Keeps the whole of an answer of which the model is shown a part.
+    pub(crate) fn keep_answer(&self, place: Place, text: &str) -> Option<Kept> {
+        let answers = self.0.answers.as_ref()?;
+        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.entry(place).or_insert_with(|| answers.keep(place, text, &self.0.redactor)).clone()
     }
 
     /// Adds what happens now. What the rest of the world depends on is on the disk once this returns.

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::{Begun, Ended, Entry, Line, Turned};
+use super::{Begun, Ended, Entry, Line, Summarised, Turned};
 use crate::provider::{Exchange, Message, Prompt, Reply, Usage};
 use haft_core::call::{ToolCall, ToolResult};
 
@@ -22,7 +22,9 @@ pub struct Restored {
     pub open: Option<Unanswered>,
     /// How the last task ended; `None` while it has not.
     pub ended: Option<Ended>,
-    /// Tokens of all turns.
+    /// What stands for the beginning, where it was summed up.
+    pub summary: Option<Summary>,
+    /// Tokens of all turns and summaries.
     pub usage: Usage,
     /// How often the model answered.
     pub turns: u32,
@@ -32,6 +34,17 @@ pub struct Restored {
     pub changed: Timestamp,
     /// Lines that could not be read.
     pub broken: usize,
+}
+
+/// What stands for the beginning of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// How many messages it stands for.
+    pub messages: usize,
+    /// What it says.
+    pub text: String,
+    /// The model that wrote it.
+    pub model: String,
 }
 
 /// A turn that haft was ended in.
@@ -104,6 +117,10 @@ impl Restored {
             Entry::Ended(ended) => {
                 self.close();
                 self.ended = Some(ended);
+            }
+            Entry::Summarised(Summarised { messages, text, model, usage }) => {
+                self.usage += usage;
+                self.summary = Some(Summary { messages, text, model });
             }
             Entry::Resumed { .. } | Entry::Other => {}
         }

@@ -10,6 +10,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use super::answers::Answers;
 use super::file::{self, File};
 use super::line::Line;
 use super::{Begun, Entry, Restored, SessionError, SessionLog, log};
@@ -36,6 +37,8 @@ const ID_LENGTH: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Sessions {
     folder: PathBuf,
+    /// Where the whole of long answers is.
+    answers: Option<PathBuf>,
 }
 
 /// A session that was found.
@@ -44,12 +47,25 @@ pub struct Saved {
     /// Its id.
     pub id: String,
     path: PathBuf,
+    /// Where the whole of long answers of all sessions is.
+    answers: Option<PathBuf>,
 }
 
 impl Sessions {
     /// Those in `folder`, which no tool may look into. Nothing is made before the first one begins.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), answers: None }
+    }
+
+    /// The same, which keep the whole of answers of which a model is shown a part: in files below `folder`, which the
+    /// agent's tool `read` can open and no tool can write. They go with their session.
+    #[must_use]
+    pub fn with_answers(self, folder: impl Into<PathBuf>) -> Self {
+        Self { answers: Some(folder.into()), ..self }
+    }
+
+    fn answers(&self, id: &str) -> Option<Answers> {
+        self.answers.as_ref().map(|all| Answers::new(all, id))
     }
 
     /// Begins a session with what a person says first. Both are on the disk once this returns. No line of it will hold
@@ -70,7 +86,7 @@ impl Sessions {
         let prompt = log::text(Line::now(Entry::said(&said.into())), redactor);
         // One write: a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
-        Ok(SessionLog::new(&id, file, redactor.clone()))
+        Ok(SessionLog::new(&id, file, redactor.clone(), self.answers(&id)))
     }
 
     /// An id for a session that is to begin later.
@@ -82,7 +98,7 @@ impl Sessions {
     pub fn resume(&self, saved: &Saved, redactor: &Redactor) -> Result<(SessionLog, Restored), SessionError> {
         let (file, text) = File::open(&saved.path, &saved.id)?;
         let restored = begun(&saved.path, Restored::parse(&text))?;
-        let log = SessionLog::new(&saved.id, file, redactor.clone());
+        let log = SessionLog::new(&saved.id, file, redactor.clone(), self.answers(&saved.id));
         let (pid, haft) = (std::process::id(), env!("CARGO_PKG_VERSION").to_owned());
         log.note(Entry::Resumed { pid, haft })?;
         Ok((log, restored))
@@ -95,7 +111,7 @@ impl Sessions {
             entries => entries.map_err(SessionError::file("list", &self.folder))?,
         };
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let mut all: Vec<_> = paths.filter_map(|path| Saved::at(&path)).collect();
+        let mut all: Vec<_> = paths.filter_map(|path| Saved::at(&path, self.answers.as_deref())).collect();
         all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(all)
     }
@@ -125,9 +141,10 @@ fn make_room(all: &[Saved]) {
 }
 
 impl Saved {
-    fn at(path: &Path) -> Option<Self> {
+    fn at(path: &Path, answers: Option<&Path>) -> Option<Self> {
         let (_, id) = path.file_name()?.to_str()?.strip_suffix(ENDING)?.rsplit_once('-')?;
-        Some(Self { id: id.to_owned(), path: path.to_owned() })
+        let answers = answers.map(Path::to_owned);
+        Some(Self { id: id.to_owned(), path: path.to_owned(), answers })
     }
 
     /// The time for the name of a session that begins `now`, after this one: also where the clock was set back, or did
@@ -169,7 +186,11 @@ impl Saved {
         if self.is_in_use() {
             return Err(SessionError::InUse(self.id.clone()));
         }
-        fs::remove_file(&self.path).map_err(SessionError::file("remove", &self.path))
+        fs::remove_file(&self.path).map_err(SessionError::file("remove", &self.path))?;
+        if let Some(all) = &self.answers {
+            Answers::new(all, &self.id).remove();
+        }
+        Ok(())
     }
 
     /// How it began, if its first line says so.
@@ -211,7 +232,8 @@ mod tests {
     #[test]
     fn sessions_are_found_by_the_beginning_of_their_id_and_by_their_folder() {
         let place = tempfile::tempdir().unwrap();
-        let sessions = Sessions::new(place.path().join("state/sessions"));
+        let answers = place.path().join("answers");
+        let sessions = Sessions::new(place.path().join("state/sessions")).with_answers(&answers);
         assert_eq!(sessions.all().unwrap(), []);
         assert!(matches!(sessions.last(&begun("/a")), Err(SessionError::None)));
         let redactor = Redactor::default();
@@ -224,11 +246,14 @@ mod tests {
         assert!(matches!(sessions.find(""), Err(SessionError::Ambiguous(_))));
         let saved = sessions.find(first.id()).unwrap();
         assert!(matches!(saved.remove(), Err(SessionError::InUse(_))));
+        let kept = first.keep_answer(crate::session::Place { message: 1, call: 0 }, "all of it").unwrap();
         drop(first);
         let (log, restored) = sessions.resume(&saved, &redactor).unwrap();
         assert_eq!(restored.begun.folder.as_deref(), Some(Path::new("/a")));
         drop(log);
+        assert!(kept.path.exists());
         saved.remove().unwrap();
+        assert!(!kept.path.exists() && answers.exists(), "its answers go with it");
         assert_eq!(sessions.all().unwrap().len(), 1);
     }
 
@@ -274,7 +299,7 @@ mod tests {
     fn what_is_no_session_is_not_gone_on_with() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("20260101T000000-00000001.jsonl");
-        let saved = Saved::at(&path).unwrap();
+        let saved = Saved::at(&path, None).unwrap();
         for text in
             ["", "{}\n", "{\"time\":\"2026-01-01T00:00:00Z\",\"kind\":\"begun\",\"v\":2,\"id\":\"1\"}\n"]
         {

@@ -3,7 +3,7 @@
 
 use haft_core::call::Attachment;
 
-use super::cut;
+use super::cut::cut;
 
 /// Bytes that an image or another file counts for, at least: a large image is some 1,600 tokens with every vendor.
 const FILE: usize = 1600 * super::BYTES_OF_100 / 100;
@@ -46,7 +46,8 @@ mod tests {
     use super::*;
     use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall};
 
-    const WHOLE: Shares = Shares { prompt: usize::MAX, answer: usize::MAX };
+    const WHOLE: Shares =
+        Shares { prompt: usize::MAX, first: usize::MAX, answer: usize::MAX, summary: usize::MAX };
 
     /// Files of the task stay with it after a cut; what is text is cut like text, and all of them count.
     #[test]
@@ -63,9 +64,10 @@ mod tests {
             Message::Turn(Exchange::new(reply, [ToolResult { attachments, ..ToolResult::success("x") }]))
         };
         messages.extend((0..40).map(answer));
-        let mut window = Window::new(Room { window: Some(16_384), ..Room::default() });
+        let mut window = Window::default();
+        window.begin("m", Room { window: Some(16_384), ..Room::default() });
         assert!(window.fit(&messages).is_some());
-        let shown = window.visible(&messages);
+        let shown = window.visible(&messages, &|_, _| None);
         let Message::User(said) = &shown[0] else { panic!() };
         assert_eq!(said.attachments.len(), 2);
         assert!(said.attachments[1].data.len() < 45_000);

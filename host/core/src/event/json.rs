@@ -15,6 +15,9 @@ impl Event {
                 json!({ "event": "compiled", "plugin": plugin, "duration_ms": milliseconds(*duration) })
             }
             Self::Trimmed { left_out } => json!({ "event": "trimmed", "left_out": left_out }),
+            Self::Summarised { messages, model } => {
+                json!({ "event": "summarised", "messages": messages, "model": model })
+            }
             Self::Asked { model } => json!({ "event": "asked", "model": model }),
             Self::Said(text) => json!({ "event": "said", "text": text }),
             Self::Thought(text) => json!({ "event": "thought", "text": text }),

@@ -39,6 +39,8 @@ pub struct Agent {
     /// Rough tokens (bytes / 4) of the conversation that the model is shown. Of a longer one the beginning is left
     /// out.
     pub history_budget: u32,
+    /// Whether the fast model sums up what is left out; `None`: where there is one beside the other.
+    pub summarise: Option<bool>,
     /// How often the same failing call is carried out again before it is refused.
     pub max_repeats: u32,
     /// Whether it is told what the `AGENTS.md` of the workspace's repository say.
@@ -57,6 +59,7 @@ impl Default for Agent {
             tools: None,
             tool_budget: None,
             history_budget: 100_000,
+            summarise: None,
             max_repeats: 2,
             agents_md: true,
             skills: true,
@@ -91,6 +94,7 @@ impl Agent {
             tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
             history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
                 .unwrap_or(default.history_budget),
+            summarise: section.get("summarise", Entry::flag),
             max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
             agents_md: flag("agents_md"),
             skills: flag("skills"),

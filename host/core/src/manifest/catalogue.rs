@@ -555,6 +555,12 @@ pub(super) static AGENT: Table = Table {
             "rough tokens of the conversation that the model is shown; default 100000",
         )
         .also(&["context", "max_context", "token_budget"]),
+        Key::new(
+            "summarise",
+            Kind::Flag,
+            "whether the fast model sums up what is left out; default where there is one",
+        )
+        .also(&["summarize", "compact", "compaction"]),
         Key::new("max_repeats", COUNT_REPEATS, "how often one failing call is repeated; default 2"),
         Key::new(
             "agents_md",

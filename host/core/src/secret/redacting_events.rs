@@ -76,6 +76,9 @@ impl Streams {
             Event::Compiling { .. } | Event::Compiled { .. } | Event::Trimmed { .. } => event.clone(),
             Event::Running { call } => Event::Running { call: text(call) },
             Event::Asked { model } => Event::Asked { model: text(model) },
+            Event::Summarised { messages, model } => {
+                Event::Summarised { messages: *messages, model: text(model) }
+            }
             Event::Said(piece) => Event::Said(some(self.text.push(piece))?),
             Event::Thought(piece) => Event::Thought(some(self.thought.push(piece))?),
             Event::Retrying { reason, delay } => {

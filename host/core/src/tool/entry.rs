@@ -174,8 +174,9 @@ impl Entry {
     pub(super) async fn run(&self, call: &ToolCall, watch: &Watch<'_>, session: &Session) -> Ended {
         let cancel = session.cancel.child_token();
         let (events, notes) = (watch.events(), watch.notes());
-        let (grant, limits, cancel, client) = (&self.grant, &self.limits, &cancel, session.client);
-        let context = Context { grant, limits, events, cancel, notes, client };
+        let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
+        let (whole, client) = (&session.whole, session.client);
+        let context = Context { grant, limits, events, cancel, notes, whole, client };
         tokio::select! {
             biased;
             answer = catch_panics(self.tool.call(call, &context)) => answer.map_or_else(Ended::Failed, Ended::Answered),

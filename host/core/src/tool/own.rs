@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, Context, Notes};
+use super::{Client, Context, Notes, Whole};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -14,12 +14,13 @@ pub struct Own {
     events: Events,
     cancel: CancellationToken,
     notes: Notes,
+    whole: Whole,
 }
 
 impl Own {
     /// With these rights.
     pub fn context<'a>(&'a self, grant: &'a Grant) -> Context<'a> {
-        let Self { limits, events, cancel, notes } = self;
-        Context { grant, limits, events, cancel, notes, client: Client::default() }
+        let Self { limits, events, cancel, notes, whole } = self;
+        Context { grant, limits, events, cancel, notes, whole, client: Client::default() }
     }
 }

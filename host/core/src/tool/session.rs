@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approvals;
-use super::{Client, Ledger};
+use super::{Client, Ledger, Whole};
 use crate::event::Events;
 use crate::journal::Journal;
 use crate::secret::Redactor;
@@ -23,6 +23,8 @@ pub struct Session {
     pub approvals: Approvals,
     /// Where calls are written down before they run.
     pub ledger: Ledger,
+    /// Where tools leave the whole of answers that they shorten: for one call, or for nobody.
+    pub whole: Whole,
     /// The client that makes the calls, where several share one process.
     pub client: Client,
 }

@@ -14,7 +14,7 @@ use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::program::Dirs;
 use haft_agent::provider::Prompt;
-use haft_agent::{Begun, Outcome, Restored, Saved, Sessions};
+use haft_agent::{Begun, Outcome, Restored, Saved};
 use haft_core::tool::{Approvals, Session};
 
 /// A session as a person names it.
@@ -49,7 +49,7 @@ impl FromStr for SessionName {
 impl SessionName {
     /// The session that is meant.
     pub(super) fn find(&self, common: &Common) -> anyhow::Result<Saved> {
-        let sessions = Sessions::new(Dirs::of_this_machine()?.sessions());
+        let sessions = Dirs::of_this_machine()?.kept_sessions();
         let found = match self {
             Self::Last => sessions.last(&common.begun()),
             Self::Id(id) => sessions.find(id),

@@ -35,6 +35,7 @@ impl ModelArgs {
         let mut settings = AgentSettings { system: program.system_prompt(tools), ..AgentSettings::default() };
         settings.max_repeats = agent.max_repeats;
         settings.history_budget = Some(agent.history_budget);
+        settings.summarise = agent.summarise;
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
         settings
     }

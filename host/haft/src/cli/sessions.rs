@@ -14,7 +14,7 @@ use crate::cli::conversation::SessionName;
 use crate::cli::dialogue::hinted;
 use crate::program::Dirs;
 use haft_agent::provider::Message;
-use haft_agent::{End, Restored, Saved, Sessions};
+use haft_agent::{End, Restored, Saved};
 use haft_core::report::plain;
 
 /// Sessions that are shown where nothing is said: a screen.
@@ -63,8 +63,8 @@ impl List {
         if !self.remove.is_empty() {
             return self.remove(common, terminal);
         }
-        let folder = Dirs::of_this_machine()?.sessions();
-        let all = Sessions::new(&folder).all().map_err(hinted)?;
+        let dirs = Dirs::of_this_machine()?;
+        let all = dirs.kept_sessions().all().map_err(hinted)?;
         let begun = common.begun();
         let is_meant = |saved: &Saved| !self.here || saved.begun().is_some_and(|own| own.is_like(&begun));
         let meant: Vec<_> = all.into_iter().filter(is_meant).collect();
@@ -79,7 +79,7 @@ impl List {
         }
         terminal.data(&text)?;
         if meant.is_empty() && !terminal.json {
-            terminal.message(format_args!("no sessions in `{}`", folder.display()));
+            terminal.message(format_args!("no sessions in `{}`", dirs.sessions().display()));
         } else if left_out > 0 && self.lines.is_none() && !terminal.json {
             terminal.message(format_args!("{left_out} earlier sessions; `-n all` shows them"));
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use haft_agent::provider::{Message, Reply};
-use haft_agent::{Ended, Entry, Line};
+use haft_agent::{Ended, Entry, Line, Summarised};
 use haft_core::call::{Attachment, ToolCall, ToolResult};
 use haft_core::tool::{Keep, clip};
 
@@ -43,6 +43,7 @@ pub(super) fn of_lines(lines: &[Line]) -> String {
                     call(&mut text, &calls.swap_remove(at), result, &format!(" ({duration_ms} ms)"));
                 }
             }
+            Entry::Summarised(summary) => summed_up(&mut text, summary),
             Entry::Ended(ended) => end(&mut text, ended),
             Entry::Resumed { .. } => text.push_str("*gone on with by another process*\n\n"),
             Entry::Begun(_) | Entry::Running { .. } | Entry::Other => {}
@@ -71,6 +72,17 @@ fn call(text: &mut String, call: &ToolCall, result: &ToolResult, time: &str) {
     let answer = clip(result.content.trim_end(), MAX_ANSWER, Keep::Ends);
     let fence = fence(&answer);
     let _ = write!(text, "{fence}\n{answer}\n{fence}\n\n");
+}
+
+fn summed_up(text: &mut String, summary: &Summarised) {
+    let (count, model) = (summary.messages, &summary.model);
+    let _ = write!(text, "*from here on a summary stands for the first {count} messages, by `{model}`:*\n\n");
+    let _ = write!(text, "{}\n\n", quoted(summary.text.trim_end()));
+}
+
+/// As a quotation in Markdown.
+fn quoted(text: &str) -> String {
+    text.lines().map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
 fn end(text: &mut String, ended: &Ended) {

@@ -28,11 +28,11 @@ pub(super) async fn fill<'a>(
     installed: &'a [Installed<'a>],
     rights: Rights,
 ) -> anyhow::Result<Started> {
-    let Rights { grant, plugins, packages, confiner, engine, problems } = rights;
+    let Rights { grant, files, plugins, packages, confiner, engine, problems } = rights;
     let (dirs, secrets, only) = (&loaded.dirs, loaded.secrets(), options.only.as_deref());
     assembly.problems.extend(problems);
     let backend = backend::connect(assembly, options, dirs, &confiner, &grant).await?;
-    let mut pending = plugins::declared_plugins(assembly, dirs, &grant, plugins, &loaded.pinned());
+    let mut pending = plugins::declared_plugins(assembly, dirs, (&grant, &files), plugins, &loaded.pinned());
     pending.extend(packages::plugins(assembly, installed, dirs, packages)?);
     let (now, later) = pending_plugin::split(pending, only);
     plugins::load(assembly, &engine, now, secrets).await?;

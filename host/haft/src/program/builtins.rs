@@ -51,18 +51,27 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// The variable that tells `search` where to ask.
 const SEARCH_URL: &str = "SEARCH_URL";
 
-/// The built-in plugins that are switched on. They follow `[sandbox]`; `time` needs no right.
-pub(super) fn enabled(assembly: &mut Assembly<'_>, sandbox: &Grant) -> Vec<PendingPlugin<'static>> {
+/// The built-in plugins that are switched on. They follow `[sandbox]`, of which `files` are the rights of the one for
+/// files; `time` needs no right.
+pub(super) fn enabled(
+    assembly: &mut Assembly<'_>,
+    sandbox: &Grant,
+    files: &Grant,
+) -> Vec<PendingPlugin<'static>> {
     let own = &assembly.manifest.builtins;
     // A target has tools of its own for its files.
     let switches = Builtins { files: own.files && !assembly.is_target, ..own.clone() };
-    BUILTINS.iter().filter_map(|builtin| pending(builtin, &switches, sandbox)).collect()
+    BUILTINS.iter().filter_map(|builtin| pending(builtin, &switches, (sandbox, files))).collect()
 }
 
 /// A built-in plugin with what it may do, if it is switched on.
-fn pending(builtin: &Builtin, switches: &Builtins, sandbox: &Grant) -> Option<PendingPlugin<'static>> {
+fn pending(
+    builtin: &Builtin,
+    switches: &Builtins,
+    (sandbox, files): (&Grant, &Grant),
+) -> Option<PendingPlugin<'static>> {
     let (grant, place) = match builtin.name {
-        "files" => (switches.files.then(|| sandbox.clone()), GrantPlace::Sandbox),
+        "files" => (switches.files.then(|| files.clone()), GrantPlace::Sandbox),
         "fetch" => (switches.fetch.then(|| fetch(switches, sandbox)), GrantPlace::FetchAllow),
         "search" => (switches.search.then(|| search(switches)), GrantPlace::SearchUrl),
         "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox),

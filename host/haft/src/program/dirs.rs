@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use anyhow::Context;
 use etcetera::BaseStrategy;
 
+use haft_agent::Sessions;
 use haft_core::grant::Root;
 
 /// Where things are. haft's own state lies outside everything a tool may write by default.
@@ -31,6 +32,9 @@ pub struct Dirs {
     pub config: PathBuf,
     /// What was installed, for all programs: `$XDG_DATA_HOME/haft/store`. Tools read it and never write it.
     pub store: PathBuf,
+    /// The whole of long answers that agents were shown a part of: `$XDG_DATA_HOME/haft/answers`. Only the built-in
+    /// `read` opens them, and nothing but haft writes there.
+    pub answers: PathBuf,
     /// [`Self::own`], once it was found.
     own: OnceLock<Vec<Root>>,
 }
@@ -53,6 +57,7 @@ impl Dirs {
             state: base.state_dir().unwrap_or_else(|| home.join(".local/state")).join("haft"),
             config: base.config_dir().join("haft"),
             store: base.data_dir().join("haft/store"),
+            answers: base.data_dir().join("haft/answers"),
             home,
             own: OnceLock::new(),
         })
@@ -66,6 +71,11 @@ impl Dirs {
     /// Where sessions are: below [`Self::state`].
     pub fn sessions(&self) -> PathBuf {
         self.state.join("sessions")
+    }
+
+    /// The sessions there, with the whole of their long answers.
+    pub fn kept_sessions(&self) -> Sessions {
+        Sessions::new(self.sessions()).with_answers(&self.answers)
     }
 
     /// Where approvals are signed and used up: below [`Self::state`].
@@ -96,6 +106,11 @@ impl Dirs {
     /// What tools may read and never write: what was installed. Made for the same reason.
     pub fn store_for_tools(&self) -> io::Result<Option<&Path>> {
         made(&self.store)
+    }
+
+    /// What only the built-in `read` opens. Made for the same reason.
+    pub(super) fn answers_for_read(&self) -> io::Result<Option<Root>> {
+        made(&self.answers)?.map(|directory| Root::resolve(Path::new("/"), directory)).transpose()
     }
 }
 

@@ -64,13 +64,21 @@ fn with_right(right: &Right, grant: Grant, dirs: &Dirs) -> anyhow::Result<Grant>
     })
 }
 
+/// What belongs to the program itself may do.
+pub(super) struct Sandbox {
+    /// The built-in tools but the next, `bash` and commands.
+    pub(super) tools: Grant,
+    /// `read`, `write` and `edit`: the same, and reading the whole of long answers.
+    pub(super) files: Grant,
+}
+
 /// What the built-in tools, `bash` and commands may do.
 pub(super) fn sandbox(
     manifest: &Manifest,
     dirs: &Dirs,
     allow: &[Allow],
     problems: &mut Vec<Problem>,
-) -> anyhow::Result<Grant> {
+) -> anyhow::Result<Sandbox> {
     let sandbox = &manifest.sandbox;
     let workspace = if let Some(written) = &sandbox.workspace {
         written_root(manifest, dirs, written, problems)?
@@ -90,13 +98,29 @@ pub(super) fn sandbox(
     if sandbox.unix_sockets {
         grant = grant.with_unix_sockets(true);
     }
-    Ok(allowed(grant, allow, None, dirs)?.with_protected_paths_of(&protected(manifest, dirs)?))
+    let (grant, closed) = (allowed(grant, allow, None, dirs)?, closed(manifest, dirs)?);
+    let Some(answers) = dirs.answers_for_read()? else {
+        let tools = grant.with_protected_paths_of(&closed);
+        return Ok(Sandbox { files: tools.clone(), tools });
+    };
+    let files = grant.clone().with_read(answers.clone()).with_fixed(answers.clone());
+    Ok(Sandbox {
+        tools: grant.with_protected_paths_of(&closed.clone().with_hidden(answers)),
+        files: files.with_protected_paths_of(&closed),
+    })
+}
+
+/// What is closed to every tool of a program but the built-in ones for files: the following, and the whole of long
+/// answers.
+fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
+    let closed = closed(manifest, dirs)?;
+    Ok(dirs.answers_for_read()?.into_iter().fold(closed, Grant::with_hidden))
 }
 
 /// What is closed to every tool of a program: haft's own directories, the keys that program.toml names
 /// and, for writing, program.toml itself: a tool that could write it would grant itself what it
 /// likes for the next run. Allows nothing.
-fn protected(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
+fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let base = std::env::current_dir()?;
     let mut grant = dirs.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
     for key in manifest.secret_files() {
@@ -288,7 +312,8 @@ fn written_root(
 /// Why a directory can never be granted: it is one of haft's own, or inside one. A directory that contains one can
 /// be; tools get all of it but that.
 fn refusal(root: &Root, dirs: &Dirs) -> anyhow::Result<Option<String>> {
-    for own in dirs.own()? {
+    let answers = dirs.answers_for_read()?;
+    for own in dirs.own()?.iter().chain(&answers) {
         if own.contains(root) {
             let (path, own) = (root.path().display(), own.path().display());
             return Ok(Some(format!("`{path}` cannot be granted: `{own}` belongs to haft itself")));

@@ -39,7 +39,7 @@ impl InstallContext {
     pub fn new(options: &Options, manifest: &Manifest) -> anyhow::Result<Self> {
         let dirs = Dirs::of_this_machine()?;
         let mut problems = Vec::new();
-        let sandbox = grants::sandbox(manifest, &dirs, &options.allow, &mut problems)?;
+        let sandbox = grants::sandbox(manifest, &dirs, &options.allow, &mut problems)?.tools;
         let declared = grants::plugins(manifest, &dirs, &[], &sandbox, &mut problems)?;
         let (git_grant, store) = (grants::git(&dirs)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);

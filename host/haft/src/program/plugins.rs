@@ -24,11 +24,11 @@ use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source
 pub(super) fn declared_plugins<'m>(
     assembly: &mut Assembly<'m>,
     dirs: &Dirs,
-    sandbox: &Grant,
+    (sandbox, files): (&Grant, &Grant),
     grants: Vec<Grant>,
     pinned: &Pinned<'_>,
 ) -> Vec<PendingPlugin<'m>> {
-    let mut pending: Vec<PendingPlugin<'m>> = builtins::enabled(assembly, sandbox);
+    let mut pending: Vec<PendingPlugin<'m>> = builtins::enabled(assembly, sandbox, files);
     for (plugin, grant) in assembly.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
         match declared(assembly.manifest, dirs, plugin, grant, pinned) {
             Ok(plugin) => pending.push(plugin),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Dirs;
-use super::grants;
+use super::grants::{self, Sandbox};
 use super::loaded::Loaded;
 use super::options::Options;
 use super::packages::{self, Installed};
@@ -16,6 +16,8 @@ use haft_sandbox::confine::{Confiner, Layers};
 pub(super) struct Rights {
     /// Of `bash`, commands and MCP servers.
     pub(super) grant: Grant,
+    /// Of the built-in `read`, `write` and `edit`.
+    pub(super) files: Grant,
     /// Of each entry of `[[plugins]]`, in order.
     pub(super) plugins: Vec<Grant>,
     /// Of each component of each installed package, in order.
@@ -38,17 +40,17 @@ impl Rights {
         let Loaded { manifest, dirs, .. } = loaded;
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
         grants::unknown_plugins(manifest, &options.allow, &names)?;
-        let grant = grants::sandbox(manifest, dirs, &options.allow, &mut problems)?;
+        let Sandbox { tools: grant, files } = grants::sandbox(manifest, dirs, &options.allow, &mut problems)?;
         let plugins = grants::plugins(manifest, dirs, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let of_program = (&grant, options.allow.as_slice());
         let packages = packages::granted(manifest, dirs, of_program, installed, &mut problems)?;
-        let all = std::iter::once(&grant).chain(&plugins).chain(packages.iter().flatten());
+        let all = [&grant, &files].into_iter().chain(&plugins).chain(packages.iter().flatten());
         let engine = engine(options, dirs, &confiner, all)?;
         if manifest.has_children() || installed.iter().any(Installed::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
-        Ok(Self { grant, plugins, packages, confiner, engine, problems })
+        Ok(Self { grant, files, plugins, packages, confiner, engine, problems })
     }
 }
 

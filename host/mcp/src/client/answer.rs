@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::calls::shortened;
 use haft_core::call::{Attachment, ToolResult};
-use haft_core::tool::{Keep, clip, foreign};
+use haft_core::tool::{Keep, Whole, clip, foreign};
 
 /// Bytes of all pictures and the like of one answer: a few photographs, and as much as vendors take.
 const MAX_ATTACHED: usize = 8 << 20;
 /// Blocks of an answer that are read.
 const MAX_BLOCKS: usize = 1000;
 
-/// The tool result of `result`, from `tools/call`; at most `limit` characters of text.
-pub(super) fn to_tool_result(result: &Value, limit: usize) -> ToolResult {
+/// The tool result of `result`, from `tools/call`; at most `limit` characters of text, and the rest in `whole`.
+pub(super) fn to_tool_result(result: &Value, limit: usize, whole: &Whole) -> ToolResult {
     let mut answer = ContentBuilder::default();
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for block in blocks.iter().take(MAX_BLOCKS) {
@@ -33,12 +33,9 @@ pub(super) fn to_tool_result(result: &Value, limit: usize) -> ToolResult {
     let text = answer.lines.join("\n");
     // A failure is shown where haft's own are.
     let text = if is_error { foreign(&text) } else { text.into() };
-    ToolResult {
-        content: clip(&text, limit, Keep::Ends),
-        is_error,
-        attachments: answer.attachments,
-        structured,
-    }
+    let content = clip(&text, limit, Keep::Ends);
+    whole.leave(&content, || clip(&text, Whole::MAX, Keep::Ends));
+    ToolResult { content, is_error, attachments: answer.attachments, structured }
 }
 
 #[derive(Default)]
@@ -181,6 +178,10 @@ mod tests {
         assert_eq!(to_tool_result(&json!({}), 100).content, "(the answer is empty)");
     }
 
+    fn to_tool_result(result: &Value, limit: usize) -> ToolResult {
+        super::to_tool_result(result, limit, &Whole::default())
+    }
+
     /// MC12
     #[test]
     fn mc12_an_answer_is_as_long_as_it_may_be() {
@@ -190,6 +191,9 @@ mod tests {
             100,
         );
         assert!(answer.content.chars().count() <= 100 && answer.content.contains("truncated"));
+        let wanted = Whole::wanted();
+        super::to_tool_result(&json!({ "content": [{ "type": "text", "text": long }] }), 100, &wanted);
+        assert_eq!(wanted.take().as_ref(), Some(&long));
         assert_eq!(answer.structured, None);
         let picture = BASE64_STANDARD.encode(vec![0; MAX_ATTACHED / 2 + 1]);
         let picture = json!({ "type": "image", "mimeType": "image/png", "data": picture });

@@ -81,7 +81,7 @@ impl Tool for ServerTool {
             context.notes.timed_out();
         }
         let result = result.map_err(|error| self.failed(&error))?;
-        Ok(to_tool_result(&result, self.server.config().max_result))
+        Ok(to_tool_result(&result, self.server.config().max_result, context.whole))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::process::{ExitReason, Finished, STOP_BOUND};
 use haft_core::call::ToolResult;
 use haft_core::limit::Limits;
-use haft_core::tool::Clipper;
+use haft_core::tool::{Clipper, Whole};
 
 /// Characters of one answer, notices included: about 8 000 tokens, and room for the end of any build log.
 const MAX_CHARACTERS: usize = 30_000;
@@ -27,14 +27,19 @@ pub(super) fn limits(timeout: Duration) -> Limits {
     Limits { time, ..Limits::default() }
 }
 
-/// The answer of at most `limit` characters.
-pub(super) fn answer(mut finished: Finished, timeout: Duration, limit: usize) -> ToolResult {
+/// The answer of at most `limit` characters. What it leaves out stays in `whole`, where that is wanted.
+pub(super) fn answer(mut finished: Finished, timeout: Duration, limit: usize, whole: &Whole) -> ToolResult {
     let silent =
         finished.stdout.total() == 0 && finished.stderr.as_ref().is_none_or(|text| text.total() == 0);
     let notices = notices(&finished, timeout, silent);
-    let room = limit.saturating_sub(notices.chars().count() + 1);
-    let mut content = output(&mut finished.stdout, finished.stderr.as_mut(), room);
-    append(&mut content, &notices);
+    let mut text = |limit: usize| {
+        let room = limit.saturating_sub(notices.chars().count() + 1);
+        let mut content = output(&mut finished.stdout, finished.stderr.as_mut(), room);
+        append(&mut content, &notices);
+        content
+    };
+    let content = text(limit);
+    whole.leave(&content, || text(Whole::MAX));
     let is_error = !matches!(finished.end, ExitReason::Exited(status) if status.success());
     ToolResult { content, is_error, ..ToolResult::default() }
 }
@@ -107,7 +112,7 @@ mod tests {
     #[test]
     fn te12_both_streams_and_the_notices_share_one_limit() {
         for (stdout, stderr) in [(0, 0), (5, 0), (0, 5), (900, 5), (5, 900), (900, 900), (1500, 1500)] {
-            let answer = answer(finished(0x100, stdout, stderr), Duration::ZERO, 1000);
+            let answer = answer(finished(0x100, stdout, stderr), Duration::ZERO, 1000, &Whole::default());
             assert!(answer.content.chars().count() <= 1000, "{stdout} {stderr}");
             assert!(answer.content.ends_with("(exit code: 1)") && answer.is_error);
         }
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn a_short_stream_leaves_its_share_to_the_other() {
         for (stdout, stderr) in [(5, 900), (900, 5), (600, 300)] {
-            let answer = answer(finished(0, stdout, stderr), Duration::ZERO, 1000);
+            let answer = answer(finished(0, stdout, stderr), Duration::ZERO, 1000, &Whole::default());
             assert!(!answer.content.contains("truncated"), "{stdout} {stderr}");
         }
     }
@@ -124,7 +129,7 @@ mod tests {
     /// TE18
     #[test]
     fn te18_a_signal_is_named() {
-        let answer = answer(finished(9, 0, 0), Duration::ZERO, 1000);
+        let answer = answer(finished(9, 0, 0), Duration::ZERO, 1000, &Whole::default());
         assert_eq!(answer.content, "(killed by signal: 9 (SIGKILL))");
         assert!(answer.is_error);
     }

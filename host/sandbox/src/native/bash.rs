@@ -113,10 +113,11 @@ impl Tool for Bash {
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let command = command(&call.arguments, MAX_COMMAND, "write data to a file first")?;
         let timeout = self.timeout(&call.arguments)?;
-        let job = job(command, timeout, character_limit(context.limits))?;
+        let limit = character_limit(context.limits);
+        let job = job(command, timeout, context.whole.room(limit))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(finished, timeout, job.limit))
+        Ok(answer(finished, timeout, limit, context.whole))
     }
 }
 

@@ -184,10 +184,11 @@ impl Tool for CommandTool {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let job = self.job(call, character_limit(context.limits))?;
+        let limit = character_limit(context.limits);
+        let job = self.job(call, context.whole.room(limit))?;
         let finished = process::run(&self.confiner, &job, &call.id, context).await;
         let finished = finished.map_err(|error| ToolError::ExecutionFailed(error.to_string()))?;
-        Ok(answer(finished, job.timeout, job.limit))
+        Ok(answer(finished, job.timeout, limit, context.whole))
     }
 }
 

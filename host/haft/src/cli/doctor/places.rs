@@ -46,6 +46,7 @@ pub(super) fn inspect_dirs(dirs: &Dirs) -> Vec<Place> {
         ("cache", &dirs.cache),
         ("config", &dirs.config),
         ("store", &dirs.store),
+        ("answers", &dirs.answers),
     ];
     let tools = [("data", &dirs.data), ("workspace", &dirs.workspace), ("temporary", &dirs.temporary)];
     let place = |is_own: bool| {

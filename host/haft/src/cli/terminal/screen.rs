@@ -125,11 +125,16 @@ impl Screen {
                 );
             }
             Event::Trimmed { left_out } => {
-                let text = "the conversation is longer than `[agent] history_budget`: its first";
+                let text = "the conversation has outgrown its room: its first";
                 self.print_line(
                     state,
                     format!("{DIM}{text} {left_out} messages are not sent any more{DIM:#}"),
                 );
+            }
+            Event::Summarised { messages, model } => {
+                let text = "the conversation has outgrown its room:";
+                let by = format!("`{}` summed up its first {messages} messages", plain(model));
+                self.print_line(state, format!("{DIM}{text} {by}{DIM:#}"));
             }
             Event::Asked { model } => {
                 self.end_text(state);

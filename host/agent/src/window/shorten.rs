@@ -1,0 +1,80 @@
+//! The beginning and the end of texts that are larger than their share, and where the rest is. Refuses to point at a
+//! file where the model has nothing to open it with.
+
+use super::cut::cut;
+use super::files::{cut_files, texts};
+use super::size::Shares;
+use crate::provider::{Exchange, Message, Prompt, RequestedCall};
+use crate::session::{Kept, Place};
+use haft_core::call::ToolResult;
+
+/// What keeps the whole of an answer that is cut, if anything does.
+pub(crate) type Keeper<'a> = &'a (dyn Fn(Place, &str) -> Option<Kept> + Sync);
+
+/// The tool that opens what is kept: haft's own.
+pub(crate) const READER: &str = "read";
+
+/// What is said where an answer is cut of which nothing else is kept.
+const ANSWER_CUT: &str = "is more than fits into this conversation; ask for a part of it to see the rest";
+/// What is said where a prompt is cut.
+pub(super) const PROMPT_CUT: &str = "is more than fits into this conversation";
+
+/// Where the whole of a text is, for a model.
+pub(crate) fn told(kept: &Kept) -> String {
+    format!(
+        "all of it, {} bytes in {} lines, is in `{}`: `{READER}` shows a part of it, from line `offset` on, `limit` \
+         lines at a time, in a long line from character `column` on",
+        kept.bytes,
+        kept.lines,
+        kept.path.display()
+    )
+}
+
+/// Whether something in `message` is larger than its share.
+pub(super) fn is_larger(message: &Message, shares: Shares) -> bool {
+    match message {
+        Message::User(said) => texts(&said.text, &said.attachments).any(|bytes| bytes > shares.prompt),
+        Message::Turn(exchange) => exchange
+            .answered()
+            .flat_map(|(_, result)| texts(&result.content, &result.attachments))
+            .any(|bytes| bytes > shares.answer),
+    }
+}
+
+/// The message at `index` of the conversation, with every text within its share.
+pub(super) fn shorten(index: usize, message: &Message, shares: Shares, keeper: Keeper<'_>) -> Message {
+    match message {
+        Message::User(said) => Message::User(prompt(said, shares.prompt)),
+        Message::Turn(exchange) if is_larger(message, shares) => {
+            let answers = exchange.answered().enumerate().map(|(call, (requested, result))| {
+                answer(Place { message: index, call }, requested, result, shares, keeper)
+            });
+            Message::Turn(Exchange::new(exchange.reply().clone(), answers))
+        }
+        Message::Turn(_) => message.clone(),
+    }
+}
+
+/// A prompt with every text within `share`.
+pub(super) fn prompt(said: &Prompt, share: usize) -> Prompt {
+    Prompt {
+        text: cut(&said.text, share, PROMPT_CUT),
+        attachments: cut_files(&said.attachments, share, PROMPT_CUT),
+    }
+}
+
+fn answer(
+    place: Place,
+    requested: &RequestedCall,
+    result: &ToolResult,
+    shares: Shares,
+    keeper: Keeper<'_>,
+) -> ToolResult {
+    // What the reader answers is in a file already.
+    let is_kept = result.content.len() > shares.answer && requested.call.tool != READER;
+    let kept = is_kept.then(|| keeper(place, &result.content)).flatten();
+    let why = kept.map(|kept| format!("is more than fits into this conversation; {}", told(&kept)));
+    let content = cut(&result.content, shares.answer, why.as_deref().unwrap_or(ANSWER_CUT));
+    let attachments = cut_files(&result.attachments, shares.answer, ANSWER_CUT);
+    ToolResult { content, attachments, ..result.clone() }
+}
