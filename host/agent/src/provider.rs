@@ -12,6 +12,7 @@ mod frames;
 mod gemini;
 mod mend;
 mod merge;
+mod models;
 mod ollama;
 mod openai;
 mod openrouter;
@@ -35,6 +36,7 @@ use async_trait::async_trait;
 pub use self::ask::{Ask, Exchange, Message};
 pub use self::error::{Failure, ProviderError, SettingsError};
 pub use self::mend::{Mended, mend};
+pub use self::models::{ListedModel, ModelList};
 pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
 pub use self::output::{OutputSchema, OutputSchemaError};
 pub use self::patience::Patience;
@@ -85,6 +87,16 @@ pub trait Provider: Send + Sync {
 
     /// Finds out whether a turn can be asked for, without paying for one.
     async fn check(&self) -> Result<(), ProviderError>;
+
+    /// What it offers: an empty list where it has none.
+    async fn models(&self) -> Result<ModelList, ProviderError> {
+        Ok(ModelList::default())
+    }
+
+    /// Whether each turn of `model` will say what it cost.
+    fn tells_cost(&self, _model: &str) -> bool {
+        false
+    }
 
     /// Whether a turn can be asked for; the reason why not goes to the log as a warning.
     async fn is_available(&self) -> bool {

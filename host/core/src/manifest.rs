@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::agent::ROUTES;
-pub use self::agent::{Agent, Route};
+pub use self::agent::{Agent, AnswerForm, Route};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;

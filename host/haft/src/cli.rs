@@ -30,6 +30,7 @@ mod log;
 mod man;
 mod mended;
 mod model_args;
+mod models;
 mod new;
 mod pack;
 mod publish;
@@ -74,6 +75,8 @@ enum Verb {
     Run(run::Run),
     /// Talk with a model that has the program's tools
     Chat(chat::Chat),
+    /// List what the configured providers offer, and which models are in use
+    Models(models::Models),
     /// List the sessions of `haft run` and `haft chat`
     Sessions(sessions::List),
     /// Show a session, or make its calls again and compare the answers
@@ -161,6 +164,7 @@ impl Cli {
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Chat(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Models(verb) => verb.execute(&self.common, terminal).await,
             Verb::Sessions(verb) => verb.execute(&self.common, terminal),
             Verb::Replay(verb) => verb.execute(&self.common, terminal).await,
             Verb::Call(verb) => verb.execute(&self.common, terminal).await,

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::models::{ANTHROPIC, Listing};
 use super::output::Formats;
 use super::{Ask, Stop, Turn, Usage};
 
@@ -23,6 +24,10 @@ pub(super) struct Anthropic;
 impl Dialect for Anthropic {
     fn path(&self, _model: &str, _stream: bool) -> String {
         "messages".into()
+    }
+
+    fn listing(&self) -> Listing {
+        ANTHROPIC
     }
 
     fn models_path(&self) -> &'static str {

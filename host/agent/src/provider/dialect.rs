@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::error::Failure;
+use super::models::Listing;
 use super::output::Formats;
 use super::{Ask, Turn};
 use haft_core::manifest::Effort;
@@ -50,6 +51,14 @@ pub(super) trait Dialect: Send + Sync {
     /// A part of the query that goes with [`Self::path`].
     fn query(&self, _stream: bool) -> Option<(&'static str, &'static str)> {
         None
+    }
+
+    /// How the vendor's list of models is asked for.
+    fn listing(&self) -> Listing;
+
+    /// Whether the vendor says what each turn cost.
+    fn tells_cost(&self) -> bool {
+        false
     }
 
     /// What lists the models, below the base URL: free of charge, so fit for a check.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::models::{GEMINI, Listing};
 use super::output::Formats;
 use super::{Ask, Reply, Stop, Turn, Usage};
 
@@ -51,6 +52,10 @@ impl Dialect for Gemini {
 
     fn query(&self, stream: bool) -> Option<(&'static str, &'static str)> {
         stream.then_some(("alt", "sse"))
+    }
+
+    fn listing(&self) -> Listing {
+        GEMINI
     }
 
     fn models_path(&self) -> &'static str {

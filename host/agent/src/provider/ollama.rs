@@ -11,6 +11,7 @@ use super::body::reported_error;
 use super::calls::{self, echo_arguments, echo_name, unique_id};
 use super::dialect::{Dialect, Fold, Framing, Terms};
 use super::error::{Failure, excerpt};
+use super::models::{Listing, OLLAMA};
 use super::openai::content;
 use super::output::Formats;
 use super::schema::{self, Subset};
@@ -35,6 +36,10 @@ pub(super) struct Ollama;
 impl Dialect for Ollama {
     fn path(&self, _model: &str, _stream: bool) -> String {
         "api/chat".into()
+    }
+
+    fn listing(&self) -> Listing {
+        OLLAMA
     }
 
     fn models_path(&self) -> &'static str {

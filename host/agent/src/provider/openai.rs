@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::models::{Listing, OPENAI};
 use super::output::Formats;
 use super::{Ask, Exchange, Message, Stop, Turn, Usage, calls, schema};
 use haft_core::call::{ToolDef, ToolResult};
@@ -27,6 +28,10 @@ pub(super) struct OpenAi {
 impl Dialect for OpenAi {
     fn path(&self, _model: &str, _stream: bool) -> String {
         "chat/completions".into()
+    }
+
+    fn listing(&self) -> Listing {
+        OPENAI
     }
 
     fn models_path(&self) -> &'static str {

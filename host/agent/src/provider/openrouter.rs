@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::Failure;
+use super::models::{Listing, OPENROUTER};
 use super::openai::{OpenAi, format};
 use super::output::Formats;
 use super::{Ask, Cost, Turn};
@@ -27,6 +28,14 @@ pub(super) struct OpenRouter;
 impl Dialect for OpenRouter {
     fn path(&self, model: &str, stream: bool) -> String {
         OPENAI.path(model, stream)
+    }
+
+    fn listing(&self) -> Listing {
+        OPENROUTER
+    }
+
+    fn tells_cost(&self) -> bool {
+        true
     }
 
     /// Not the list of models, which needs no key.

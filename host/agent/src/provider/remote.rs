@@ -4,6 +4,7 @@
 mod answer;
 mod client;
 mod formless;
+mod list;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use super::dialect::{Dialect, Framing, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
 use super::mend::mend;
 use super::merge::lay_over;
+use super::models::ModelList;
 use super::output::Formats;
 use super::patience::Attempts;
 use super::reading::Reading;
@@ -167,6 +169,11 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
+    /// What is published of how much `model` reads at once, where it is the vendor's own.
+    fn published_window(&self, model: &str) -> Option<u32> {
+        windows::context_window(model).filter(|_| self.terms.is_vendor)
+    }
+
     /// When the form of an answer is sent to `model`.
     fn formats(&self, model: &str) -> Formats {
         if self.formless.has(model) {
@@ -292,8 +299,7 @@ impl<D: Dialect> Provider for Remote<D> {
     }
 
     fn context_window(&self, model: &str) -> Option<u32> {
-        let known = || windows::context_window(model).filter(|_| self.terms.is_vendor);
-        self.terms.context_window.or_else(known)
+        self.terms.context_window.or_else(|| self.published_window(model))
     }
 
     fn max_tools(&self) -> usize {
@@ -317,6 +323,15 @@ impl<D: Dialect> Provider for Remote<D> {
             }
             done => done,
         }
+    }
+
+    async fn models(&self) -> Result<ModelList, ProviderError> {
+        self.list().await
+    }
+
+    fn tells_cost(&self, model: &str) -> bool {
+        // The vendor may report a more exact name than was asked for.
+        self.dialect.tells_cost() || self.prices.keys().any(|name| name.starts_with(model))
     }
 
     async fn check(&self) -> Result<(), ProviderError> {

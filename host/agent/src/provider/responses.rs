@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::models::{Listing, OPENAI};
 use super::openai::format;
 use super::output::Formats;
 use super::{Ask, Stop, Turn, Usage};
@@ -24,6 +25,10 @@ pub(super) struct Responses;
 impl Dialect for Responses {
     fn path(&self, _model: &str, _stream: bool) -> String {
         "responses".into()
+    }
+
+    fn listing(&self) -> Listing {
+        OPENAI
     }
 
     fn models_path(&self) -> &'static str {

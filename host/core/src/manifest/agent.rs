@@ -1,8 +1,13 @@
 //! `[agent]`: how the agent works. What the tools are called is not checked here, because
-//! plugins and servers bring their own.
+//! plugins and servers bring their own; nor is a schema.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
 
 use super::catalogue::AGENT;
 use super::entry::{Entry, Located};
+use super::json;
 use super::pattern::ToolPattern;
 use super::section::Section;
 
@@ -22,8 +27,29 @@ pub enum Route {
 pub const ROUTES: &[(&str, Route)] =
     &[("complex", Route::Complex), ("fast", Route::Fast), ("auto", Route::Auto)];
 
-/// `[agent]`.
+/// What the answer of a task is to look like: a JSON Schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// In this file, as written.
+    File(PathBuf),
+    /// Here.
+    Table(Value),
+}
+
+impl AnswerForm {
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        if entry.raw().is_table() {
+            return json::object(entry).map(|schema| Self::Table(schema.into()));
+        }
+        if entry.raw().is_str() {
+            return entry.path().map(Self::File);
+        }
+        entry.wrong_type("the path of a JSON Schema, or a table that is one")
+    }
+}
+
+/// `[agent]`.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     /// What the model is told first; `None`: haft's own.
     pub system_prompt: Option<String>,
@@ -48,6 +74,12 @@ pub struct Agent {
     /// Whether it is told of the skills of the workspace's repository and of the person's own; those of packages are
     /// part of the packages.
     pub skills: bool,
+    /// What the answer of `haft run` is to look like; `None`: any text.
+    pub output: Option<Located<AnswerForm>>,
+    /// US dollars that a task may cost before it ends; `None`: no limit.
+    pub max_cost: Option<f64>,
+    /// Tokens, read and written, that a task may take before it ends; `None`: no limit.
+    pub max_tokens_total: Option<u32>,
 }
 
 impl Default for Agent {
@@ -63,6 +95,9 @@ impl Default for Agent {
             max_repeats: 2,
             agents_md: true,
             skills: true,
+            output: None,
+            max_cost: None,
+            max_tokens_total: None,
         }
     }
 }
@@ -76,6 +111,8 @@ impl Agent {
     pub(crate) const MIN_HISTORY_BUDGET: u32 = 1000;
     /// Tokens; larger than any model's context.
     pub(crate) const MAX_HISTORY_BUDGET: u32 = 10_000_000;
+    /// Tokens; more than any task has money for.
+    pub(crate) const MAX_MAX_TOKENS_TOTAL: u32 = 4_000_000_000;
     /// A call that failed so often fails again.
     pub(crate) const MAX_MAX_REPEATS: u32 = 100;
 
@@ -98,6 +135,9 @@ impl Agent {
             max_repeats: count("max_repeats", 0..=Self::MAX_MAX_REPEATS).unwrap_or(default.max_repeats),
             agents_md: flag("agents_md"),
             skills: flag("skills"),
+            output: section.get("output", |entry| entry.located(AnswerForm::read)),
+            max_cost: section.get("max_cost", Entry::price),
+            max_tokens_total: count("max_tokens_total", 1..=Self::MAX_MAX_TOKENS_TOTAL),
         }
     }
 }

@@ -60,6 +60,8 @@ pub(super) enum Kind {
     Scalar,
     /// A table that is passed on as JSON.
     Json,
+    /// A path, or a table that is passed on as JSON.
+    PathOrJson,
     /// A text, or a secret.
     TextOrSecret,
     /// An array.
@@ -573,6 +575,23 @@ pub(super) static AGENT: Table = Table {
             Kind::Flag,
             "whether it is told of the skills in `.agents/skills` of these and of your home; default true",
         ),
+        Key::new(
+            "output",
+            Kind::PathOrJson,
+            "JSON Schema of the answer of `haft run`: a file such as `answer.schema.json`, or a table",
+        )
+        .also(&["schema", "output_schema", "response_format"]),
+        Key::new("max_cost", Kind::Price, "US dollars after which a task ends; default no limit").also(&[
+            "budget_usd",
+            "cost",
+            "max_budget",
+        ]),
+        Key::new(
+            "max_tokens_total",
+            COUNT_TOTAL,
+            "tokens, read and written, after which a task ends; default no limit",
+        )
+        .also(&["max_tokens", "max_total_tokens"]),
     ],
 };
 
@@ -580,6 +599,7 @@ const COUNT_TURNS: Kind = Kind::Count { min: 1, max: Agent::MAX_MAX_TURNS as u64
 const COUNT_BUDGET: Kind = Kind::Count { min: 1, max: Agent::MAX_TOOL_BUDGET as u64 };
 const COUNT_HISTORY: Kind =
     Kind::Count { min: Agent::MIN_HISTORY_BUDGET as u64, max: Agent::MAX_HISTORY_BUDGET as u64 };
+const COUNT_TOTAL: Kind = Kind::Count { min: 1, max: Agent::MAX_MAX_TOKENS_TOTAL as u64 };
 const COUNT_REPEATS: Kind = Kind::Count { min: 0, max: Agent::MAX_MAX_REPEATS as u64 };
 
 pub(super) static SERVE: Table = Table {

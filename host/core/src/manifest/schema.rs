@@ -55,6 +55,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Command => json!({ "anyOf": [self::kind(&Kind::Text), word_list()] }),
         Kind::Scalar => json!({ "anyOf": [{ "type": ["string", "number", "boolean"] }, list(&Kind::Word)] }),
         Kind::Json => json!({ "type": "object" }),
+        Kind::PathOrJson => json!({ "anyOf": [self::kind(&Kind::Path), self::kind(&Kind::Json)] }),
         Kind::TextOrSecret => json!({ "anyOf": [{ "type": "string" }, table(&catalogue::SECRET, None)] }),
         Kind::List(inner) => list(inner),
         Kind::Map(inner) => json!({ "type": "object", "additionalProperties": self::kind(inner) }),

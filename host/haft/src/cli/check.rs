@@ -45,7 +45,8 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let crowded = crowded(&program);
     let (misnamed, unknown) = program.misnamed_agent_tools(false);
     let others = guidance::problems(program.guidance()).collect::<Vec<_>>();
-    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed).chain(others));
+    let output = program.output().err();
+    program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed).chain(others).chain(output));
     let components = match program.manifest.build {
         Some(_) => {
             let context = InstallContext::new(options, &program.manifest)?;

@@ -13,7 +13,7 @@ use super::guidance;
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::program::Dirs;
-use haft_agent::provider::Prompt;
+use haft_agent::provider::{OutputSchema, Prompt};
 use haft_agent::{Begun, Outcome, Restored, Saved};
 use haft_core::tool::{Approvals, Session};
 
@@ -96,6 +96,12 @@ impl Conversation {
                 greet(saved, restored, &own, terminal);
             }
         })
+    }
+
+    /// `[agent] output` of the program.
+    pub(super) fn output(&self) -> anyhow::Result<Option<Arc<OutputSchema>>> {
+        let program = &self.dialogue.program;
+        Ok(program.output().map_err(|problem| program.manifest.report(vec![problem]))?)
     }
 
     /// The session's id.

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::model_args::ModelArgs;
+use super::model_args::{ModelArgs, check_prices};
 use super::terminal::{Hinted, Terminal};
 use crate::program::Program;
-use haft_agent::provider::{Prompt, Provider};
+use haft_agent::provider::{OutputSchema, Prompt, Provider};
 use haft_agent::{
-    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, route,
+    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, Spent, route,
 };
 use haft_core::tool::{Session, Toolbox};
 
@@ -30,8 +30,14 @@ impl Dialogue {
         let toolbox = choice.tools(&program, terminal)?;
         let settings = choice.settings(&program, &toolbox);
         let provider = program.provider(&choice.model()).await?;
+        check_prices(settings.budget, provider.as_ref(), program.route(&choice.model()))?;
         let (history, promised) = (History::default(), None);
         Ok(Self { program, choice, toolbox, settings, provider, history, promised })
+    }
+
+    /// The answer has this form from now on.
+    pub(super) fn expect(&mut self, output: Arc<OutputSchema>) {
+        self.settings.output = Some(output);
     }
 
     /// Forgets what was said. What is said next begins another session.
@@ -70,7 +76,9 @@ impl Dialogue {
     pub(super) async fn use_model(&mut self, model: &str) -> anyhow::Result<()> {
         let mut choice = self.choice.clone();
         choice.model = Some(model.to_owned());
-        self.provider = self.program.provider(&choice.model()).await?;
+        let provider = self.program.provider(&choice.model()).await?;
+        check_prices(self.settings.budget, provider.as_ref(), self.program.route(&choice.model()))?;
+        self.provider = provider;
         self.choice = choice;
         Ok(())
     }
@@ -102,10 +110,10 @@ impl Dialogue {
         let way = self.program.route(&self.choice.model());
         let Routed { model, usage } = route(self.provider.as_ref(), way, told, session).await;
         let settings = AgentSettings { model: Some(model), ..self.settings.clone() };
-        let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), settings);
-        let mut outcome = agent.go_on(&mut self.history, session).await?;
-        outcome.usage += usage;
-        Ok(outcome)
+        let spent = Spent::default();
+        spent.add(usage);
+        let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), settings).counting(spent);
+        agent.go_on(&mut self.history, session).await
     }
 }
 

@@ -20,6 +20,7 @@ use self::places::Place;
 use self::plugins::Plugins;
 use self::program::Found;
 use self::providers::Providers;
+pub(super) use self::providers::is_ollama_there;
 use self::sandbox::Sandbox;
 use self::servers::Server;
 use self::tools::Tool;

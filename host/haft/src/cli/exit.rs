@@ -13,7 +13,7 @@ pub enum Exit {
     Usage,
     /// program.toml, or something it names, is wrong.
     Program,
-    /// The model was asked as often as allowed and was not done.
+    /// The model was asked as often as allowed, or what the task may cost was spent, and it was not done.
     TurnCap,
     /// haft could not do its part: a provider that does not answer, a disk that is full.
     Failure,
@@ -36,7 +36,7 @@ Exit codes:
   1    the tool answered with an error, or the model gave no complete answer
   2    the command line is wrong
   3    program.toml, or something it names, is wrong
-  4    the model was asked as often as allowed and was not done
+  4    the model was asked as often as allowed, or had used up its budget, and was not done
   5    haft could not do its part (provider, disk, …)
   6    haft doctor: the sandbox does not hold what it should
   7    haft add, haft update: nobody agreed to what was shown

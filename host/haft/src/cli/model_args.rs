@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use super::terminal::Terminal;
+use super::terminal::{Hinted, Terminal};
 use crate::program::{ModelChoice, Program};
-use haft_agent::AgentSettings;
-use haft_core::manifest::ToolPattern;
+use haft_agent::provider::{Cost, Provider};
+use haft_agent::{AgentSettings, Budget};
+use haft_core::manifest::{Route, ToolPattern};
 use haft_core::tool::Toolbox;
 
 /// Which model is asked, and what it may use.
@@ -23,6 +24,12 @@ pub(super) struct ModelArgs {
     /// How often the model is asked at most, in place of `[agent] max_turns`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_turns: Option<u32>,
+    /// US dollars after which a task ends, in place of `[agent] max_cost`
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    max_cost: Option<Cost>,
+    /// Tokens, read and written, after which a task ends, in place of `[agent] max_tokens_total`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens_total: Option<u64>,
     /// Offer only tools with these names, in place of `[agent] tools`; `*` stands for any characters
     #[arg(long, value_name = "PATTERN")]
     tools: Vec<ToolPattern>,
@@ -36,6 +43,10 @@ impl ModelArgs {
         settings.max_repeats = agent.max_repeats;
         settings.history_budget = Some(agent.history_budget);
         settings.summarise = agent.summarise;
+        settings.budget = Budget {
+            cost: self.max_cost.or_else(|| agent.max_cost.map(Cost::of_dollars)),
+            tokens: self.max_tokens_total.or_else(|| agent.max_tokens_total.map(u64::from)),
+        };
         settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
         settings
     }
@@ -53,4 +64,28 @@ impl ModelArgs {
             base_url: self.base_url.clone(),
         }
     }
+}
+
+/// An amount of dollars.
+fn dollars(text: &str) -> Result<Cost, &'static str> {
+    let amount: Option<f64> = text.strip_prefix('$').unwrap_or(text).parse().ok();
+    let amount = amount.filter(|dollars| dollars.is_finite() && *dollars >= 0.0);
+    amount.map(Cost::of_dollars).ok_or("expected an amount of US dollars, such as `0.50`")
+}
+
+/// Refuses a limit in dollars that nothing can be held to: no price of a model is known that may be asked.
+pub(super) fn check_prices(budget: Budget, provider: &dyn Provider, way: Route) -> anyhow::Result<()> {
+    let models: &[&str] = match way {
+        Route::Complex => &[provider.model()],
+        Route::Fast => &[provider.model_fast()],
+        Route::Auto => &[provider.model(), provider.model_fast()],
+    };
+    let unpriced = models.iter().find(|model| budget.cost.is_some() && !provider.tells_cost(model));
+    let Some(model) = unpriced else { return Ok(()) };
+    let text = format!("`max_cost` needs to know what `{model}` costs, and nobody says it");
+    let hint = format!(
+        "write `[provider.prices.\"{model}\"]` with `input = …` and `output = …` (US dollars for a million tokens) to \
+         program.toml; `max_tokens_total` needs no prices"
+    );
+    Err(Hinted::new(text, hint).into())
 }

@@ -2,17 +2,21 @@
 
 use crate::cli::common::Common;
 use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Exit;
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
+use crate::program::read_output;
 use haft_agent::provider::ProviderError;
 use haft_agent::{End, Outcome};
+use haft_core::report::Report;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -27,6 +31,8 @@ Ctrl-C stops the task and keeps what was done; a second one leaves at once.
 More examples:
   haft run --base-url http://localhost:8080/v1 --model local 'Count the lines of README.md'
   git diff | haft run -                    the task from standard input
+  haft run --schema answer.schema.json 'Which tests are slow?'    JSON that is valid against a schema
+  haft run --max-cost 0.50 'Mend the build'                       ends when that is spent, to be gone on with
   haft run --json 'What is here?' | jq -r 'select(.event == \"completed\") | .call.tool'")]
 pub(super) struct Run {
     /// What to do; `-` reads it from standard input. May be left out with `--resume`
@@ -38,6 +44,9 @@ pub(super) struct Run {
     /// Say nothing but the answer
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
+    /// Answer with JSON that is valid against the JSON Schema in this file, in place of `[agent] output`
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
     #[command(flatten)]
     choice: ModelArgs,
 }
@@ -53,14 +62,36 @@ impl Run {
             (false, false) => Show::All,
         };
         let prompt = self.prompt.as_deref().map(prompt).transpose()?;
+        let schema = self.schema.as_deref().map(read_output).transpose().map_err(Report::from)?;
         let screen = Screen::new(terminal, show);
         let mut conversation =
             Conversation::begin(common, terminal, &screen, self.choice, self.resume.as_ref()).await?;
+        let schema = match schema {
+            Some(schema) => Some(Arc::new(schema)),
+            None => conversation.output()?,
+        };
+        let is_typed = schema.is_some();
+        if let Some(schema) = schema {
+            screen.hold_words();
+            conversation.dialogue.expect(schema);
+        }
         let outcome = conversation.task(prompt.map(Into::into)).await;
         let id = conversation.id();
         conversation.close().await;
         let Some(outcome) = outcome? else { return Ok(Exit::Interrupted) };
-        report_outcome(&outcome, id.as_deref(), &screen, terminal)?;
+        let resume = resume_command(&outcome, id.as_deref(), self.schema.as_deref());
+        if screen.show() == Show::Json {
+            terminal.json_line(&ended(&outcome, id.as_deref(), resume))?;
+            return Ok(exit(&outcome));
+        }
+        match &outcome.output {
+            Some(output) => terminal.json(output)?,
+            // Whoever reads JSON gets nothing else.
+            None if is_typed => terminal.message(&outcome.text),
+            None if !screen.has_shown() => terminal.answer(&outcome.text)?,
+            None => {}
+        }
+        report_shortfall(&outcome, resume.filter(|_| screen.show() == Show::All), terminal);
         Ok(exit(&outcome))
     }
 }
@@ -79,50 +110,45 @@ fn prompt(text: &str) -> anyhow::Result<String> {
     Ok(prompt)
 }
 
-/// What the task came to: the answer as data, everything else as talk.
-fn report_outcome(
-    outcome: &Outcome,
-    id: Option<&str>,
-    screen: &Screen,
-    terminal: Terminal,
-) -> anyhow::Result<()> {
-    if screen.show() == Show::Json {
-        return Ok(terminal.json_line(&json!({
-            "event": "ended",
-            "end": outcome.end,
-            "text": outcome.text,
-            "output": outcome.output,
-            "shortfall": outcome.shortfall(),
-            "turns": outcome.turns,
-            "model": outcome.model,
-            "elapsed_ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
-            "input_tokens": outcome.usage.input,
-            "output_tokens": outcome.usage.output,
-            "cached_tokens": outcome.usage.cached,
-            "cost_usd": outcome.usage.cost,
-            "session": id,
-            "hint": outcome.failure.as_ref().and_then(ProviderError::hint),
-            "resume": resume_command(outcome, id),
-        }))?);
-    }
-    if !screen.has_shown() {
-        terminal.answer(&outcome.text)?;
-    }
+/// What the task came to, for a program.
+fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<String>) -> Value {
+    json!({
+        "event": "ended",
+        "end": outcome.end,
+        "text": outcome.text,
+        "output": outcome.output,
+        "shortfall": outcome.shortfall(),
+        "turns": outcome.turns,
+        "model": outcome.model,
+        "elapsed_ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
+        "input_tokens": outcome.usage.input,
+        "output_tokens": outcome.usage.output,
+        "cached_tokens": outcome.usage.cached,
+        "cost_usd": outcome.usage.cost,
+        "session": id,
+        "hint": outcome.failure.as_ref().and_then(ProviderError::hint),
+        "resume": resume,
+    })
+}
+
+/// Why there is no whole answer, for a person, and what to type.
+fn report_shortfall(outcome: &Outcome, resume: Option<String>, terminal: Terminal) {
     match (&outcome.failure, outcome.shortfall()) {
         // As it is, for its own hint.
         (Some(failure), _) => terminal.fail(&failure.clone().into()),
         (None, Some(why)) => terminal.message(format_args!("[{why}]")),
         (None, None) => {}
     }
-    if let Some(command) = resume_command(outcome, id).filter(|_| screen.show() == Show::All) {
+    if let Some(command) = resume {
         terminal.hint(&format!("`{command}` goes on with it"));
     }
-    Ok(())
 }
 
-/// What to type to go on with a task that was left in the middle.
-fn resume_command(outcome: &Outcome, id: Option<&str>) -> Option<String> {
-    Some(format!("haft run --resume {}", id.filter(|_| outcome.end.is_resumable())?))
+/// What to type to go on with a task that was left in the middle, with the form of the answer that it is to have.
+fn resume_command(outcome: &Outcome, id: Option<&str>, schema: Option<&Path>) -> Option<String> {
+    let id = id.filter(|_| outcome.end.is_resumable())?;
+    let schema = schema.map(|path| format!(" --schema {}", shell_words::quote(&path.to_string_lossy())));
+    Some(format!("haft run --resume {id}{}", schema.unwrap_or_default()))
 }
 
 fn exit(outcome: &Outcome) -> Exit {

@@ -38,13 +38,53 @@ impl ModelChoice {
     }
 }
 
+/// A provider to be asked what it offers.
+pub struct Listed {
+    /// The provider.
+    pub provider: Arc<dyn Provider>,
+    /// Whether it is the one that program.toml names.
+    pub is_used: bool,
+    /// Whether it is known which models it would be asked for; otherwise its models have no meaning.
+    pub has_models: bool,
+}
+
+/// Stands for a model where none is asked.
+const NO_MODEL: &str = "-";
+
 impl Program {
     /// The provider of program.toml with what `choice` says in its place.
     pub async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
+        let (kind, mut settings) = self.settings(choice).await?;
+        models(choice, self.own(kind), kind, &mut settings)?;
+        Ok(provider::build(settings)?)
+    }
+
+    /// The same to ask what it offers, which needs no model.
+    pub async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
+        let (kind, mut settings) = self.settings(choice).await?;
+        let has_models = models(choice, self.own(kind), kind, &mut settings).is_ok();
+        if !has_models {
+            settings.model = NO_MODEL.into();
+        }
+        let is_used = self.own(kind).is_some() && choice.base_url.is_none();
+        Ok(Listed { provider: provider::build(settings)?, is_used, has_models })
+    }
+
+    /// What program.toml says of providers of this kind.
+    fn own(&self, kind: &ProviderKind) -> Option<&manifest::Provider> {
+        let section = self.manifest.provider.as_ref();
+        // Keys, addresses and models belong to one vendor, and are not used with another.
+        section.filter(|section| section.name.value.as_str() == kind.name)
+    }
+
+    /// Everything about a provider but its models.
+    async fn settings(
+        &self,
+        choice: &ModelChoice,
+    ) -> anyhow::Result<(&'static ProviderKind, ProviderSettings)> {
         let section = self.manifest.provider.as_ref();
         let kind = provider::kind(self.provider_kind(choice)?)?;
-        // Keys, addresses and models belong to one vendor, and are not used with another.
-        let own = section.filter(|section| section.name.value.as_str() == kind.name);
+        let own = self.own(kind);
         let mut settings = ProviderSettings::new(kind.name, String::new());
         if let Some(section) = section {
             limits(section, &mut settings);
@@ -55,12 +95,11 @@ impl Program {
         let base_url =
             choice.base_url.clone().or_else(|| own?.base_url.as_ref().map(|url| url.value.clone()));
         settings.base_url = base_url.or_else(|| usual_url(kind));
-        models(choice, own, kind, &mut settings)?;
         if settings.api_key.is_none() {
             settings.api_key = usual_key(kind);
             self.redactor.add(&settings.api_key);
         }
-        Ok(provider::build(settings)?)
+        Ok((kind, settings))
     }
 
     /// Which of its models does the work.

@@ -124,6 +124,11 @@ impl Local {
     }
 }
 
+/// Whether an Ollama, or what stands in its place, can be reached where its own tools look for it.
+pub(in crate::cli) async fn is_ollama_there() -> bool {
+    Local::probe(std::env::var(OLLAMA_HOST).ok().as_deref()).await.is_reachable
+}
+
 impl Named {
     async fn gather(provider: &Provider, program: &Program) -> Self {
         Self {

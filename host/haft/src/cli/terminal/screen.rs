@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(in crate::cli) struct Screen {
     pub(super) terminal: Terminal,
     show: Show,
     /// Whether words are shown as they arrive.
-    streams: bool,
+    streams: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -60,12 +61,17 @@ struct State {
 impl Screen {
     pub(in crate::cli) fn new(terminal: Terminal, show: Show) -> Arc<Self> {
         let streams = show == Show::All && io::stdout().is_terminal();
-        Arc::new(Self { terminal, show, streams, state: Mutex::default() })
+        Arc::new(Self { terminal, show, streams: AtomicBool::new(streams), state: Mutex::default() })
+    }
+
+    /// Shows no words as they arrive: what they come to is shown when it is whole, or not at all.
+    pub(in crate::cli) fn hold_words(&self) {
+        self.streams.store(false, Ordering::Relaxed);
     }
 
     /// Whether the words were shown when they came, and are not to be shown again.
     pub(in crate::cli) fn has_shown(&self) -> bool {
-        self.streams
+        self.streams.load(Ordering::Relaxed)
     }
 
     /// How much is shown.
@@ -115,7 +121,7 @@ impl Screen {
 
     fn show_event(&self, event: &Event, state: &mut State) {
         match event {
-            Event::Said(piece) if self.streams => self.show_piece(piece, state),
+            Event::Said(piece) if self.has_shown() => self.show_piece(piece, state),
             Event::Retrying { reason, delay } => {
                 self.end_text(state);
                 let seconds = delay.as_secs_f64();

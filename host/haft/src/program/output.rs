@@ -1,0 +1,66 @@
+//! The form of an agent's answer: a JSON Schema in a file or in program.toml. Asks nobody, and says of a schema that
+//! cannot be used where in it, and why.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Program;
+use haft_agent::provider::{OutputSchema, OutputSchemaError};
+use haft_core::manifest::AnswerForm;
+use haft_core::report::Problem;
+
+/// Bytes of a file that are read: a schema of a sixteenth of that is too large already.
+const MAX_FILE: u64 = 1 << 20;
+
+/// What a schema looks like, for whoever has none.
+const EXAMPLE: &str = "a JSON Schema says what the answer is, such as \
+     `{\"type\": \"object\", \"properties\": {\"count\": {\"type\": \"integer\"}}, \"required\": [\"count\"]}`";
+
+impl Program {
+    /// `[agent] output`, where there is one.
+    pub fn output(&self) -> Result<Option<Arc<OutputSchema>>, Problem> {
+        let Some(form) = &self.manifest.agent.output else { return Ok(None) };
+        let read = match &form.value {
+            AnswerForm::File(path) => read_output(&self.manifest.resolve(path, &self.dirs.home)),
+            AnswerForm::Table(schema) => compiled(schema, "`[agent] output`"),
+        };
+        read.map(|schema| Some(Arc::new(schema))).map_err(|problem| problem.at(form.span, "this schema"))
+    }
+}
+
+/// The schema in a file.
+pub fn read_output(path: &Path) -> Result<OutputSchema, Problem> {
+    let name = format!("`{}`", path.display());
+    let text = text(path).map_err(|error| {
+        Problem::new(format!("cannot read the schema of the answer {name}: {error}")).hint(EXAMPLE)
+    })?;
+    let schema: Value = serde_json::from_str(&text).map_err(|error| {
+        Problem::new(format!("the schema of the answer {name} is not JSON: {error}")).hint(EXAMPLE)
+    })?;
+    compiled(&schema, &name)
+}
+
+fn compiled(schema: &Value, name: &str) -> Result<OutputSchema, Problem> {
+    OutputSchema::new(schema).map_err(|error| {
+        let way_out = match error {
+            OutputSchemaError::TooLarge(_) => "parts that recur are written once, in `$defs`, and referred to by `$ref`",
+            OutputSchemaError::Invalid(_) => {
+                "a place such as `/properties/count` leads into the schema; a `$ref` may lead to its own `$defs` alone"
+            }
+        };
+        Problem::new(format!("the schema of the answer {name} cannot be used: {error}")).hint(way_out)
+    })
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it is longer than {MAX_FILE} bytes")));
+    }
+    Ok(text)
+}
