@@ -4,6 +4,7 @@ mod budget;
 pub(crate) mod chat_format;
 mod failures;
 pub(crate) mod fake;
+mod output;
 mod summary;
 mod together;
 mod turns;

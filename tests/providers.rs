@@ -9,6 +9,7 @@ mod gemini;
 mod guidance;
 mod long;
 mod misbehaving;
+mod models;
 mod ollama;
 mod openai;
 mod responses;
@@ -16,6 +17,7 @@ mod routing;
 mod schemas;
 mod server;
 mod tasks;
+mod typed;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::providers::format::arrays_have_items;
+use crate::providers::format::{arrays_have_items, properties_are_named};
 
 /// Top-level keys of a request.
 const KEYS: &[&str] = &[
@@ -46,7 +46,28 @@ pub(crate) fn check(body: &Value) -> Check {
     if let Some(tools) = body.get("tools") {
         check_tools(tools)?;
     }
+    if let Some(format) = body.get("response_format") {
+        check_format(format)?;
+    }
     check_messages(body.get("messages").and_then(Value::as_array).ok_or("`messages` is not an array")?)
+}
+
+/// A named JSON Schema.
+fn check_format(format: &Value) -> Check {
+    let format = object(format, "`response_format`")?;
+    known(format, &["type", "json_schema"], "`response_format`")?;
+    ensure(format.get("type") == Some(&"json_schema".into()), "`response_format.type` is not `json_schema`")?;
+    let named = object(format.get("json_schema").unwrap_or(&Value::Null), "`json_schema`")?;
+    known(named, &["name", "description", "strict", "schema"], "`json_schema`")?;
+    check_named_schema(named)
+}
+
+pub(crate) fn check_named_schema(named: &Map<String, Value>) -> Check {
+    check_name(named)?;
+    ensure(named.get("strict").is_none_or(Value::is_boolean), "`strict` is no flag")?;
+    let schema = named.get("schema").ok_or("there is no `schema`")?;
+    properties_are_named(schema)?;
+    ensure(schema.is_object() && jsonschema::meta::is_valid(schema), "`schema` is not a JSON Schema")
 }
 
 fn check_tools(tools: &Value) -> Check {

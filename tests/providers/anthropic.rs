@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::format::{Check, echoed, ensure, known, list, name, object, properties_are_named, text};
+use super::format::{
+    Check, echoed, ensure, every_schema, known, list, name, object, properties_are_named, text,
+};
 use super::openai::words;
 use super::server::{Request, Said, Vendor, Written};
 
@@ -23,6 +25,7 @@ const KEYS: &[&str] = &[
     "stop_sequences",
     "metadata",
     "thinking",
+    "output_config",
 ];
 /// Blocks by the role that may send them, with their keys.
 const BLOCKS: &[(&str, &str, &[&str])] = &[
@@ -66,6 +69,9 @@ impl Vendor for Anthropic {
         }
         if let Some(tools) = body.get("tools") {
             list(Some(tools), "`tools`")?.iter().try_for_each(check_tool)?;
+        }
+        if let Some(config) = body.get("output_config") {
+            check_config(object(config, "`output_config`")?)?;
         }
         check_messages(list(body.get("messages"), "`messages`")?)?;
         check_marks(request.body)?;
@@ -166,6 +172,24 @@ fn check_messages(messages: &[Value]) -> Check {
             .collect();
     }
     ensure(messages.len() % 2 == 1, "the last message is not the user's")
+}
+
+/// Structured outputs: closed objects, and nothing that only bounds a value.
+fn check_config(config: &Map<String, Value>) -> Check {
+    known(config, &["effort", "format"], "`output_config`")?;
+    let Some(format) = config.get("format") else { return Ok(()) };
+    let format = object(format, "`format`")?;
+    known(format, &["type", "schema"], "`format`")?;
+    ensure(format.get("type") == Some(&"json_schema".into()), "`format.type`")?;
+    let schema = format.get("schema").unwrap_or(&Value::Null);
+    properties_are_named(schema)?;
+    every_schema(schema, &|node| {
+        let is_open = node.get("type") == Some(&"object".into())
+            && node.get("additionalProperties") != Some(&false.into());
+        ensure(!is_open, format!("an object is not closed: {node:?}"))?;
+        let bounds = ["minimum", "maximum", "minLength", "maxLength", "pattern", "oneOf", "maxItems"];
+        ensure(!bounds.iter().any(|key| node.contains_key(*key)), format!("not supported: {node:?}"))
+    })
 }
 
 fn check_block(block: &Value, role: &str, only: &str) -> Check {

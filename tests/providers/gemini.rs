@@ -80,6 +80,23 @@ impl Vendor for Gemini {
                     .try_for_each(check_declaration)?;
             }
         }
+        if let Some(config) = body.get("generationConfig") {
+            let config = object(config, "`generationConfig`")?;
+            known(
+                config,
+                &[
+                    "maxOutputTokens",
+                    "temperature",
+                    "thinkingConfig",
+                    "responseMimeType",
+                    "responseJsonSchema",
+                ],
+                "`generationConfig`",
+            )?;
+            let is_json = config.get("responseMimeType") == Some(&"application/json".into());
+            ensure(is_json == config.contains_key("responseJsonSchema"), "a schema and its media type")?;
+            properties_are_named(config.get("responseJsonSchema").unwrap_or(&Value::Null))?;
+        }
         let contents = list(body.get("contents"), "`contents`")?;
         check_contents(contents)?;
         echoed(

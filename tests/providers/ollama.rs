@@ -38,6 +38,8 @@ impl Vendor for Ollama {
         if let Some(tools) = body.get("tools") {
             list(Some(tools), "`tools`")?.iter().try_for_each(check_tool)?;
         }
+        let format = body.get("format");
+        ensure(format.is_none_or(|format| format == "json" || format.is_object()), "`format`")?;
         let messages = list(body.get("messages"), "`messages`")?;
         check_messages(messages)?;
         echoed(

@@ -68,6 +68,12 @@ impl Vendor for Responses {
         if let Some(tools) = body.get("tools") {
             check_tools(list(Some(tools), "`tools`")?)?;
         }
+        if let Some(text) = body.get("text") {
+            let format = object(text.get("format").unwrap_or(&Value::Null), "`text.format`")?;
+            known(format, &["type", "name", "description", "strict", "schema"], "`text.format`")?;
+            ensure(format.get("type") == Some(&"json_schema".into()), "`text.format.type`")?;
+            chat_format::check_named_schema(format)?;
+        }
         let items = list(body.get("input"), "`input`")?;
         check_items(items)?;
         check_echo(items, request.answers)?;

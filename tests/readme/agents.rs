@@ -12,6 +12,7 @@ pub(super) const LINES: &[&str] = &[
     "haft run --resume",
     "haft run --resume last 'And now mend it'",
     "haft run --resume 3f9ac801 'What did you find?'",
+    "haft run --schema answer.schema.json 'How many tests are there, and which is the slowest?'",
 ];
 
 /// A cargo that writes what README's task reads.
@@ -61,6 +62,21 @@ fn a_task_shows_what_the_readme_shows() {
     }
     assert_eq!(answer.stdout.trim_end(), shown_below(LINES[0]).last().unwrap());
     model.assert_content();
+}
+
+/// The answer is the one line of JSON that the page shows.
+#[test]
+fn an_answer_of_a_form_is_what_the_page_shows() {
+    let typed = |_: &[Value]| Says::text("```json\n{ \"count\": 41, \"slowest\": \"te14_limits\" }\n```");
+    let model = Model::start(typed);
+    let reader = reader(&model, "");
+    let schema = json!({
+        "type": "object", "properties": { "count": { "type": "integer" }, "slowest": { "type": "string" } },
+        "required": ["count", "slowest"],
+    });
+    reader.home.write("answer.schema.json", &schema.to_string());
+    let line = LINES.iter().find(|line| line.contains("--schema")).unwrap();
+    assert_eq!(reader.runs(line).stdout.trim_end(), shown_below(line).join("\n"));
 }
 
 /// A task that was ended by its cap goes on, and two more tasks follow it.

@@ -60,7 +60,9 @@ mod tests {
 
     fn totals(usage: &[Usage]) -> Totals {
         let mut totals = Totals::new("asked");
-        usage.iter().for_each(|usage| totals.add(*usage));
+        for usage in usage {
+            totals.add(*usage);
+        }
         totals
     }
 
@@ -79,10 +81,8 @@ mod tests {
         let why = cost.used_up(&totals(&[usage(9, Some(0.49)), usage(9, Some(0.02))]));
         assert_eq!(why.as_deref(), Some("it has cost $0.5100 of a budget of $0.5000"));
         assert_eq!(Budget::default().used_up(&totals(&[usage(u64::MAX, None)])), None);
-        assert_eq!(
-            Budget { cost: Some(Cost::of_dollars(0.0)), tokens: Some(1) }.used_up(&totals(&[])).is_some(),
-            true
-        );
+        let nothing = Budget { cost: Some(Cost::of_dollars(0.0)), tokens: None };
+        assert!(nothing.used_up(&totals(&[])).is_some());
     }
 
     /// What nobody counts is no reason to go on.

@@ -81,7 +81,7 @@ impl Run {
         let Some(outcome) = outcome? else { return Ok(Exit::Interrupted) };
         let resume = resume_command(&outcome, id.as_deref(), self.schema.as_deref());
         if screen.show() == Show::Json {
-            terminal.json_line(&ended(&outcome, id.as_deref(), resume))?;
+            terminal.json_line(&ended(&outcome, id.as_deref(), resume.as_deref()))?;
             return Ok(exit(&outcome));
         }
         match &outcome.output {
@@ -111,7 +111,7 @@ fn prompt(text: &str) -> anyhow::Result<String> {
 }
 
 /// What the task came to, for a program.
-fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<String>) -> Value {
+fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<&str>) -> Value {
     json!({
         "event": "ended",
         "end": outcome.end,

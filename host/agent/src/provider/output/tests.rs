@@ -2,13 +2,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn schema(schema: Value) -> OutputSchema {
-    OutputSchema::new(&schema).unwrap()
+fn schema(schema: &Value) -> OutputSchema {
+    OutputSchema::new(schema).unwrap()
 }
 
 #[test]
 fn what_is_no_object_is_wrapped_with_the_parts_it_refers_to_and_unwrapped_again() {
-    let list = schema(json!({
+    let list = schema(&json!({
         "type": "array", "items": { "$ref": "#/$defs/one" },
         "$defs": { "one": { "type": "integer", "minimum": 3 } },
     }));
@@ -21,7 +21,7 @@ fn what_is_no_object_is_wrapped_with_the_parts_it_refers_to_and_unwrapped_again(
     let wrong = list.accept(json!({ "answer": [2] })).unwrap_err();
     assert!(wrong.contains("is not of type \"array\""), "{wrong}");
     // An object whose only property has that name is one.
-    let own = schema(json!({ "type": "object", "properties": { "answer": { "type": "integer" } } }));
+    let own = schema(&json!({ "type": "object", "properties": { "answer": { "type": "integer" } } }));
     assert_eq!(
         (own.object(), own.accept(json!({ "answer": 1 }))),
         (own.mended.clone(), Ok(json!({ "answer": 1 })))
@@ -31,7 +31,7 @@ fn what_is_no_object_is_wrapped_with_the_parts_it_refers_to_and_unwrapped_again(
 /// Names that a vendor refuses come back as they are in the schema.
 #[test]
 fn names_are_mapped_back() {
-    let odd = schema(json!({
+    let odd = schema(&json!({
         "type": "object", "properties": { "$total": { "type": "integer" } }, "required": ["$total"],
         "additionalProperties": false,
     }));
