@@ -53,6 +53,7 @@ mod readme;
 mod registry;
 mod reuse;
 mod rights;
+mod rules;
 mod search;
 mod secrets;
 mod serve;

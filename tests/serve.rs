@@ -9,7 +9,7 @@ mod brief;
 mod eras;
 mod http;
 mod memory;
-mod peer;
+pub(crate) mod peer;
 mod priming;
 mod reload;
 mod replicas;

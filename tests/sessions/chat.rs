@@ -132,6 +132,7 @@ fn allows(terminal: &Terminal) {
     terminal.enter("again");
     terminal.sees("[y/N/always]", 5);
     terminal.enter("always");
+    terminal.sees("to keep this one call allowed, put", 1);
     terminal.sees("The tool said: again-4711.", 1);
     terminal.sees("tokens read", 6);
     terminal.enter("more");
@@ -146,6 +147,39 @@ fn allows(terminal: &Terminal) {
     terminal.sees("there is no tool `bsah`; did you mean `bash`?", 1);
     terminal.enter("/deny bsah");
     terminal.sees("there is no tool `bsah`; did you mean `bash`?", 2);
+}
+
+/// A rule is shown before it is written, and nothing is without a yes; what is written holds at once and next time.
+#[test]
+fn a_rule_is_kept_once_it_was_shown() {
+    let place = Place::new(Model::start(script), "shell_confirm = true # mine\n");
+    let Some(terminal) = Terminal::start(&place, "keep", &["chat"]) else { return };
+    terminal.sees("with 4 tools", 1);
+    let before = place.read("program.toml");
+    terminal.enter("/allow --save bash(echo kept-$((4700 + 11)))");
+    terminal.sees("  + allow = [\"bash(echo kept-$((4700 + 11)))\"]", 1);
+    terminal.sees("write this? [y/N]", 1);
+    terminal.enter("n");
+    terminal.sees("nothing was written", 1);
+    assert_eq!(place.read("program.toml"), before);
+    terminal.enter("/allow --save bash(echo kept-$((4700 + 11)))");
+    terminal.sees("write this? [y/N]", 2);
+    terminal.enter("y");
+    terminal.sees("is allowed from now on", 1);
+    let after = place.read("program.toml");
+    assert!(after.contains("shell_confirm = true # mine\n"), "{after}");
+    assert!(after.contains("allow = [\"bash(echo kept-$((4700 + 11)))\"]"), "{after}");
+    terminal.enter("kept");
+    terminal.sees("The tool said: kept-4711.", 1);
+    terminal.enter("other");
+    terminal.sees("[y/N/always]", 1);
+    terminal.enter("n");
+    terminal.sees("Command execution denied by user.", 1);
+    terminal.enter("/quit");
+    terminal.sees("ended with 0", 1);
+    let Some(terminal) = Terminal::start(&place, "kept", &["chat"]) else { return };
+    terminal.enter("kept");
+    terminal.sees("The tool said: kept-4711.", 1);
 }
 
 /// Everything that was said is there, and nothing that was allowed.

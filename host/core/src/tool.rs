@@ -16,8 +16,10 @@ mod name;
 mod notes;
 mod offered;
 mod own;
+mod rules;
 mod search;
 mod session;
+mod subject;
 mod toolbox;
 mod watch;
 mod whole;
@@ -26,7 +28,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub use self::approval::{Approval, Approvals, Approver, Decision, Question};
+pub use self::approval::{Approvals, Approver, Decision, Question};
 pub use self::arguments::{AnswerSchemaError, ArgumentsError, Schema, SchemaError};
 pub use self::budget::{bytes, tokens};
 pub use self::client::Client;
@@ -36,7 +38,9 @@ pub use self::ledger::Ledger;
 pub use self::name::exposed_name;
 pub use self::notes::{CallNotes, Notes};
 pub use self::own::Own;
+pub use self::rules::{Rule, Rules};
 pub use self::session::Session;
+pub use self::subject::{Subject, SubjectArgument};
 pub use self::toolbox::{DuplicateTool, Toolbox};
 pub use self::whole::Whole;
 use crate::call::{ToolCall, ToolDef, ToolResult};
@@ -61,6 +65,12 @@ pub trait Tool: Send + Sync {
     /// Why a call with these arguments is refused, whether approved or not. Checked before a person is asked.
     fn refusal(&self, _arguments: &Value) -> Option<ToolError> {
         None
+    }
+
+    /// What a call with these arguments is about: what rules are compared with, and a person is shown who is asked. The
+    /// default is all of the arguments.
+    fn subject(&self, arguments: &Value) -> Subject {
+        Subject::arguments(arguments)
     }
 
     /// Whether the future of [`Tool::call`] may first be polled on the thread that read the call, so that a

@@ -6,6 +6,7 @@ mod assemble;
 mod assembly;
 mod backend;
 mod builtins;
+mod call_rules;
 mod children;
 mod chosen_tools;
 mod dirs;
@@ -120,7 +121,8 @@ impl Program {
         let Started { backend, servers } =
             assemble::fill(&mut assembly, options, &loaded, &installed, rights).await?;
         let packaged_skills = packages::skills(&installed);
-        let Assembly { toolbox, problems, uncallable, is_complete, files, unseen, .. } = assembly;
+        let toolbox = assembly.toolbox.ruled(&call_rules::of(&loaded.manifest));
+        let Assembly { problems, uncallable, is_complete, files, unseen, .. } = assembly;
         drop(installed);
         let Loaded { dirs, manifest, redactor, .. } = loaded;
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };

@@ -121,6 +121,23 @@ pub fn grant(text: &str, kind: Kind, name: &str, granted: &[Request]) -> Result<
     change(text, kind, name, |mut entry| entry.grant(granted))
 }
 
+/// Adds a rule to `allow` of `[agent]`, unless it is there.
+pub fn allow(text: &str, rule: &str) -> Result<String, EditError> {
+    let mut document = parse(text)?;
+    Editing { table: document.as_table_mut(), is_inline: false }
+        .inside("agent", |agent| agent.push("allow", rule));
+    let changed = document.to_string();
+    let rules = |text: &str| {
+        let agent = plain(text).remove("agent");
+        let rules = agent.as_ref().and_then(|agent| agent.get("allow")?.as_array().cloned());
+        rules.unwrap_or_default()
+    };
+    let (before, after) = (rules(text), rules(&changed));
+    let is_there = |rules: &[toml::Value]| rules.iter().any(|own| own.as_str() == Some(rule));
+    let added = usize::from(!is_there(&before));
+    if is_there(&after) && after.len() == before.len() + added { Ok(changed) } else { Err(EditError::Unsure) }
+}
+
 fn change(text: &str, kind: Kind, name: &str, change: impl FnOnce(Editing<'_>)) -> Result<String, EditError> {
     let mut document = parse(text)?;
     let absent = || EditError::Absent(kind.table(), name.to_owned());
@@ -205,7 +222,7 @@ impl Editing<'_> {
         }
         let array = self.table.get_mut(key).and_then(Item::as_array_mut);
         if let Some(array) = array.filter(|array| !array.iter().any(|value| value.as_str() == Some(text))) {
-            array.push(text);
+            add_last(array, text);
         }
     }
 
@@ -224,6 +241,19 @@ impl Editing<'_> {
             table.put(key, place.into());
         });
     }
+}
+
+/// Adds a text at the end of an array, laid out as what was the last value before: on a line of its own where that is, and
+/// with the spaces that stand behind.
+fn add_last(array: &mut Array, text: &str) {
+    let Some(last) = array.iter_mut().last() else { return array.push(text) };
+    let own =
+        |raw: Option<&toml_edit::RawString>| raw.and_then(|raw| raw.as_str()).unwrap_or_default().to_owned();
+    let (before, behind) = (own(last.decor().prefix()), own(last.decor().suffix()));
+    // A comment above the value is that value's.
+    let before = before.rfind('\n').and_then(|end| before.get(end..)).unwrap_or(" ").to_owned();
+    last.decor_mut().set_suffix("");
+    array.push_formatted(Value::from(text).decorated(before, behind));
 }
 
 fn parse(text: &str) -> Result<DocumentMut, EditError> {

@@ -32,7 +32,7 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::plain;
 use haft_core::tool::inline::{self, ThreadLoad};
-use haft_core::tool::{Context, Notes, Schema, Tool, ToolError, foreign};
+use haft_core::tool::{Context, Notes, Schema, Subject, SubjectArgument, Tool, ToolError, foreign};
 
 /// One tool of a plugin.
 pub struct PluginTool {
@@ -41,6 +41,7 @@ pub struct PluginTool {
     /// The name the plugin itself knows the tool by.
     own_name: String,
     grant_place: GrantPlace,
+    about: SubjectArgument,
     /// What its data must fit; compiled at the first call.
     output: OnceLock<Option<Arc<Schema>>>,
     /// Whether the last call was a short one.
@@ -96,7 +97,14 @@ impl PluginTool {
     pub fn new(plugin: &Plugin, own: &ToolDef, exposed: String, grant_place: GrantPlace) -> Self {
         let def = ToolDef { name: exposed, ..own.clone() };
         let (plugin, own_name, output) = (plugin.clone(), own.name.clone(), OnceLock::new());
-        Self { plugin, def, own_name, grant_place, output, was_short: Arc::default() }
+        let about = SubjectArgument::All;
+        Self { plugin, def, own_name, grant_place, about, output, was_short: Arc::default() }
+    }
+
+    /// The same, whose calls are about what `about` says.
+    #[must_use]
+    pub fn about(self, about: SubjectArgument) -> Self {
+        Self { about, ..self }
     }
 
     /// Waits until the plugin may serve one more call.
@@ -209,6 +217,10 @@ impl PluginTool {
 impl Tool for PluginTool {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn subject(&self, arguments: &serde_json::Value) -> Subject {
+        self.about.subject(arguments)
     }
 
     fn may_run_inline(&self, grant: &Grant) -> bool {

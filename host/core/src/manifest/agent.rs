@@ -9,6 +9,7 @@ use super::catalogue::AGENT;
 use super::entry::{Entry, Located};
 use super::json;
 use super::pattern::ToolPattern;
+use super::rule::RuleTable;
 use super::section::Section;
 
 /// Which model works on a task.
@@ -59,6 +60,8 @@ pub struct Agent {
     pub max_turns: u32,
     /// Which tools it is offered, by exposed name; `None`: all, empty: none at all.
     pub tools: Option<Located<Vec<ToolPattern>>>,
+    /// Which calls run, are asked about or refused.
+    pub rules: RuleTable,
     /// Rough tokens (bytes of JSON / 4) that the list of tools may take. What does not fit stays
     /// reachable through a search tool; `None`: no limit.
     pub tool_budget: Option<u32>,
@@ -89,6 +92,7 @@ impl Default for Agent {
             route: Route::Complex,
             max_turns: 50,
             tools: None,
+            rules: RuleTable::default(),
             tool_budget: None,
             history_budget: 100_000,
             summarise: None,
@@ -128,6 +132,7 @@ impl Agent {
             route: section.get("route", |entry| entry.one_of(ROUTES)).unwrap_or_default(),
             max_turns: count("max_turns", 1..=Self::MAX_MAX_TURNS).unwrap_or(default.max_turns),
             tools: section.get("tools", |entry| entry.located(Entry::tool_patterns)),
+            rules: RuleTable::read(&section),
             tool_budget: count("tool_budget", 1..=Self::MAX_TOOL_BUDGET),
             history_budget: count("history_budget", Self::MIN_HISTORY_BUDGET..=Self::MAX_HISTORY_BUDGET)
                 .unwrap_or(default.history_budget),

@@ -118,6 +118,7 @@ const VARIABLE: Kind = Kind::Pattern("^[A-Za-z_][A-Za-z0-9_]*$");
 const HOST: Kind = Kind::Pattern("^(https?://)?[^/?#@]+$");
 /// A host by its name alone; the parser of [`crate::grant::HostName`] decides.
 const HOST_NAME: Kind = Kind::Pattern("^([A-Za-z0-9_.-]+|\\[[0-9A-Fa-f:.]+\\])$");
+const RULES: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+(\\(.+\\))?$"));
 const TOOL_PATTERNS: Kind = Kind::List(&Kind::Pattern("^[A-Za-z0-9_:*-]+$"));
 const VARIABLES: Kind = Kind::List(&VARIABLE);
 const PATHS: Kind = Kind::List(&Kind::Path);
@@ -545,6 +546,18 @@ pub(super) static AGENT: Table = Table {
         ]),
         Key::new("tools", TOOL_PATTERNS, "which tools it is offered, such as `mcp__git__*`; default all")
             .also(&["allowed_tools"]),
+        Key::new("allow", RULES, "calls that run without a question, such as `bash(git status *)`")
+            .also(&["allowed", "permissions"]),
+        Key::new("ask", RULES, "calls that a person is asked about; stronger than `allow`")
+            .also(&["confirm", "approve"]),
+        Key::new("deny", RULES, "calls that never run; stronger than `ask` and `allow`")
+            .also(&["denied", "forbid", "block"]),
+        Key::new(
+            "otherwise",
+            Kind::OneOf(|| super::rule::EFFECTS.iter().map(|row| row.0).collect()),
+            "what becomes of calls that no rule names: `allow` (default), `ask` or `deny`",
+        )
+        .also(&["default", "rest"]),
         Key::new(
             "tool_budget",
             COUNT_BUDGET,

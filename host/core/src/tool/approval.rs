@@ -1,17 +1,19 @@
 //! Asking a person before a tool runs. A question shows all that would run, made safe to look at;
 //! nothing but a person's yes is taken for one.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
 use tokio::sync::watch;
 
+use super::rules::is_allowed;
+use super::subject::Subject;
 use super::{Keep, clip};
 use crate::call::ToolCall;
+use crate::manifest::RulePattern;
 
 /// What a person is asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub struct Question {
     pub verb: &'static str,
     /// The command, the URL: all of it, with control characters made visible.
     pub what: String,
+    /// The rule that allows this call and no other, where one can say that and no secret is in it.
+    pub rule: Option<RulePattern>,
 }
 
 /// What became of a question.
@@ -50,20 +54,16 @@ pub trait Approver: Send + Sync {
 #[derive(Clone, Default)]
 pub struct Approvals {
     approver: Option<Arc<dyn Approver>>,
-    /// The tools that a person has allowed for the session, by name.
-    always: Arc<watch::Sender<BTreeSet<String>>>,
+    /// The calls that a person has allowed for the session.
+    always: Arc<watch::Sender<Vec<RulePattern>>>,
 }
 
-/// That a tool needs a person's approval, as program.toml says.
-pub struct Approval {
-    /// What it would do: `Run` or `Fetch`.
-    pub verb: &'static str,
-    /// What exactly, told by the arguments of a call that have been checked.
-    pub what: Box<dyn Fn(&Value) -> String + Send + Sync>,
-    /// The answer to a call that was denied.
-    pub denied: &'static str,
-    /// The line of program.toml that asks for it.
-    pub setting: String,
+/// A call that waits for a person's approval.
+pub(super) struct Asked<'a> {
+    pub(super) call: &'a ToolCall,
+    pub(super) subject: Subject,
+    /// Where relative paths start.
+    pub(super) workspace: Option<&'a Path>,
 }
 
 /// How long a person may take to answer. After that the call is refused, and can be made again.
@@ -79,35 +79,45 @@ impl Approvals {
         Self { approver: Some(Arc::new(approver)), always: Arc::default() }
     }
 
-    /// Allows every further call of the tool with the name that models see.
-    pub fn allow(&self, tool: impl Into<String>) {
-        self.always.send_modify(|always| {
-            always.insert(tool.into());
+    /// Allows every further call that the rule means.
+    pub fn allow(&self, rule: RulePattern) {
+        self.always.send_if_modified(|always| {
+            let is_new = !always.contains(&rule);
+            if is_new {
+                always.push(rule);
+            }
+            is_new
         });
     }
 
-    /// Takes that back; whether there was anything to take back.
-    pub fn withdraw(&self, tool: &str) -> bool {
-        self.always.send_if_modified(|always| always.remove(tool))
+    /// Takes back a rule, or all of those of the tool of this name; whether there was anything to take back.
+    pub fn withdraw(&self, rule: &str) -> bool {
+        let stays = |own: &RulePattern| own.tools().as_str() != rule && own.to_string() != rule;
+        self.always.send_if_modified(|always| {
+            let before = always.len();
+            always.retain(stays);
+            always.len() < before
+        })
     }
 
-    /// The tools that are allowed for the session.
-    pub fn allowed(&self) -> Vec<String> {
-        self.always.borrow().iter().cloned().collect()
+    /// The rules that hold for the session, in the order in which they came.
+    pub fn allowed(&self) -> Vec<RulePattern> {
+        self.always.borrow().clone()
     }
 
-    /// Ends as soon as `tool` is allowed for the session: also while a question about it is waiting its turn.
-    async fn is_allowed(&self, tool: &str) {
+    /// Ends as soon as the call is allowed for the session: also while a question about it is waiting its turn.
+    async fn is_allowed(&self, asked: &Asked<'_>) {
         let mut always = self.always.subscribe();
         // The sender lives as long as `self`.
-        let _ = always.wait_for(|always| always.contains(tool)).await;
+        let _ = always.wait_for(|always| always.iter().any(|rule| asked.is_meant(rule))).await;
     }
 
-    pub(super) async fn ask(&self, question: &Question) -> Decision {
+    pub(super) async fn ask(&self, asked: &Asked<'_>, redact: impl Fn(String) -> String) -> Decision {
+        let question = asked.question(redact);
         tokio::select! {
             biased;
-            () = self.is_allowed(&question.tool) => Decision::Always,
-            decision = self.question(question) => decision,
+            () = self.is_allowed(asked) => Decision::Always,
+            decision = self.question(&question) => decision,
         }
     }
 
@@ -119,23 +129,30 @@ impl Approvals {
         let decision = answered.unwrap_or_else(|_| {
             Decision::Unasked(format!("nobody answered within {} minutes", PATIENCE.as_secs() / 60))
         });
-        if decision == Decision::Always {
-            self.allow(&question.tool);
+        if decision == Decision::Always
+            && let Ok(tool) = question.tool.parse()
+        {
+            self.allow(RulePattern::every(tool));
         }
         decision
     }
 }
 
-impl Approval {
-    /// What to ask about a call of `tool`. `redact` takes the secrets out.
-    pub(super) fn question(
-        &self,
-        tool: &str,
-        call: &ToolCall,
-        redact: impl FnOnce(String) -> String,
-    ) -> Question {
-        let what = clip(&redact((self.what)(&call.arguments)), MAX_QUESTION, Keep::Ends);
-        Question { call: call.id.clone(), tool: tool.to_owned(), verb: self.verb, what: visible(&what) }
+impl Asked<'_> {
+    fn is_meant(&self, rule: &RulePattern) -> bool {
+        let is_meant = |about| is_allowed(about, &self.subject, self.workspace);
+        rule.tools().matches(&self.call.tool) && rule.about().is_none_or(is_meant)
+    }
+
+    /// What to ask about the call. `redact` takes the secrets out.
+    fn question(&self, redact: impl Fn(String) -> String) -> Question {
+        let ToolCall { tool, arguments, .. } = self.call;
+        let what = clip(&redact(self.subject.shown(tool, arguments)), MAX_QUESTION, Keep::Ends);
+        let about = self.subject.text();
+        let is_public = redact(about.to_owned()) == about;
+        let rule = is_public.then(|| RulePattern::exactly(tool, about)).flatten();
+        let call = self.call.id.clone();
+        Question { call, tool: tool.clone(), verb: self.subject.verb(), what: visible(&what), rule }
     }
 }
 
@@ -165,12 +182,6 @@ fn reorders(c: char) -> bool {
 impl std::fmt::Debug for Approvals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Approvals").field(&self.approver.is_some()).finish()
-    }
-}
-
-impl std::fmt::Debug for Approval {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Approval").field("verb", &self.verb).finish_non_exhaustive()
     }
 }
 

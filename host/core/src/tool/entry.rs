@@ -2,6 +2,7 @@
 //! reporting how a call ended is the job of `watch`.
 
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -9,14 +10,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{Approval, Decision};
+use super::approval::{Asked, Decision};
+use super::rules::{Ruling, ToolRules};
 use super::session::Session;
 use super::watch::{Ended, Watch};
 use super::{Context, Notes, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
-use crate::grant::Grant;
+use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
 use crate::limit::Limits;
+use crate::manifest::Effect;
 use crate::secret::Redactor;
 
 /// One tool in the box, with what it may do and use.
@@ -25,8 +28,10 @@ pub struct Entry {
     grant: Grant,
     limits: Limits,
     origin: String,
-    /// What a person is asked before every call.
-    approval: Option<Arc<Approval>>,
+    /// The line of program.toml that has a person asked before every call.
+    setting: Option<Arc<str>>,
+    /// The rules that may mean a call of it.
+    rules: Option<Arc<ToolRules>>,
     /// Compiled at the first call: most tools of a program are never called in a run.
     schema: OnceLock<Result<Schema, SchemaError>>,
 }
@@ -37,7 +42,8 @@ const GRACE: Duration = Duration::from_secs(3);
 
 impl Entry {
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: impl Into<String>) -> Self {
-        Self { tool, grant, limits, origin: origin.into(), approval: None, schema: OnceLock::new() }
+        let (origin, setting, rules, schema) = (origin.into(), None, None, OnceLock::new());
+        Self { tool, grant, limits, origin, setting, rules, schema }
     }
 
     /// What models are told about the tool.
@@ -67,15 +73,15 @@ impl Entry {
         }
     }
 
-    /// Whether a person is asked before every call.
+    /// Whether a person may be asked before a call.
     pub fn asks(&self) -> bool {
-        self.approval.is_some()
+        self.setting.is_some() || self.rules.as_ref().is_some_and(|rules| rules.may_ask())
     }
 
     /// Whether a call may first be polled on the thread that read it: the tool says so
-    /// ([`Tool::may_run_inline`]), and no person is asked.
+    /// ([`Tool::may_run_inline`]), and no person may be asked.
     pub fn may_run_inline(&self) -> bool {
-        self.approval.is_none() && self.tool.may_run_inline(&self.grant)
+        !self.asks() && self.tool.may_run_inline(&self.grant)
     }
 
     /// Where the tool comes from, for people.
@@ -83,16 +89,28 @@ impl Entry {
         &self.origin
     }
 
-    /// The same, but a person is asked before every call.
-    pub(super) fn asking(self, approval: Approval) -> Self {
-        Self { approval: Some(Arc::new(approval)), ..self }
+    /// The same, but a person is asked before every call, as `setting` says.
+    pub(super) fn asking(self, setting: impl Into<Arc<str>>) -> Self {
+        Self { setting: Some(setting.into()), ..self }
     }
 
     /// The same with no more rights than `grant` has too.
     pub(super) fn narrowed(&self, grant: &Grant) -> Self {
-        let same =
-            Self::new(self.tool.clone(), self.grant.intersect(grant), self.limits, self.origin.clone());
-        Self { approval: self.approval.clone(), ..same }
+        Self { grant: self.grant.intersect(grant), ..self.again() }
+    }
+
+    pub(super) fn is_ruled(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// The same with these rules.
+    pub(super) fn ruled(&self, rules: Option<Arc<ToolRules>>) -> Self {
+        Self { rules, ..self.again() }
+    }
+
+    fn again(&self) -> Self {
+        let same = Self::new(self.tool.clone(), self.grant.clone(), self.limits, self.origin.clone());
+        Self { setting: self.setting.clone(), rules: self.rules.clone(), ..same }
     }
 
     /// SHA-256 of what is run, where the tool is a component.
@@ -112,13 +130,11 @@ impl Entry {
             watch.notes().decision(|| format!("refused: {refusal}"));
             return Err(refused(refusal.to_string()));
         }
-        if let Some(approval) = &self.approval {
+        if let Some(setting) = self.judged(call, watch.notes()).map_err(refused)? {
             tokio::select! {
                 biased;
                 () = session.cancel.cancelled() => return Err(Ended::Failed(self.cancelled())),
-                decision = self.ask(approval, call, session) => {
-                    self.decided(approval, decision, watch.notes()).map_err(refused)?;
-                }
+                answer = self.ask(&setting, call, watch.notes(), session) => answer.map_err(refused)?,
             }
         }
         session
@@ -129,31 +145,60 @@ impl Entry {
         Ok(())
     }
 
-    async fn ask(&self, approval: &Approval, call: &ToolCall, session: &Session) -> Decision {
-        let redact = |text| session.redactor.redact_owned(text);
-        session.approvals.ask(&approval.question(&self.def().name, call, redact)).await
+    /// What the rules say of the call: the answer, where one refuses it; what has a person asked, where one is.
+    fn judged(&self, call: &ToolCall, notes: &Notes) -> Result<Option<Arc<str>>, String> {
+        let subject = || self.tool.subject(&call.arguments);
+        let ruling = self.rules.as_ref().and_then(|rules| rules.ruling(subject, self.workspace()));
+        let Some(Ruling { effect, because }) = ruling else { return Ok(self.setting.clone()) };
+        match effect {
+            Effect::Allow => {
+                notes.decision(|| format!("allowed by {because}"));
+                Ok(None)
+            }
+            Effect::Ask => {
+                notes.decision(|| format!("asked because of {because}"));
+                Ok(Some(because.into()))
+            }
+            Effect::Deny => {
+                notes.decision(|| format!("refused by {because}"));
+                Err(format!("`{}` did not run: {because} refuses the call", self.def().name))
+            }
+        }
     }
 
-    /// Notes what a person decided; the answer's text, where that is no.
-    fn decided(&self, approval: &Approval, decision: Decision, notes: &Notes) -> Result<(), String> {
-        match decision {
-            Decision::Approved => {
-                notes.decision(|| "approved by a person".into());
-                Ok(())
-            }
+    /// Where relative paths of a call start.
+    fn workspace(&self) -> Option<&Path> {
+        self.grant.workspace().map(Root::path)
+    }
+
+    /// Asks a person, and notes what was decided. The answer's text, where that is no.
+    async fn ask(
+        &self,
+        setting: &str,
+        call: &ToolCall,
+        notes: &Notes,
+        session: &Session,
+    ) -> Result<(), String> {
+        // The tool that was meant, however it was written.
+        let meant = ToolCall { tool: self.def().name.clone(), ..call.clone() };
+        let (subject, workspace) = (self.tool.subject(&call.arguments), self.workspace());
+        let denied = subject.denied();
+        let asked = Asked { call: &meant, subject, workspace };
+        match session.approvals.ask(&asked, |text| session.redactor.redact_owned(text)).await {
+            Decision::Approved => notes.decision(|| "approved by a person".into()),
             Decision::Always => {
-                notes.decision(|| "approved by a person, as every call of the tool in this session".into());
-                Ok(())
+                notes.decision(|| "approved by a person for this session".into());
             }
             Decision::Denied => {
                 notes.decision(|| "denied by a person".into());
-                Err(approval.denied.to_owned())
+                return Err(denied.to_owned());
             }
             Decision::Unasked(why) => {
                 notes.decision(|| format!("not approved: {why}"));
-                Err(unasked(&self.def().name, &why, &approval.setting))
+                return Err(unasked(&self.def().name, &why, setting));
             }
         }
+        Ok(())
     }
 
     fn cancelled(&self) -> ToolError {

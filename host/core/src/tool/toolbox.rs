@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Tool;
-use super::approval::Approval;
 use super::entry::Entry;
 use super::offered::Offered;
+use super::rules::Rules;
 use super::session::Session;
 use super::watch::{Ended, Watch};
 use crate::call::{ToolCall, ToolDef, ToolResult};
@@ -68,17 +68,18 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Puts a tool in that runs only when a person approves of the call.
+    /// Puts a tool in that runs only when a person approves of the call. `setting` is the line of program.toml that
+    /// says so.
     pub fn insert_asking(
         &mut self,
         tool: Arc<dyn Tool>,
         grant: Grant,
         limits: Limits,
         origin: impl Into<String>,
-        approval: Approval,
+        setting: impl Into<Arc<str>>,
     ) -> Result<(), DuplicateTool> {
         let entry = Entry::new(tool, grant, limits, origin);
-        self.put(entry.asking(approval))
+        self.put(entry.asking(setting))
     }
 
     fn put(&mut self, entry: Entry) -> Result<(), DuplicateTool> {
@@ -112,6 +113,21 @@ impl Toolbox {
         let narrowed =
             |entry: &Arc<Entry>| grant.map_or_else(|| entry.clone(), |grant| Arc::new(entry.narrowed(grant)));
         Self { entries: entries.map(narrowed).collect(), names: names.collect(), offered: None }
+    }
+
+    /// The same tools, with rules for their calls. Rules may name a tool by its alias too.
+    #[must_use]
+    pub fn ruled(&self, rules: &Rules) -> Self {
+        let with_own = |(index, entry): (usize, &Arc<Entry>)| {
+            let names = self.names.iter().filter(|(_, own)| **own == index);
+            let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+            match rules.of(&names) {
+                None if !entry.is_ruled() => entry.clone(),
+                own => Arc::new(entry.ruled(own)),
+            }
+        };
+        let entries = self.entries.iter().enumerate().map(with_own).collect();
+        Self { entries, ..self.clone() }
     }
 
     /// The tools, in order.

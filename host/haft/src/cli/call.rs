@@ -50,7 +50,8 @@ impl Call {
         let cancel = session.cancel.clone();
         // Before the call is in the journal: a process that sees it there may interrupt it.
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
-        let mut answer = std::pin::pin!(program.toolbox.dispatch(call, &session));
+        let tools = program.typed_tools();
+        let mut answer = std::pin::pin!(tools.dispatch(call, &session));
         let (result, interrupted) = tokio::select! {
             result = &mut answer => (result, false),
             _ = interrupt.recv() => {

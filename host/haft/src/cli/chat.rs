@@ -2,6 +2,7 @@
 
 mod command;
 mod editor;
+mod rules;
 
 use crate::cli::common::Common;
 use clap::Args;
@@ -80,6 +81,12 @@ async fn converse(
             Next::Leave => return Ok(Exit::Success),
             Next::Model(model) => {
                 use_model(conversation, &model, terminal).await;
+                false
+            }
+            Next::Keep(rule) => {
+                if let Err(error) = rules::keep(conversation, &rule, terminal).await {
+                    terminal.fail(&error);
+                }
                 false
             }
             Next::Do(prompt) => answer(conversation, prompt.as_deref(), screen, terminal).await?,

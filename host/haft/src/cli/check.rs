@@ -43,7 +43,10 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let mut program = Program::load(options).await?;
     let missing = [missing(&program), missing_commands(&program), missing_servers(&program)].concat();
     let crowded = crowded(&program);
-    let (misnamed, unknown) = program.misnamed_agent_tools(false);
+    let (misnamed, mut unknown) = program.misnamed_agent_tools(false);
+    let (misruled, unknown_to_rules) = program.misnamed_rules();
+    unknown.extend(unknown_to_rules);
+    let misnamed = misnamed.into_iter().chain(misruled);
     let others = guidance::problems(program.guidance()).collect::<Vec<_>>();
     let output = program.output().err();
     program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed).chain(others).chain(output));

@@ -9,7 +9,7 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest::{Manifest, Package};
 use haft_core::report::Problem;
-use haft_core::tool::{Approval, DuplicateTool, Tool, Toolbox};
+use haft_core::tool::{DuplicateTool, Tool, Toolbox};
 use haft_package::lock_path;
 
 /// A toolbox being filled, in the order in which models see the tools.
@@ -47,17 +47,17 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Puts a tool in, and what has to be asked before it runs.
+    /// Puts a tool in, and the line of program.toml that has a person asked before it runs.
     pub(super) fn insert(
         &mut self,
         tool: Arc<dyn Tool>,
         grant: Grant,
         limits: Limits,
         origin: String,
-        approval: Option<Approval>,
+        asking: Option<String>,
     ) -> Result<(), DuplicateTool> {
-        match approval {
-            Some(approval) => self.toolbox.insert_asking(tool, grant, limits, origin, approval),
+        match asking {
+            Some(setting) => self.toolbox.insert_asking(tool, grant, limits, origin, setting),
             None => self.toolbox.insert(tool, grant, limits, origin),
         }
     }

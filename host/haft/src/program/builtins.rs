@@ -6,6 +6,7 @@ use super::pending_plugin::PendingPlugin;
 use haft_core::grant::{Grant, HostPattern};
 use haft_core::limit::Limits;
 use haft_core::manifest::Builtins;
+use haft_core::tool::SubjectArgument;
 use haft_plugin_host::{GrantPlace, Source};
 
 /// A component that comes with haft. The list of them is `plugins/builtins.rs`.
@@ -70,12 +71,18 @@ fn pending(
     switches: &Builtins,
     (sandbox, files): (&Grant, &Grant),
 ) -> Option<PendingPlugin<'static>> {
-    let (grant, place) = match builtin.name {
-        "files" => (switches.files.then(|| files.clone()), GrantPlace::Sandbox),
-        "fetch" => (switches.fetch.then(|| fetch(switches, sandbox)), GrantPlace::FetchAllow),
-        "search" => (switches.search.then(|| search(switches)), GrantPlace::SearchUrl),
-        "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox),
-        _ => (Some(Grant::none()), GrantPlace::Sandbox),
+    let all = SubjectArgument::All;
+    let (grant, place, about) = match builtin.name {
+        "files" => {
+            (switches.files.then(|| files.clone()), GrantPlace::Sandbox, SubjectArgument::Path("file_path"))
+        }
+        "fetch" => {
+            let grant = switches.fetch.then(|| fetch(switches, sandbox));
+            (grant, GrantPlace::FetchAllow, SubjectArgument::Address("url"))
+        }
+        "search" => (switches.search.then(|| search(switches)), GrantPlace::SearchUrl, all),
+        "time" => (switches.time.then(Grant::none), GrantPlace::Sandbox, all),
+        _ => (Some(Grant::none()), GrantPlace::Sandbox, all),
     };
     Some(PendingPlugin {
         name: builtin.name.to_owned(),
@@ -83,6 +90,7 @@ fn pending(
         grant: grant?,
         place,
         limits: Limits::default(),
+        about,
         declared: None,
         package: None,
         agreed: None,

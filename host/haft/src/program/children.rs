@@ -73,7 +73,7 @@ fn add_command(
         Ok(command) => {
             let limits = command.limits();
             let command = Arc::new(command);
-            let approval = tool.confirm.then(|| approvals::for_command(command.clone()));
+            let approval = tool.confirm.then(|| approvals::for_command(command.name()));
             assembly.insert(command, grant, limits, origin, approval)?;
             assembly.toolbox.alias(alias, &exposed);
         }

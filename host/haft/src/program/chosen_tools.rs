@@ -63,13 +63,16 @@ impl Program {
     }
 
     /// The tools that an agent is offered: those that `patterns` name, in the place of `[agent] tools`, where
-    /// there are any. What cannot be told is said to `warn`; what names nothing is refused.
+    /// there are any, and are all there as rules name them. What cannot be told is said to `warn`; what names nothing is refused.
     pub fn chosen_tools(&self, patterns: &[ToolPattern], warn: impl Fn(&str)) -> Result<Toolbox, Report> {
-        let (wrong, unknown) = if patterns.is_empty() {
+        let (mut wrong, mut unknown) = self.misnamed_rules();
+        let (more_wrong, more_unknown) = if patterns.is_empty() {
             self.misnamed_agent_tools(true)
         } else {
             self.misnamed("`--tools`", &self.with_read_skill(), patterns, true)
         };
+        wrong.extend(more_wrong);
+        unknown.extend(more_unknown);
         for line in &unknown {
             warn(line);
         }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::Program;
+use super::call_rules;
 use haft_agent::{with_agents_md, with_skills};
 use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
@@ -62,7 +63,7 @@ impl Program {
         self.redactor.redact_owned(with_agents_md(prompt, &guidance.agents_md))
     }
 
-    /// All tools of the program, and the one for skills where there are any.
+    /// All tools of the program, and the one for skills where there are any, all with the rules for their calls.
     pub(super) fn with_read_skill(&self) -> Toolbox {
         let mut tools = self.toolbox.clone();
         let skills = self.guidance().skills.clone();
@@ -72,7 +73,7 @@ impl Program {
                 tracing::warn!("skills cannot be read: {error}");
             }
         }
-        tools
+        tools.ruled(&call_rules::of(&self.manifest))
     }
 }
 

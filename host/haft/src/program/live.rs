@@ -90,7 +90,7 @@ impl Live {
         let read = Moment::now();
         let program = Program::load(&known).await?;
         choice.check(&program)?;
-        if let Some(report) = choice.misnamed(&program) {
+        if let Some(report) = choice.misnamed(&program).or_else(|| program.report_of_rules()) {
             return Err(report.into());
         }
         let is_complete = program.is_complete && program.servers.unknown().is_empty();
@@ -196,6 +196,11 @@ impl Live {
         match Program::load(&Options { ask: asking.clone(), servers, ..self.options.clone() }).await {
             Ok(program) => {
                 let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
+                // A rule that names nothing may be the one that was to refuse something.
+                if let Some(report) = program.report_of_rules() {
+                    (self.on_news)(News::Broken(&report.into()));
+                    return None;
+                }
                 if let Some(report) = program.report().filter(|_| is_last) {
                     (self.on_news)(News::Problems(&report));
                 }

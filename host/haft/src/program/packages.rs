@@ -15,6 +15,7 @@ use haft_core::grant::{Grant, Right, Root};
 use haft_core::manifest::{Manifest, Package as Declared};
 use haft_core::report::Problem;
 use haft_core::skill::Shelved;
+use haft_core::tool::SubjectArgument;
 use haft_package::{Bundle, Kind, StoreError};
 use haft_plugin_host::{GrantPlace, Source};
 use haft_sandbox::confine::Confiner;
@@ -174,6 +175,7 @@ pub(super) fn plugins<'m>(
                 grant,
                 place: GrantPlace::Package(declared.name.as_str().to_owned()),
                 limits: plugin.limits,
+                about: SubjectArgument::All,
                 declared: Some(plugin),
                 package: Some(declared),
                 agreed: agreed.clone(),
@@ -237,7 +239,7 @@ fn add_command(
         Ok(command) => {
             let limits = command.limits();
             let command = Arc::new(command);
-            let approval = tool.confirm.then(|| approvals::for_command(command.clone()));
+            let approval = tool.confirm.then(|| approvals::for_command(command.name()));
             let inserted = assembly.insert(command, grant, limits, origin, approval);
             inserted.map_err(|error| error.to_string())
         }

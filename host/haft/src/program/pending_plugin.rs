@@ -7,7 +7,7 @@ use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest::{Component, Package, Plugin as Declared, PluginSecret};
 use haft_core::report::Span;
-use haft_core::tool::exposed_name;
+use haft_core::tool::{SubjectArgument, exposed_name};
 use haft_package::disclosure::Disclosure;
 use haft_plugin_host::{GrantPlace, Source};
 
@@ -19,6 +19,8 @@ pub(super) struct PendingPlugin<'a> {
     /// Where a person would grant more.
     pub(super) place: GrantPlace,
     pub(super) limits: Limits,
+    /// What says what its calls are about.
+    pub(super) about: SubjectArgument,
     /// What program.toml says of it; nothing for a built-in.
     pub(super) declared: Option<&'a Declared>,
     /// The package it came in. What is declared is the package's then, and the program has its say here.

@@ -15,7 +15,7 @@ use haft_core::grant::Grant;
 use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
 use haft_core::secret::Secrets;
-use haft_core::tool::{Approval, exposed_name};
+use haft_core::tool::{SubjectArgument, exposed_name};
 use haft_package::Kind;
 use haft_plugin_host::{Engine, GrantPlace, LoadError, Plugin, PluginTool, Source, Uncallable};
 
@@ -78,14 +78,14 @@ pub(super) async fn load<'m>(
     Ok(())
 }
 
-/// What has to be asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin, every
+/// The line that has a person asked before the tool `own` of a plugin runs. Where a pattern names no tool of the plugin, every
 /// tool of it asks, since any of them may be meant.
 fn approval(
     assembly: &Assembly<'_>,
     pending: &PendingPlugin<'_>,
     plugin: &Plugin,
     own: &str,
-) -> Option<Approval> {
+) -> Option<String> {
     let patterns = pending.declared.map_or(&[][..], |plugin| &plugin.confirm);
     let is_misspelt = |pattern: &ToolPattern| !plugin.tools().iter().any(|tool| pattern.matches(&tool.name));
     if patterns.iter().any(|pattern| pattern.matches(own) || is_misspelt(pattern)) {
@@ -139,7 +139,7 @@ fn add_tools(
             continue;
         }
         let described = described(pending.declared, own);
-        let tool = PluginTool::new(plugin, &described, exposed, pending.place.clone());
+        let tool = PluginTool::new(plugin, &described, exposed, pending.place.clone()).about(pending.about);
         let (grant, approval) = (pending.grant.clone(), approval(assembly, pending, plugin, &own.name));
         let inserted = assembly.insert(Arc::new(tool), grant, pending.limits, origin.clone(), approval);
         match (inserted, pending.package) {
@@ -177,6 +177,7 @@ fn declared<'a>(
         grant,
         place: GrantPlace::Plugin,
         limits: plugin.limits,
+        about: SubjectArgument::All,
         declared: Some(plugin),
         package: None,
         agreed: pin.and_then(agreed),

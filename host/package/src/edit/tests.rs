@@ -138,3 +138,30 @@ fn secrets_and_limits_go_to_tables_of_their_own() {
     let plugin = &manifest.plugins[0];
     assert_eq!((plugin.limits.memory, plugin.secrets[0].header.as_str()), (128 << 20, "Authorization"));
 }
+
+/// A rule is added where the others are, and nothing else is touched.
+#[test]
+fn a_rule_is_added_to_those_there_are() {
+    for (text, expected) in [
+        ("", "[agent]\nallow = [\"bash(ls)\"]\n"),
+        (
+            "# mine\n[agent] # here\nmax_turns = 3\n",
+            "# mine\n[agent] # here\nmax_turns = 3\nallow = [\"bash(ls)\"]\n",
+        ),
+        ("[agent]\nallow = [ 'read' ] # why\n", "[agent]\nallow = [ 'read', \"bash(ls)\" ] # why\n"),
+        (
+            "[agent]\nallow = [\n    # reads\n    \"read\",\n]\n[sandbox]\n",
+            "[agent]\nallow = [\n    # reads\n    \"read\",\n    \"bash(ls)\",\n]\n[sandbox]\n",
+        ),
+        ("agent = { max_turns = 3 }\n", "agent = { max_turns = 3 , allow = [\"bash(ls)\"] }\n"),
+        ("[agent]\nallow = [\"bash(ls)\"]\n", "[agent]\nallow = [\"bash(ls)\"]\n"),
+    ] {
+        assert_eq!(allow(text, "bash(ls)").as_deref(), Ok(expected), "{text}");
+    }
+    let odd = r#"bash(echo "\\*" 'x')"#;
+    let added = allow("", odd).unwrap();
+    assert_eq!(added.parse::<toml::Table>().unwrap()["agent"]["allow"][0].as_str(), Some(odd));
+    for text in ["agent = 3\n", "[agent]\nallow = \"read\"\n"] {
+        assert_eq!(allow(text, "read(x)"), Err(EditError::Unsure), "{text}");
+    }
+}

@@ -14,7 +14,7 @@ use crate::process::lookup::find_on_path;
 use crate::process::{self, MAX_ARGUMENT, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
-use haft_core::tool::{Context, Tool, ToolError};
+use haft_core::tool::{Context, Subject, Tool, ToolError};
 
 /// The tool's name.
 pub const NAME: &str = "bash";
@@ -108,6 +108,10 @@ impl Tool for Bash {
 
     fn refusal(&self, arguments: &Value) -> Option<ToolError> {
         line::refusal(arguments, &self.denied)
+    }
+
+    fn subject(&self, arguments: &Value) -> Subject {
+        Subject::command(arguments, "command")
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {

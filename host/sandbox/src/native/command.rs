@@ -17,7 +17,7 @@ use crate::process::{self, Output, ProcessSpec};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::manifest::Argument;
-use haft_core::tool::{Context, Tool, ToolError};
+use haft_core::tool::{Context, Subject, Tool, ToolError};
 
 /// How long a command may take where its program says nothing.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -181,6 +181,10 @@ impl Binary {
 impl Tool for CommandTool {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn subject(&self, arguments: &Value) -> Subject {
+        Subject::Command(self.line(arguments))
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {

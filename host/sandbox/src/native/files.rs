@@ -12,7 +12,10 @@ use super::run_shell::failed;
 use crate::Backend;
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
-use haft_core::tool::{Context, Tool, ToolError};
+use haft_core::tool::{Context, Subject, SubjectArgument, Tool, ToolError};
+
+/// What calls of both are about.
+const SUBJECT: SubjectArgument = SubjectArgument::Path("path");
 
 /// The names of the tools.
 pub const READ: &str = "read_file";
@@ -116,6 +119,10 @@ impl Tool for ReadFile {
         &self.def
     }
 
+    fn subject(&self, arguments: &Value) -> Subject {
+        SUBJECT.subject(arguments)
+    }
+
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let path = text(&call.arguments, "path");
         let offset = call.arguments.get("offset").and_then(Value::as_u64).unwrap_or_default();
@@ -153,6 +160,10 @@ fn shown(bytes: &[u8], rest: u64) -> String {
 impl Tool for WriteFile {
     fn def(&self) -> &ToolDef {
         &self.def
+    }
+
+    fn subject(&self, arguments: &Value) -> Subject {
+        SUBJECT.subject(arguments)
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {

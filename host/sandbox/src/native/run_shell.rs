@@ -17,7 +17,7 @@ use super::line::{self, command};
 use crate::{Backend, BackendError, MAX_COMMAND, Task};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
-use haft_core::tool::{Context, Tool, ToolError};
+use haft_core::tool::{Context, Subject, Tool, ToolError};
 
 /// The tool's name.
 pub const NAME: &str = "run_shell";
@@ -122,6 +122,10 @@ impl Tool for RunShell {
 
     fn refusal(&self, arguments: &Value) -> Option<ToolError> {
         line::refusal(arguments, &self.denied)
+    }
+
+    fn subject(&self, arguments: &Value) -> Subject {
+        Subject::command(arguments, "command")
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {

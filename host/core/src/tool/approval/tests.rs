@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::call::{ToolCall, ToolDef, ToolResult};
@@ -18,6 +18,10 @@ impl Tool for Shell {
 
     async fn call(&self, call: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
         Ok(ToolResult::success(format!("ran {}", call.arguments["command"])))
+    }
+
+    fn subject(&self, arguments: &Value) -> Subject {
+        Subject::command(arguments, "command")
     }
 }
 
@@ -37,15 +41,10 @@ fn toolbox() -> Toolbox {
     let parameters =
         json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]});
     let def = ToolDef { name: "bash".into(), parameters, ..ToolDef::default() };
-    let approval = Approval {
-        verb: "Run",
-        what: Box::new(|arguments| arguments["command"].as_str().unwrap_or_default().to_owned()),
-        denied: "Command execution denied by user.",
-        setting: "`shell_confirm = true` in `[builtins]`".into(),
-    };
+    let setting = "`shell_confirm = true` in `[builtins]`";
     let mut toolbox = Toolbox::default();
     let limits = Limits::default();
-    toolbox.insert_asking(Arc::new(Shell(def)), Grant::none(), limits, "the test", approval).unwrap();
+    toolbox.insert_asking(Arc::new(Shell(def)), Grant::none(), limits, "the test", setting).unwrap();
     toolbox
 }
 
@@ -64,7 +63,11 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
     let (result, asked) = call(Decision::Approved, json!({"command": "ls\r\u{1b}[2K\u{202e}x"})).await;
     assert!(!result.is_error && result.content.starts_with("ran "), "{result:?}");
     let what = "ls\\u{d}\\u{1b}[2K\\u{202e}x".to_owned();
-    assert_eq!(asked, [Question { call: "1".into(), tool: "bash".into(), verb: "Run", what }]);
+    assert_eq!(
+        asked,
+        [Question { call: "1".into(), tool: "bash".into(), verb: "Run", what, rule: None }],
+        "and no rule says such a text"
+    );
     let (result, _) = call(Decision::Denied, json!({"command": "ls"})).await;
     assert_eq!(result, ToolResult::error("Command execution denied by user."));
 }

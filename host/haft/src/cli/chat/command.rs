@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
 use super::super::transcript;
+use super::rules;
 use crate::cli::conversation::Conversation;
-use crate::cli::disclosure_sheet::Sheet;
 
 /// A row of [`COMMANDS`].
 pub(super) struct Kind {
@@ -31,14 +31,18 @@ pub(super) const COMMANDS: &[Kind] = &[
     },
     Kind {
         name: "allow",
-        argument: "[TOOL]",
-        help: "allow every further call of a tool in this session, or list what is allowed",
-        make: |tool| if tool.is_empty() { Command::Allowed } else { Command::Allow(tool.to_owned()) },
+        argument: "[[--save] RULE]",
+        help: "allow a tool, or the calls of `TOOL(PATTERN)`, in this session, or keep the rule in program.toml; list what is allowed",
+        make: |rule| match rule.strip_prefix("--save ") {
+            Some(rule) => Command::Keep(rule.trim().to_owned()),
+            None if rule.is_empty() => Command::Allowed,
+            None => Command::Allow(rule.to_owned()),
+        },
     },
     Kind {
         name: "deny",
-        argument: "TOOL",
-        help: "ask again before every call of a tool",
+        argument: "RULE",
+        help: "ask again before every call of a tool, or those that a rule allowed",
         make: |tool| Command::Deny(tool.to_owned()),
     },
     Kind {
@@ -71,6 +75,7 @@ pub(super) enum Command {
     Model(String),
     Allowed,
     Allow(String),
+    Keep(String),
     Deny(String),
     Continue,
     Clear,
@@ -87,6 +92,8 @@ pub(super) enum Next {
     Do(Option<String>),
     /// Ask this model from now on.
     Model(String),
+    /// Keep this rule in program.toml.
+    Keep(String),
     /// Leave.
     Leave,
 }
@@ -117,9 +124,10 @@ impl Command {
             Self::Tools => tools(conversation, terminal),
             Self::ShowModel => terminal.message(conversation.dialogue.model()),
             Self::Model(model) => return Next::Model(model),
-            Self::Allowed => allowed(conversation, terminal),
-            Self::Allow(tool) => allow(conversation, &tool, terminal),
-            Self::Deny(tool) => deny(conversation, &tool, terminal),
+            Self::Allowed => rules::list(conversation, terminal),
+            Self::Allow(rule) => rules::allow(conversation, &rule, terminal),
+            Self::Keep(rule) => return Next::Keep(rule),
+            Self::Deny(rule) => rules::deny(conversation, &rule, terminal),
             Self::Continue if conversation.is_unfinished() => return Next::Do(None),
             Self::Continue => terminal.message("nothing is left to go on with"),
             Self::Clear => {
@@ -151,59 +159,6 @@ fn tools(conversation: &Conversation, terminal: Terminal) {
     }
 }
 
-fn allowed(conversation: &Conversation, terminal: Terminal) {
-    let allowed = conversation.approvals.allowed();
-    let asks = conversation
-        .dialogue
-        .toolbox
-        .entries()
-        .filter(|entry| entry.asks())
-        .map(|entry| entry.def().name.clone());
-    let asks: Vec<_> = asks.filter(|name| !allowed.contains(name)).collect();
-    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    terminal.message(format_args!("allowed in this session: {}", list(&allowed)));
-    terminal.message(format_args!("ask before every call: {}", list(&asks)));
-}
-
-fn allow(conversation: &Conversation, tool: &str, terminal: Terminal) {
-    match conversation.dialogue.toolbox.find(tool) {
-        None => terminal.message(none_called(conversation, tool)),
-        Some(entry) if !entry.asks() => {
-            terminal.message(format_args!("`{}` runs without being approved anyway", entry.def().name));
-        }
-        Some(entry) => {
-            let def = entry.def();
-            let mut sheet = Sheet::new(terminal.message_columns(), None);
-            sheet.tool("allowed", &def.name, def);
-            terminal.message(sheet.text.trim_end());
-            conversation.approvals.allow(def.name.clone());
-            terminal.message(format_args!("`{}` runs without being approved in this session", def.name));
-        }
-    }
-}
-
-/// What is said of a name that no tool has.
-fn none_called(conversation: &Conversation, tool: &str) -> String {
-    let names = conversation.dialogue.toolbox.entries().map(|entry| entry.def().name.as_str());
-    match haft_core::report::nearest(tool, names) {
-        Some(near) => format!("there is no tool `{tool}`; did you mean `{near}`?"),
-        None => format!("there is no tool `{tool}`; `/tools` lists them"),
-    }
-}
-
-fn deny(conversation: &Conversation, tool: &str, terminal: Terminal) {
-    // What was allowed for a session may be gone by now, and is withdrawn all the same.
-    let found = conversation.dialogue.toolbox.find(tool);
-    let name = found.map_or(tool, |entry| &entry.def().name);
-    if found.is_none() && !conversation.approvals.allowed().iter().any(|allowed| allowed == tool) {
-        terminal.message(none_called(conversation, tool));
-    } else if conversation.approvals.withdraw(name) {
-        terminal.message(format_args!("`{name}` is to be approved again"));
-    } else {
-        terminal.message(format_args!("`{name}` was not allowed in this session"));
-    }
-}
-
 fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) {
     let name = || PathBuf::from(format!("haft-{}.md", conversation.id().unwrap_or_else(|| "chat".into())));
     let file = file.unwrap_or_else(name);
@@ -232,9 +187,10 @@ mod tests {
         assert_eq!(parse("model"), Ok(Command::ShowModel));
         assert_eq!(parse("model  gpt x "), Ok(Command::Model("gpt x".into())));
         assert_eq!(parse("allow bash"), Ok(Command::Allow("bash".into())));
+        assert_eq!(parse("allow --save  bash(ls *)"), Ok(Command::Keep("bash(ls *)".into())));
         assert_eq!(parse("exit"), Ok(Command::Quit));
         assert_eq!(parse("save"), Ok(Command::Save(None)));
-        assert_eq!(parse("deny"), Err("`/deny` needs a TOOL".into()));
+        assert_eq!(parse("deny"), Err("`/deny` needs a RULE".into()));
         assert_eq!(parse("clear all"), Err("`/clear` takes nothing after it".into()));
         assert_eq!(parse("etc/passwd"), Err("unknown command `/etc/passwd`".into()));
     }

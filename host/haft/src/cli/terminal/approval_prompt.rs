@@ -68,12 +68,24 @@ impl Approver for Person {
             shown.is_answered = true;
         }
         match answered {
-            Ok(Ok(answer)) => decision(&answer, self.screen.is_some()),
+            Ok(Ok(answer)) => self.decided(question, decision(&answer, self.screen.is_some())),
             Ok(Err(error)) => {
                 Decision::Unasked(format!("the answer could not be read from `{TTY}`: {error}"))
             }
             Err(_) => Decision::Unasked("the answer could not be read".into()),
         }
+    }
+}
+
+impl Person {
+    /// The decision, with how to keep it: `always` ends with the session.
+    fn decided(&self, question: &Question, decision: Decision) -> Decision {
+        if let (Decision::Always, Some(rule)) = (&decision, &question.rule) {
+            self.terminal.hint(&format!(
+                "to keep this one call allowed, put \"{rule}\" in `allow` of `[agent]`; `/allow --save {rule}` in a chat does"
+            ));
+        }
+        decision
     }
 }
 
@@ -184,8 +196,13 @@ mod tests {
 
     #[test]
     fn rs06_a_script_is_shown_line_by_line() {
-        let question =
-            Question { call: "a".into(), tool: "bash".into(), verb: "Run", what: "cd x\nrm y".into() };
+        let question = Question {
+            call: "a".into(),
+            tool: "bash".into(),
+            verb: "Run",
+            what: "cd x\nrm y".into(),
+            rule: None,
+        };
         assert_eq!(prompt(&question, false), "  Run: cd x\n       rm y [y/N] ");
         assert_eq!(prompt(&question, true), "  Run: cd x\n       rm y [y/N/always] ");
     }

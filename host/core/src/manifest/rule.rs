@@ -1,0 +1,185 @@
+//! Rules for calls as program.toml writes them: `read`, `git__*`, `bash(git status*)`. A rule names tools and, in
+//! parentheses, what a call of them is about. It only says so; what matches is decided where calls are.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::catalogue::AGENT;
+use super::entry::{Entry, Located};
+use super::pattern::{ToolPattern, ToolPatternError};
+use super::section::Section;
+
+/// Which calls are meant: those of the tools that a pattern names, all of them or those about something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulePattern {
+    tools: ToolPattern,
+    about: Option<String>,
+}
+
+/// Why a text is not a [`RulePattern`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RulePatternError {
+    /// What stands before the parenthesis names no tool.
+    #[error(transparent)]
+    Tools(#[from] ToolPatternError),
+    /// A parenthesis is opened, and the text does not end with one.
+    #[error("expected `TOOL(PATTERN)`: the text has a `(` and does not end with `)`")]
+    Open,
+    /// Nothing between the parentheses.
+    #[error("there is nothing between `(` and `)`; leave both out to mean every call of the tool")]
+    Nothing,
+    /// Longer than anything that a person would read.
+    #[error("what stands in parentheses has at most {MAX_ABOUT} characters")]
+    TooLong,
+    /// A character that cannot be seen.
+    #[error("{0:?} is not allowed in a rule")]
+    Control(char),
+}
+
+/// Characters in parentheses: a long command line. What is longer is no rule that a person reads.
+const MAX_ABOUT: usize = 1000;
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    /// It runs without a question.
+    #[default]
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+/// What `[agent] otherwise` may be.
+pub(super) const EFFECTS: &[(&str, Effect)] =
+    &[("allow", Effect::Allow), ("ask", Effect::Ask), ("deny", Effect::Deny)];
+
+/// `allow`, `ask`, `deny` and `otherwise` of `[agent]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleTable {
+    /// Calls that run without a question.
+    pub allow: Vec<Located<RulePattern>>,
+    /// Calls that a person is asked about.
+    pub ask: Vec<Located<RulePattern>>,
+    /// Calls that do not run.
+    pub deny: Vec<Located<RulePattern>>,
+    /// What becomes of calls that no rule names; `None`: they run, unless `confirm` and its like ask.
+    pub otherwise: Option<Located<Effect>>,
+}
+
+impl Effect {
+    /// The key of program.toml whose rules have this effect.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+impl RulePattern {
+    /// Every call of these tools.
+    pub fn every(tools: ToolPattern) -> Self {
+        Self { tools, about: None }
+    }
+
+    /// The calls of the tool `name` that are about exactly `about`. `None` where no rule can say that.
+    pub fn exactly(name: &str, about: &str) -> Option<Self> {
+        format!("{name}({})", escaped(about)).parse().ok()
+    }
+
+    /// The tools.
+    pub fn tools(&self) -> &ToolPattern {
+        &self.tools
+    }
+
+    /// What the calls are about: a text in which `*` stands for any characters, and `\*` and `\\` for one character.
+    pub fn about(&self) -> Option<&str> {
+        self.about.as_deref()
+    }
+}
+
+/// `text` as a pattern that means nothing else.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('*', "\\*")
+}
+
+impl RuleTable {
+    /// Reads the keys of `[agent]`.
+    pub(super) fn read(agent: &Section<'_>) -> Self {
+        debug_assert!(["allow", "ask", "deny", "otherwise"].iter().all(|key| AGENT.key(key).is_some()));
+        let rules = |key| agent.list(key, |entry| entry.located(Entry::parse));
+        let otherwise = agent.get("otherwise", |entry| entry.located(|entry| entry.one_of(EFFECTS)));
+        Self { allow: rules("allow"), ask: rules("ask"), deny: rules("deny"), otherwise }
+    }
+
+    /// Every rule with its effect, in the order in which they count: what refuses before what asks, before what allows.
+    pub fn all(&self) -> impl Iterator<Item = (Effect, &Located<RulePattern>)> {
+        let lists = [(Effect::Deny, &self.deny), (Effect::Ask, &self.ask), (Effect::Allow, &self.allow)];
+        lists.into_iter().flat_map(|(effect, rules)| rules.iter().map(move |rule| (effect, rule)))
+    }
+}
+
+impl FromStr for RulePattern {
+    type Err = RulePatternError;
+
+    fn from_str(text: &str) -> Result<Self, RulePatternError> {
+        let Some((tools, rest)) = text.split_once('(') else {
+            return Ok(Self::every(text.parse()?));
+        };
+        let about = rest.strip_suffix(')').ok_or(RulePatternError::Open)?;
+        if about.trim().is_empty() {
+            return Err(RulePatternError::Nothing);
+        }
+        if about.chars().count() > MAX_ABOUT {
+            return Err(RulePatternError::TooLong);
+        }
+        if let Some(control) = about.chars().find(|c| c.is_control()) {
+            return Err(RulePatternError::Control(control));
+        }
+        Ok(Self { tools: tools.parse()?, about: Some(about.to_owned()) })
+    }
+}
+
+impl fmt::Display for RulePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.about {
+            Some(about) => write!(f, "{}({about})", self.tools),
+            None => write!(f, "{}", self.tools),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_a_tool_and_what_the_call_is_about() {
+        let rule: RulePattern = "bash(git log (x)*)".parse().unwrap();
+        assert_eq!((rule.tools().as_str(), rule.about()), ("bash", Some("git log (x)*")));
+        let rule: RulePattern = "program:github:*".parse().unwrap();
+        assert_eq!((rule.tools().as_str(), rule.about()), ("program__github__*", None));
+        assert_eq!("read(a b)".parse::<RulePattern>().unwrap().to_string(), "read(a b)");
+    }
+
+    #[test]
+    fn rules_explain_themselves() {
+        let error = |text: &str| text.parse::<RulePattern>().unwrap_err();
+        assert_eq!(error("bash(ls"), RulePatternError::Open);
+        assert_eq!(error("bash(ls) x"), RulePatternError::Open);
+        assert_eq!(error("bash( )"), RulePatternError::Nothing);
+        assert_eq!(error("(ls)"), RulePatternError::Tools(ToolPatternError::Empty));
+        assert_eq!(error("bash x(ls)"), RulePatternError::Tools(ToolPatternError::Character(' ')));
+        assert_eq!(error("bash(a\nb)"), RulePatternError::Control('\n'));
+        assert_eq!(error(&format!("bash({})", "x".repeat(1001))), RulePatternError::TooLong);
+    }
+
+    #[test]
+    fn an_exact_rule_means_one_call() {
+        assert_eq!(RulePattern::exactly("bash", r"ls *\n").unwrap().to_string(), r"bash(ls \*\\n)");
+        assert_eq!(RulePattern::exactly("bash", "a\nb"), None, "what has several lines is no rule");
+    }
+}

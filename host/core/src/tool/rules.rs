@@ -1,0 +1,128 @@
+//! Rules for calls: which run without a question, which a person is asked about, which do not run. They are values that
+//! are handed to a toolbox, resolved once for each of its tools; a tool that no rule names has none. They grant nothing.
+
+mod command;
+mod glob;
+mod place;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use self::glob::Glob;
+use super::subject::Subject;
+use crate::manifest::{Effect, RulePattern};
+
+/// One rule, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// What becomes of the calls that it means.
+    pub effect: Effect,
+    /// The calls.
+    pub pattern: RulePattern,
+    /// Where it stands, for people: `program.toml:12:9`.
+    pub place: String,
+}
+
+/// The rules of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Those that name calls.
+    pub rules: Vec<Rule>,
+    /// What becomes of calls that no rule names, and where it stands; `None`: what the tool's own setting says.
+    pub otherwise: Option<(Effect, String)>,
+}
+
+/// The rules that may mean a call of one tool.
+#[derive(Debug)]
+pub(super) struct ToolRules {
+    /// Those that refuse, then those that ask, then those that allow.
+    rules: Vec<Rule>,
+    otherwise: Option<(Effect, String)>,
+}
+
+/// What the rules say of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ruling {
+    pub(super) effect: Effect,
+    /// Which rule says so, and where it stands.
+    pub(super) because: String,
+}
+
+impl Rules {
+    /// The rules for a tool that is called by `names`; `None` where none may mean a call of it.
+    pub(super) fn of(&self, names: &[&str]) -> Option<Arc<ToolRules>> {
+        let is_meant = |rule: &&Rule| names.iter().any(|name| rule.pattern.tools().matches(name));
+        let mut rules: Vec<Rule> = self.rules.iter().filter(is_meant).cloned().collect();
+        rules.sort_by_key(|rule| match rule.effect {
+            Effect::Deny => 0,
+            Effect::Ask => 1,
+            Effect::Allow => 2,
+        });
+        let otherwise = self.otherwise.clone().filter(|(effect, _)| *effect != Effect::Allow);
+        (!rules.is_empty() || otherwise.is_some()).then(|| Arc::new(ToolRules { rules, otherwise }))
+    }
+
+    /// The same for calls that a person types: that is their answer to every question.
+    #[must_use]
+    pub fn for_a_person(mut self) -> Self {
+        self.rules.retain(|rule| rule.effect != Effect::Ask);
+        self.otherwise = None;
+        self
+    }
+}
+
+impl ToolRules {
+    /// What the rules say of a call; `None` where no rule says anything. `subject` is only asked for where a rule needs it.
+    pub(super) fn ruling(
+        &self,
+        subject: impl FnOnce() -> Subject,
+        workspace: Option<&Path>,
+    ) -> Option<Ruling> {
+        let subject = std::cell::LazyCell::new(subject);
+        let is_meant = |rule: &&Rule| match rule.pattern.about() {
+            None => true,
+            Some(about) if rule.effect == Effect::Allow => is_allowed(about, &subject, workspace),
+            Some(about) => is_touched(about, &subject, workspace),
+        };
+        match self.rules.iter().find(is_meant) {
+            Some(Rule { effect, pattern, place }) => {
+                let because = format!("the rule `{pattern}` in `{}` of `[agent]` ({place})", effect.key());
+                Some(Ruling { effect: *effect, because })
+            }
+            None => self.otherwise.as_ref().map(|(effect, place)| {
+                let because = format!("`otherwise = \"{}\"` in `[agent]` ({place})", effect.key());
+                Ruling { effect: *effect, because }
+            }),
+        }
+    }
+
+    /// Whether a person may be asked about some call.
+    pub(super) fn may_ask(&self) -> bool {
+        let effects = self.rules.iter().map(|rule| rule.effect);
+        let mut all = effects.chain(self.otherwise.iter().map(|(effect, _)| *effect));
+        all.any(|effect| effect == Effect::Ask)
+    }
+}
+
+/// Whether a rule that allows means a call about this.
+pub(super) fn is_allowed(about: &str, subject: &Subject, workspace: Option<&Path>) -> bool {
+    match subject {
+        Subject::Command(command) => command::is_allowed(&Glob::new(about), command),
+        Subject::Address(address) => place::is_address_allowed(about, address),
+        Subject::Path(path) => place::is_path_allowed(about, path, workspace),
+        Subject::Arguments(arguments) => Glob::new(about).matches(arguments),
+    }
+}
+
+/// Whether a rule that refuses or asks means a call about this.
+fn is_touched(about: &str, subject: &Subject, workspace: Option<&Path>) -> bool {
+    match subject {
+        Subject::Command(command) => command::is_touched(&Glob::new(about), command),
+        Subject::Address(address) => place::is_address_touched(about, address),
+        Subject::Path(path) => place::is_path_touched(about, path, workspace),
+        Subject::Arguments(arguments) => Glob::new(about).matches(arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Texts in which `*` stands for any characters. Case counts, and nothing but `*` and the two escapes means anything.
+
+/// A text in which every `*` stands for any characters, none included; `\*` and `\\` stand for one character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Glob {
+    /// The literal texts between the stars; never empty.
+    parts: Vec<String>,
+}
+
+impl Glob {
+    pub(super) fn new(pattern: &str) -> Self {
+        let (mut parts, mut part) = (Vec::new(), String::new());
+        let mut characters = pattern.chars().peekable();
+        while let Some(c) = characters.next() {
+            match c {
+                '*' => parts.push(std::mem::take(&mut part)),
+                '\\' => part.push(characters.next_if(|next| matches!(next, '*' | '\\')).unwrap_or('\\')),
+                c => part.push(c),
+            }
+        }
+        parts.push(part);
+        Self { parts }
+    }
+
+    /// The text, where it has no star.
+    pub(super) fn literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// What every text that matches begins with.
+    pub(super) fn head(&self) -> &str {
+        self.parts.first().map_or("", String::as_str)
+    }
+
+    /// Whether all of `text` is meant.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let Some((first, rest)) = self.parts.split_first() else { return false };
+        let Some((last, between)) = rest.split_last() else { return first == text };
+        let Some(mut left) = text.strip_prefix(first.as_str()) else { return false };
+        for part in between {
+            let Some((_, after)) = left.split_once(part.as_str()) else { return false };
+            left = after;
+        }
+        left.ends_with(last.as_str())
+    }
+
+    /// Whether a text that begins with `prefix` may be meant.
+    pub(super) fn may_begin_with(&self, prefix: &str) -> bool {
+        let head = self.head();
+        head.starts_with(prefix) || (self.literal().is_none() && prefix.starts_with(head))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_anything_and_escapes_for_themselves() {
+        for (pattern, text, is_meant) in [
+            ("a*", "a", true),
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "a1c2b", false),
+            ("aa*aa", "aaa", false),
+            ("*", "", true),
+            ("abc", "abcd", false),
+            (r"ls \*", "ls *", true),
+            (r"ls \*", "ls x", false),
+            (r"a\\b", r"a\b", true),
+            (r"a\b", r"a\b", true),
+        ] {
+            assert_eq!(Glob::new(pattern).matches(text), is_meant, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_may_become_what_is_meant() {
+        for (pattern, prefix, may) in [
+            ("rm *", "r", true),
+            ("rm *", "", true),
+            ("rm *", "rm x", true),
+            ("rm *", "echo ", false),
+            ("rm x", "rm x", true),
+            ("rm x", "rm xy", false),
+            ("*force*", "echo ", true),
+        ] {
+            assert_eq!(Glob::new(pattern).may_begin_with(prefix), may, "{pattern} {prefix}");
+        }
+    }
+}

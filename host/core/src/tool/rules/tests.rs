@@ -1,0 +1,220 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::call::{ToolCall, ToolDef, ToolResult};
+use crate::grant::Grant;
+use crate::limit::Limits;
+use crate::tool::{
+    Approvals, Approver, Context, Decision, Question, Session, SubjectArgument, Tool, ToolError, Toolbox,
+};
+
+struct Fake(ToolDef, SubjectArgument);
+
+#[async_trait]
+impl Tool for Fake {
+    fn def(&self) -> &ToolDef {
+        &self.0
+    }
+
+    fn subject(&self, arguments: &Value) -> Subject {
+        match self.0.name.as_str() {
+            "bash" => Subject::command(arguments, "command"),
+            _ => self.1.subject(arguments),
+        }
+    }
+
+    fn may_run_inline(&self, _: &Grant) -> bool {
+        true
+    }
+
+    async fn call(&self, _: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+        Ok(ToolResult::success("ran"))
+    }
+}
+
+/// Says yes to everything, and counts.
+#[derive(Clone, Default)]
+struct Yes(Arc<std::sync::Mutex<Vec<Question>>>);
+
+#[async_trait]
+impl Approver for Yes {
+    async fn ask(&self, question: &Question) -> Decision {
+        self.0.lock().unwrap().push(question.clone());
+        Decision::Approved
+    }
+}
+
+fn tool(name: &str, subject: SubjectArgument) -> Arc<Fake> {
+    let parameters = json!({"type": "object"});
+    Arc::new(Fake(ToolDef { name: name.into(), parameters, ..ToolDef::default() }, subject))
+}
+
+fn rules(written: &[(Effect, &str)], otherwise: Option<Effect>) -> Rules {
+    let rule = |(effect, pattern): &(Effect, &str)| Rule {
+        effect: *effect,
+        pattern: pattern.parse().unwrap(),
+        place: "program.toml:1:1".into(),
+    };
+    let otherwise = otherwise.map(|effect| (effect, "program.toml:9:1".into()));
+    Rules { rules: written.iter().map(rule).collect(), otherwise }
+}
+
+/// `bash`, which `shell_confirm` has asked, and two others.
+fn toolbox(rules: &Rules) -> Toolbox {
+    let mut toolbox = Toolbox::default();
+    let (grant, limits) = (Grant::none(), Limits::default());
+    let bash = tool("bash", SubjectArgument::All);
+    toolbox.insert_asking(bash, grant.clone(), limits, "test", "`shell_confirm`").unwrap();
+    for (name, subject) in [("read", SubjectArgument::Path("file_path")), ("git__log", SubjectArgument::All)]
+    {
+        toolbox.insert(tool(name, subject), grant.clone(), limits, "test").unwrap();
+    }
+    toolbox.alias("log", "git__log");
+    toolbox.ruled(rules)
+}
+
+async fn dispatched(toolbox: &Toolbox, tool: &str, arguments: Value) -> (String, Vec<Question>) {
+    let person = Yes::default();
+    let session = Session { approvals: Approvals::by(person.clone()), ..Session::default() };
+    let call = ToolCall { id: "1".into(), tool: tool.into(), arguments };
+    let content = toolbox.dispatch(call, &session).await.content;
+    let asked = person.0.lock().unwrap().clone();
+    (content, asked)
+}
+
+#[tokio::test]
+async fn what_refuses_is_stronger_than_what_asks_and_that_than_what_allows() {
+    let all = [
+        (Effect::Allow, "bash(git *)"),
+        (Effect::Ask, "bash(git push *)"),
+        (Effect::Deny, "bash(git push --force*)"),
+    ];
+    let toolbox = toolbox(&rules(&all, None));
+    for (command, runs, asks) in [
+        ("git status", true, false),
+        ("git push", true, true),
+        ("git push --force", false, false),
+        ("git status; git push --force", false, false),
+        ("git status; ls", true, true),
+        ("ls", true, true),
+    ] {
+        let (content, asked) = dispatched(&toolbox, "bash", json!({"command": command})).await;
+        assert_eq!((content == "ran", !asked.is_empty()), (runs, asks), "{command}: {content}");
+    }
+    let (content, _) = dispatched(&toolbox, "bash", json!({"command": "git push --force"})).await;
+    assert_eq!(
+        content,
+        "`bash` did not run: the rule `bash(git push --force*)` in `deny` of `[agent]` (program.toml:1:1) refuses the call"
+    );
+}
+
+#[tokio::test]
+async fn what_no_rule_names_is_as_otherwise_says() {
+    let allow = [(Effect::Allow, "read(docs/*)")];
+    for (otherwise, runs, asks) in [
+        (None, true, false),
+        (Some(Effect::Allow), true, false),
+        (Some(Effect::Ask), true, true),
+        (Some(Effect::Deny), false, false),
+    ] {
+        let toolbox = toolbox(&rules(&allow, otherwise));
+        let (content, asked) = dispatched(&toolbox, "git__log", json!({})).await;
+        assert_eq!((content == "ran", !asked.is_empty()), (runs, asks), "{otherwise:?}: {content}");
+        let (content, asked) = dispatched(&toolbox, "read", json!({"file_path": "docs/x"})).await;
+        assert_eq!((content.as_str(), asked.len()), ("ran", 0), "{otherwise:?}");
+    }
+    let toolbox = toolbox(&rules(&[], Some(Effect::Deny)));
+    let (content, _) = dispatched(&toolbox, "git__log", json!({})).await;
+    assert!(content.contains("`otherwise = \"deny\"` in `[agent]` (program.toml:9:1)"), "{content}");
+}
+
+/// Nobody is there to ask: the answer names the rule.
+#[tokio::test]
+async fn a_rule_that_asks_nobody_refuses() {
+    let toolbox = toolbox(&rules(&[(Effect::Ask, "git__*")], None));
+    let call = ToolCall { id: "1".into(), tool: "git__log".into(), arguments: json!({}) };
+    let content = toolbox.dispatch(call, &Session::default()).await.content;
+    assert!(
+        content.contains("remove the rule `git__*` in `ask` of `[agent]` (program.toml:1:1)"),
+        "{content}"
+    );
+}
+
+#[tokio::test]
+async fn a_rule_is_kept_by_every_name_and_in_every_selection() {
+    let toolbox = toolbox(&rules(&[(Effect::Deny, "log")], None));
+    let all = toolbox.select(&["*".parse().unwrap()], Some(&Grant::none()));
+    for toolbox in [&toolbox, &all] {
+        for (name, arguments) in [
+            ("log", json!({})),
+            ("GIT__LOG", json!({})),
+            ("program", json!({"name": "git__log", "args": {}})),
+        ] {
+            let (content, _) = dispatched(toolbox, name, arguments).await;
+            assert!(content.contains("the rule `log` in `deny`"), "{name}: {content}");
+        }
+    }
+}
+
+/// A tool that no rule may ask about is as fast as without rules.
+#[test]
+fn only_what_may_ask_is_slow() {
+    let is_fast = |written: &[(Effect, &str)], otherwise, name: &str| {
+        let toolbox = toolbox(&rules(written, otherwise));
+        toolbox.find(name).unwrap().may_run_inline()
+    };
+    assert!(is_fast(&[(Effect::Ask, "read")], None, "git__log"));
+    assert!(is_fast(&[(Effect::Deny, "git__*"), (Effect::Allow, "*")], None, "git__log"));
+    assert!(!is_fast(&[(Effect::Ask, "git__*")], None, "git__log"));
+    assert!(!is_fast(&[], Some(Effect::Ask), "git__log"));
+    assert!(!is_fast(&[(Effect::Allow, "*")], None, "bash"), "`shell_confirm` asks");
+}
+
+/// Who types a call has answered; what never runs does not run all the same.
+#[tokio::test]
+async fn a_person_who_types_the_call_is_not_asked_by_a_rule() {
+    let written = [(Effect::Ask, "read"), (Effect::Deny, "git__log"), (Effect::Allow, "bash(ls)")];
+    let own = rules(&written, Some(Effect::Ask));
+    let toolbox = toolbox(&own).ruled(&own.for_a_person());
+    let (content, asked) = dispatched(&toolbox, "read", json!({})).await;
+    assert_eq!((content.as_str(), asked.len()), ("ran", 0));
+    let (content, _) = dispatched(&toolbox, "git__log", json!({})).await;
+    assert!(content.contains("did not run"), "{content}");
+}
+
+#[tokio::test]
+async fn a_session_can_allow_what_a_rule_means() {
+    let toolbox = toolbox(&rules(&[(Effect::Ask, "*"), (Effect::Deny, "bash(rm *)")], None));
+    let session = Session::default();
+    session.approvals.allow("bash(ls *)".parse().unwrap());
+    let call = async |command: &str| {
+        let arguments = json!({"command": command});
+        let call = ToolCall { id: "1".into(), tool: "bash".into(), arguments };
+        toolbox.dispatch(call, &session).await.content
+    };
+    assert_eq!(call("ls -l").await, "ran");
+    assert!(call("ls; pwd").await.contains("there is nobody to ask"));
+    session.approvals.allow("bash".parse().unwrap());
+    assert_eq!(call("ls; pwd").await, "ran");
+    assert!(call("rm x").await.contains("refuses the call"), "a session does not lift what is refused");
+    assert!(session.approvals.withdraw("bash") && session.approvals.allowed().is_empty());
+    assert!(call("ls -l").await.contains("there is nobody to ask"));
+}
+
+/// What a person is offered to keep means the one call, and holds no secret.
+#[tokio::test]
+async fn the_rule_that_is_offered_means_one_call() {
+    let toolbox = toolbox(&Rules::default());
+    let (_, asked) = dispatched(&toolbox, "bash", json!({"command": "ls *"})).await;
+    assert_eq!(asked[0].rule.as_ref().unwrap().to_string(), r"bash(ls \*)");
+    let person = Yes::default();
+    let redactor = crate::secret::Redactor::default();
+    redactor.add([&secrecy::SecretString::from("hunter2-hunter2")]);
+    let session = Session { approvals: Approvals::by(person.clone()), redactor, ..Session::default() };
+    let arguments = json!({"command": "curl -H hunter2-hunter2"});
+    toolbox.dispatch(ToolCall { id: "1".into(), tool: "bash".into(), arguments }, &session).await;
+    assert_eq!(person.0.lock().unwrap()[0].rule, None);
+}

@@ -1,0 +1,123 @@
+//! What a call is about, in one text: what a person is shown who is asked, and what rules are compared with. It decides
+//! nothing.
+
+use serde_json::Value;
+
+/// What a call is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A command line, as a shell reads it.
+    Command(String),
+    /// An address that is asked.
+    Address(String),
+    /// A path of a file, as the caller wrote it.
+    Path(String),
+    /// The arguments, where nothing says more: JSON with the keys in order.
+    Arguments(String),
+}
+
+/// Which argument says what the calls of a tool are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SubjectArgument {
+    /// None: all arguments do.
+    #[default]
+    All,
+    /// The one of this name, an address.
+    Address(&'static str),
+    /// The one of this name, a path.
+    Path(&'static str),
+}
+
+impl SubjectArgument {
+    /// What a call with `arguments` is about.
+    pub fn subject(self, arguments: &Value) -> Subject {
+        let named = |name: &str| arguments.get(name).and_then(Value::as_str).map(str::to_owned);
+        let found = match self {
+            Self::All => None,
+            Self::Address(name) => named(name).map(Subject::Address),
+            Self::Path(name) => named(name).map(Subject::Path),
+        };
+        found.unwrap_or_else(|| Subject::arguments(arguments))
+    }
+}
+
+impl Subject {
+    /// All of the arguments.
+    pub fn arguments(arguments: &Value) -> Self {
+        Self::Arguments(canonical(arguments).to_string())
+    }
+
+    /// A command line that is the argument `name`.
+    pub fn command(arguments: &Value, name: &str) -> Self {
+        let command = arguments.get(name).and_then(Value::as_str);
+        command.map_or_else(|| Self::arguments(arguments), |command| Self::Command(command.to_owned()))
+    }
+
+    /// What a call about it would do, as one word before what it is about.
+    pub(super) fn verb(&self) -> &'static str {
+        match self {
+            Self::Command(_) => "Run",
+            Self::Address(_) => "Fetch",
+            Self::Path(_) | Self::Arguments(_) => "Call",
+        }
+    }
+
+    /// The answer to a call that a person denied.
+    pub(super) fn denied(&self) -> &'static str {
+        match self {
+            Self::Command(_) => "Command execution denied by user.",
+            Self::Address(_) => "Fetch request denied by user.",
+            Self::Path(_) | Self::Arguments(_) => "Tool call denied by user.",
+        }
+    }
+
+    /// All that a call of `tool` with `arguments` would do, for a person.
+    pub(super) fn shown(&self, tool: &str, arguments: &Value) -> String {
+        match self {
+            Self::Command(text) | Self::Address(text) => text.clone(),
+            // A path alone would not say what is to be written there.
+            Self::Path(_) | Self::Arguments(_) => format!("{tool} {arguments}"),
+        }
+    }
+
+    /// The text itself.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Command(text) | Self::Address(text) | Self::Path(text) | Self::Arguments(text) => text,
+        }
+    }
+}
+
+/// The same value with the keys of every object in order.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(canonical).collect(),
+        Value::Object(object) => {
+            let mut keys: Vec<&String> = object.keys().collect();
+            keys.sort_unstable();
+            let sorted = keys.into_iter().filter_map(|key| Some((key.clone(), canonical(object.get(key)?))));
+            Value::Object(sorted.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_order_of_keys_says_nothing() {
+        let one: Value = serde_json::from_str(r#"{"b": [{"y": 1, "x": "/"}], "a": "\u002f"}"#).unwrap();
+        assert_eq!(Subject::arguments(&one).text(), r#"{"a":"/","b":[{"x":"/","y":1}]}"#);
+    }
+
+    #[test]
+    fn what_is_not_there_leaves_all_arguments() {
+        let of_path = SubjectArgument::Path("file_path");
+        assert_eq!(of_path.subject(&json!({"file_path": "a", "x": 1})), Subject::Path("a".into()));
+        assert_eq!(of_path.subject(&json!({"file_path": 1})).text(), r#"{"file_path":1}"#);
+    }
+}

@@ -1,0 +1,156 @@
+//! `/allow` and `/deny`: what runs without being approved in this session, and what of it is kept in program.toml.
+//! Nothing is written that was not shown and agreed to.
+
+use std::path::Path;
+
+use super::super::terminal::{DIM, Hinted, Terminal};
+use crate::cli::conversation::Conversation;
+use crate::cli::disclosure_sheet::Sheet;
+use crate::program::Dirs;
+use haft_core::manifest::RulePattern;
+use haft_core::tool::Entry;
+use haft_package::{Change, Project, ProjectError, Store, edit};
+
+/// Says what is allowed, and what asks.
+pub(super) fn list(conversation: &Conversation, terminal: Terminal) {
+    let allowed = conversation.approvals.allowed();
+    let is_allowed =
+        |name: &str| allowed.iter().any(|rule| rule.tools().as_str() == name && rule.about().is_none());
+    let asks = conversation
+        .dialogue
+        .toolbox
+        .entries()
+        .filter(|entry| entry.asks())
+        .map(|entry| entry.def().name.clone());
+    let asks: Vec<_> = asks.filter(|name| !is_allowed(name)).collect();
+    let allowed: Vec<_> = allowed.iter().map(RulePattern::to_string).collect();
+    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    terminal.message(format_args!("allowed in this session: {}", list(&allowed)));
+    terminal.message(format_args!("ask before every call: {}", list(&asks)));
+}
+
+/// Allows what a rule means, in this session.
+pub(super) fn allow(conversation: &Conversation, rule: &str, terminal: Terminal) {
+    match found(conversation, rule) {
+        Err(error) => terminal.fail(&error),
+        Ok((rule, entries)) if !entries.iter().any(|entry| entry.asks()) => {
+            terminal.message(format_args!("`{rule}` runs without being approved anyway"));
+        }
+        Ok((rule, entries)) => {
+            let mut sheet = Sheet::new(terminal.message_columns(), None);
+            for entry in entries {
+                sheet.tool("allowed", &entry.def().name, entry.def());
+            }
+            terminal.message(sheet.text.trim_end());
+            terminal.message(format_args!("`{rule}` runs without being approved in this session"));
+            conversation.approvals.allow(rule);
+        }
+    }
+}
+
+/// Writes a rule to `[agent] allow`, after the line was shown and agreed to. It holds in this session too.
+pub(super) async fn keep(conversation: &Conversation, rule: &str, terminal: Terminal) -> anyhow::Result<()> {
+    let (rule, _) = found(conversation, rule)?;
+    let path = conversation.dialogue.program.manifest.path.as_path();
+    if path.as_os_str().is_empty() {
+        let hint = "`haft init` makes one; `/allow` without `--save` holds in this session";
+        return Err(Hinted::new("there is no program.toml to keep a rule in", hint).into());
+    }
+    let before = Project::open(path)?.text;
+    let after = ruled(path, &before, &rule)?;
+    if after == before {
+        terminal.message(format_args!("`allow` of `[agent]` has `{rule}` already"));
+    } else {
+        terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
+        for line in new_lines(&before, &after) {
+            terminal.message(format_args!("  + {line}"));
+        }
+        if !terminal.confirm("write this?").await? {
+            terminal.message("nothing was written");
+            return Ok(());
+        }
+        let store = Store::new(&Dirs::of_this_machine()?.store);
+        Project::change(path, &store, |project| {
+            // What was shown is what is written, or nothing.
+            if project.text != before {
+                return Err(ProjectError::Changed(path.to_owned()));
+            }
+            Ok(Change { text: after.clone(), lock: project.lock.clone() })
+        })?;
+        terminal.message(format_args!("`{rule}` is allowed from now on"));
+    }
+    conversation.approvals.allow(rule);
+    Ok(())
+}
+
+fn ruled(path: &Path, text: &str, rule: &RulePattern) -> Result<String, ProjectError> {
+    let text = edit::allow(text, &rule.to_string());
+    text.map_err(|error| ProjectError::Edit { path: path.to_owned(), error })
+}
+
+/// The lines of `after` from the first to the last that is another one.
+fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
+    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
+    let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
+    let head = same(&mut old.iter().zip(&new));
+    let rest = old.len().min(new.len()) - head;
+    let tail = same(&mut old.iter().rev().zip(new.iter().rev())).min(rest);
+    new.get(head..new.len() - tail).unwrap_or_default().to_vec()
+}
+
+/// The rule with the tool's own name, and the tools that it names.
+fn found<'c>(conversation: &'c Conversation, rule: &str) -> anyhow::Result<(RulePattern, Vec<&'c Entry>)> {
+    let rule: RulePattern = rule.parse().map_err(|error| anyhow::anyhow!("`{rule}` is no rule: {error}"))?;
+    let tools = rule.tools().as_str();
+    if let Some(entry) = conversation.dialogue.toolbox.find(tools) {
+        let about = rule.about().map(|about| format!("({about})")).unwrap_or_default();
+        return Ok((format!("{}{about}", entry.def().name).parse()?, vec![entry]));
+    }
+    let entries =
+        conversation.dialogue.toolbox.entries().filter(|entry| rule.tools().matches(&entry.def().name));
+    let entries: Vec<_> = entries.collect();
+    if entries.is_empty() {
+        Err(anyhow::anyhow!(none_called(conversation, tools)))
+    } else {
+        Ok((rule, entries))
+    }
+}
+
+/// What is said of a name that no tool has.
+fn none_called(conversation: &Conversation, tool: &str) -> String {
+    let names = conversation.dialogue.toolbox.entries().map(|entry| entry.def().name.as_str());
+    match haft_core::report::nearest(tool, names) {
+        Some(near) => format!("there is no tool `{tool}`; did you mean `{near}`?"),
+        None => format!("there is no tool `{tool}`; `/tools` lists them"),
+    }
+}
+
+/// Takes back what was allowed in this session.
+pub(super) fn deny(conversation: &Conversation, rule: &str, terminal: Terminal) {
+    // What was allowed for a session may be gone by now, and is withdrawn all the same.
+    let own = found(conversation, rule);
+    let name = own.as_ref().map_or_else(|_| rule.to_owned(), |(rule, _)| rule.to_string());
+    if conversation.approvals.withdraw(&name) {
+        terminal.message(format_args!("`{name}` is to be approved again"));
+    } else if let Err(error) = own {
+        terminal.fail(&error);
+    } else {
+        terminal.message(format_args!("`{name}` was not allowed in this session"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_what_is_new() {
+        let before = "[agent]\nallow = [\"a\"]\n\n[sandbox]\n";
+        let after = "[agent]\nallow = [\"a\", \"b\"]\n\n[sandbox]\n";
+        assert_eq!(new_lines(before, after), ["allow = [\"a\", \"b\"]"]);
+        assert_eq!(new_lines("a\n", "a\n\n[agent]\nallow = [\"b\"]\n"), ["", "[agent]", "allow = [\"b\"]"]);
+        assert_eq!(new_lines("[\n  \"a\",\n]\n", "[\n  \"a\",\n  \"b\",\n]\n"), ["  \"b\","]);
+        assert_eq!(new_lines("a\na\n", "a\na\na\n"), ["a"]);
+        assert_eq!(new_lines("", "x"), ["x"]);
+    }
+}
