@@ -122,8 +122,14 @@ async fn agents_md_is_bounded_refused_and_switched_off_and_check_says_so() {
         (&file["bytes"], &file["told_bytes"], &file["cut"]),
         (&40000.into(), &32768.into(), &true.into())
     );
-    // Off by the key.
+    // A small model is told less.
     let program = fs::read_to_string(place.home.work().join("program.toml")).unwrap();
+    place.home.write(
+        "program.toml",
+        &program.replace("stream = false\n", "stream = false\ncontext_window = 8000\n"),
+    );
+    assert_eq!(Place::checked(&place.good(&["--json", "check"]).await)["agents_md"][0]["told_bytes"], 8000);
+    // Off by the key.
     place.home.write("program.toml", &program.replace("agents_md = true", "agents_md = false"));
     let answer = place.good(&["run", "hello"]).await;
     assert!(

@@ -13,7 +13,7 @@ pub const FILE: &str = "AGENTS.md";
 /// Bytes of one file that a model is told: some 8,000 tokens, the most that other agents read too.
 pub const MAX_FILE: usize = 32 << 10;
 
-/// Bytes of all of them: half of what a model with a window of 32,000 tokens reads.
+/// Bytes of all of them: some 16,000 tokens.
 pub const MAX_ALL: usize = 64 << 10;
 
 /// Bytes that are read beyond, so that a secret at the edge is whole when it is looked for.
@@ -41,9 +41,10 @@ pub struct Found {
     pub problems: Vec<String>,
 }
 
-/// Reads every `AGENTS.md` of `project`. Where they are more than fits, the nearest are kept.
-pub fn read(project: &Project, redactor: &Redactor) -> Found {
-    let (mut found, mut room) = (Found::default(), MAX_ALL);
+/// Reads every `AGENTS.md` of `project`. Where they have more than `most` bytes, which are [`MAX_ALL`] at most, the nearest
+/// are kept.
+pub fn read(project: &Project, redactor: &Redactor, most: usize) -> Found {
+    let (mut found, mut room) = (Found::default(), most.min(MAX_ALL));
     for folder in project.upwards() {
         let inside = folder.join(FILE);
         match read_one(project, &inside, room, redactor) {
@@ -96,7 +97,7 @@ mod tests {
         let workspace = Root::resolve(place, Path::new("repo/a/b")).unwrap();
         let redactor = Redactor::default();
         redactor.add([&SecretString::from("sk-4711-0815-secret")]);
-        read(&Project::around(&workspace).unwrap(), &redactor)
+        read(&Project::around(&workspace).unwrap(), &redactor, MAX_ALL)
     }
 
     #[test]

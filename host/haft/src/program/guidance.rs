@@ -11,7 +11,7 @@ use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
 use haft_core::manifest::ToolPattern;
 use haft_core::project::Project;
-use haft_core::project::agents_md::{self, AgentsMd};
+use haft_core::project::agents_md::{self, AgentsMd, MAX_ALL};
 use haft_core::skill::{ReadSkill, Shelf, of_person, of_project};
 use haft_core::tool::Toolbox;
 
@@ -36,7 +36,8 @@ impl Program {
         let agent = &self.manifest.agent;
         let project = self.grant.workspace().and_then(|workspace| Project::around(workspace).ok());
         let own = project.as_ref().filter(|_| agent.agents_md);
-        let found = own.map(|project| agents_md::read(project, &self.redactor)).unwrap_or_default();
+        let found = own.map(|project| agents_md::read(project, &self.redactor, self.most_told()));
+        let found = found.unwrap_or_default();
         let mut skills = Shelf::default();
         if agent.skills {
             if let Some(project) = &project {
@@ -48,6 +49,13 @@ impl Program {
             skills.put(packaged.clone());
         }
         Guidance { agents_md: found.files, refused: found.problems, skills: Arc::new(skills) }
+    }
+
+    /// Bytes of all `AGENTS.md`: a quarter of the model's window, where program.toml says how large that is.
+    fn most_told(&self) -> usize {
+        let window = self.manifest.provider.as_ref().and_then(|provider| provider.context_window);
+        // A quarter of the tokens, at four bytes a token.
+        window.map_or(MAX_ALL, |tokens| usize::try_from(tokens).unwrap_or(MAX_ALL))
     }
 
     /// What the model of an agent with `tools` is told first. It holds no secret, and names no skill that the agent
