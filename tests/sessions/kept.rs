@@ -80,6 +80,12 @@ fn a_session_goes_on_with_another_prompt_and_only_with_one() {
     let finished = place.haft(&["run", "--resume"]);
     assert_eq!(finished.code, 5);
     assert!(finished.stderr.contains("nothing is left to do"), "{}", finished.stderr);
+    let told = place.haft(&["run", "--resume", "--json"]);
+    let end: Value = serde_json::from_str(told.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&end["event"], &end["end"]), (&json!("ended"), &json!("failed")), "every end is told");
+    assert!(
+        end["session"].is_string() && end["shortfall"].as_str().unwrap().contains("nothing is left to do")
+    );
     let id = place.listed()[0]["id"].as_str().unwrap().to_owned();
     let next = place.haft(&["run", "--resume", &id[..5], "what next?"]);
     assert_eq!((next.stdout.as_str(), next.code), ("Nothing.\n", 0), "{}", next.stderr);

@@ -78,8 +78,23 @@ impl Run {
         let outcome = conversation.task(prompt.map(Into::into)).await;
         let id = conversation.id();
         conversation.close().await;
-        let Some(outcome) = outcome? else { return Ok(Exit::Interrupted) };
-        let resume = resume_command(&outcome, id.as_deref(), self.schema.as_deref());
+        let resumed = |end| resume_command(end, id.as_deref(), self.schema.as_deref());
+        let cut_short = |end, why: &str| match screen.show() {
+            Show::Json => terminal.json_line(&cut_short(end, why, id.as_deref(), resumed(end).as_deref())),
+            _ => Ok(()),
+        };
+        let outcome = match outcome {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => {
+                cut_short(End::Cancelled, "left at once")?;
+                return Ok(Exit::Interrupted);
+            }
+            Err(error) => {
+                cut_short(End::Failed, &format!("{error:#}"))?;
+                return Err(error);
+            }
+        };
+        let resume = resumed(outcome.end);
         if screen.show() == Show::Json {
             terminal.json_line(&ended(&outcome, id.as_deref(), resume.as_deref()))?;
             return Ok(exit(&outcome));
@@ -144,9 +159,14 @@ fn report_shortfall(outcome: &Outcome, resume: Option<String>, terminal: Termina
     }
 }
 
+/// What a task came to of which haft knows no more than `why` it ended, for a program.
+fn cut_short(end: End, why: &str, id: Option<&str>, resume: Option<&str>) -> Value {
+    json!({ "event": "ended", "end": end, "text": "", "shortfall": why, "session": id, "resume": resume })
+}
+
 /// What to type to go on with a task that was left in the middle, with the form of the answer that it is to have.
-fn resume_command(outcome: &Outcome, id: Option<&str>, schema: Option<&Path>) -> Option<String> {
-    let id = id.filter(|_| outcome.end.is_resumable())?;
+fn resume_command(end: End, id: Option<&str>, schema: Option<&Path>) -> Option<String> {
+    let id = id.filter(|_| end.is_resumable())?;
     let schema = schema.map(|path| format!(" --schema {}", shell_words::quote(&path.to_string_lossy())));
     Some(format!("haft run --resume {id}{}", schema.unwrap_or_default()))
 }
