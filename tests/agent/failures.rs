@@ -34,7 +34,9 @@ async fn pl06_a_client_error_is_reported_at_once_with_status_and_body() {
     assert_eq!(error.attempts, 1);
     let text = error.to_string();
     assert!(
-        text.ends_with("/v1`: returned 404 Not Found: no such model: fake-model (model_not_found)"),
+        text.ends_with(
+            "/v1/chat/completions`: returned 404 Not Found: no such model: fake-model (model_not_found)"
+        ),
         "{text}"
     );
     assert!(error.hint().unwrap().contains("`[provider] model`"));

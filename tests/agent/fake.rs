@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::chat_format;
+use crate::providers::recorded::record;
 
 /// How one request is answered.
 pub(crate) enum Answer {
@@ -162,6 +163,7 @@ fn take(state: &State, line: &str, headers: BTreeMap<String, String>, body: &[u8
                 return Err("`content-type` is not `application/json`".into());
             }
             let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+            record("openai-chat", line, &headers, &body);
             chat_format::check(&body)?;
             state.requests.lock().unwrap().push((body, headers));
             next()

@@ -31,6 +31,7 @@ const KEYS: &[&str] = &[
 const BLOCKS: &[(&str, &str, &[&str])] = &[
     ("user", "text", &["type", "text", "cache_control"]),
     ("user", "image", &["type", "source", "cache_control"]),
+    ("user", "document", &["type", "source", "title", "cache_control"]),
     ("user", "tool_result", &["type", "tool_use_id", "content", "is_error", "cache_control"]),
     ("assistant", "text", &["type", "text", "citations", "cache_control"]),
     ("assistant", "thinking", &["type", "thinking", "signature"]),
@@ -79,6 +80,7 @@ impl Vendor for Anthropic {
         echoed(
             &turns.into_iter().filter(|turn| turn["role"] == "assistant").collect::<Vec<_>>(),
             request.answers,
+            request.moved,
         )?;
         Ok(body.get("stream") == Some(&true.into()))
     }
@@ -208,10 +210,19 @@ fn check_block(block: &Value, role: &str, only: &str) -> Check {
         }
         "tool_result" => {
             ensure(block.get("is_error").is_none_or(|flag| flag == true), "`is_error` is false")?;
-            ensure(
-                block["content"].is_string() || block["content"].is_array(),
-                "`content` of a `tool_result`",
-            )
+            if block["content"].is_string() {
+                return Ok(());
+            }
+            list(block.get("content"), "`content` of a `tool_result`")?.iter().try_for_each(|part| {
+                check_block(part, "user", "").and(ensure(part["type"] != "tool_result", "a nested answer"))
+            })
+        }
+        "image" | "document" => {
+            let source = object(&block["source"], "`source`")?;
+            known(source, &["type", "media_type", "data"], "`source`")?;
+            let pictures = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+            let takes: &[&str] = if kind == "image" { &pictures } else { &["application/pdf"] };
+            ensure(takes.contains(&text(source, "media_type")?), "a file of another kind")
         }
         _ => Ok(()),
     }

@@ -1,5 +1,9 @@
 //! How a task ends that a provider does not let go on: with what it has come to, and what to type.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::routing::home;
@@ -43,4 +47,55 @@ async fn g07_an_error_of_the_provider_is_an_end_with_all_that_is_known() {
     assert_eq!((again.status.code(), again.stdout.len()), (Some(5), 0), "{stderr}");
     assert!(stderr.contains("error: openai at "), "{stderr}");
     assert!(stderr.contains(&format!("hint: `haft run --resume {session}` goes on with it")), "{stderr}");
+}
+
+/// G10: who reads no more pays for no more: the run ends soon, also while a model is silent.
+#[tokio::test]
+async fn g10_a_run_whose_reader_is_gone_ends() {
+    let server = Server::start(VENDORS[0], [Answer::Silence]).await;
+    let home = home(&server, "");
+    let mut command = home.command(&["run", "--json", "hi"]);
+    command.env("TEST_KEY", KEY).stdout(Stdio::piped()).stderr(Stdio::null());
+    let ran = tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let closed = Instant::now();
+        let status = child.wait().unwrap();
+        (line, status.code(), closed.elapsed())
+    });
+    let (line, code, took) = ran.await.unwrap();
+    assert!(line.contains("asked") && code.is_some_and(|code| code != 0), "{line}: {code:?}");
+    // The server is silent for a minute.
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+/// G10: what another vendor is not sent is told; prices go with the model.
+#[tokio::test]
+async fn g10_what_another_provider_leaves_out_is_said() {
+    let server = Server::start(VENDORS[1], [Answer::Turn(Said { text: "hi", ..Said::default() })]).await;
+    let home = home(&server, "");
+    let toml = "[provider]\nname = \"openai\"\nmodel = \"m\"\nextra_body = { seed = 1 }\nheaders = { x-a = \"b\" }\n\
+                [provider.prices.m]\ninput = 1000000\noutput = 1000000\n";
+    home.write("program.toml", toml);
+    let base_url = server.base_url();
+    let mut command = home.command(&[
+        "run",
+        "--json",
+        "--provider",
+        "anthropic",
+        "--base-url",
+        &base_url,
+        "--model",
+        "m",
+        "hi",
+    ]);
+    command.env("ANTHROPIC_API_KEY", KEY);
+    let answer = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&answer.stdout), String::from_utf8_lossy(&answer.stderr));
+    let told = "`extra_body`, `headers` of `[provider]` is for `openai`, and not sent to `anthropic`";
+    assert!(stderr.contains(told), "{stderr}");
+    let ended: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+    assert!(ended["cost_usd"].as_f64().is_some_and(|cost| cost > 10.0), "{ended}");
+    assert!(!server.bodies().remove(0).to_string().contains("seed"));
 }

@@ -102,6 +102,7 @@ impl Vendor for Gemini {
         echoed(
             &contents.iter().filter(|content| content["role"] == "model").collect::<Vec<_>>(),
             request.answers,
+            request.moved,
         )?;
         Ok(streams)
     }
@@ -238,7 +239,10 @@ fn check_part(part: &Value, role: &str) -> Check {
     ensure(!is_blank, "a text part without text")?;
     if let Some(answer) = part.get("functionResponse") {
         let answer = object(answer, "`functionResponse`")?;
-        known(answer, &["id", "name", "response"], "`functionResponse`")?;
+        known(answer, &["id", "name", "response", "parts"], "`functionResponse`")?;
+        for part in answer.get("parts").and_then(Value::as_array).into_iter().flatten() {
+            known(object(part, "a part of an answer")?, &["inlineData"], "a part of an answer")?;
+        }
         name(answer, "name")?;
         object(answer.get("response").unwrap_or(&Value::Null), "`response`")?;
     }

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use haft::call::Attachment;
 use haft::event::{Event, Events};
 use haft::provider::{
-    Ask, Failure, Message, Provider, ProviderError, ProviderSettings, Timeouts, Turn, build,
+    Ask, Failure, Message, Prompt, Provider, ProviderError, ProviderSettings, Timeouts, Turn, build,
 };
 use secrecy::SecretString;
 use serde_json::json;
@@ -60,12 +61,20 @@ async fn pl06_a_dead_endpoint_is_named() {
             ..ProviderSettings::new(vendor.name(), "m")
         };
         let error = failure(dead).await;
-        let expected =
-            format!("{} at `http://{address}/`: request failed: tcp connect error: ", vendor.name());
         let text = error.to_string();
-        assert!(text.starts_with(&expected) && text.contains("refused"), "{text}");
+        // G10: what was asked, not only where.
+        let path = if vendor.name() == "gemini" { "models/" } else { "" };
+        assert!(text.starts_with(&format!("{} at `http://{address}/{path}", vendor.name())), "{text}");
+        assert!(!text.contains(&format!("{address}/`")), "{text}");
+        assert!(
+            text.contains("`: request failed: tcp connect error: ") && text.contains("refused"),
+            "{text}"
+        );
         assert!(text.ends_with("(tried 4 times)"), "{text}");
-        assert!(error.hint().unwrap().starts_with("is a server listening at "));
+        assert_eq!(
+            error.hint().unwrap(),
+            format!("is a server listening at `http://{address}`? `[provider] base_url` names it")
+        );
     }
 }
 
@@ -298,5 +307,33 @@ async fn settings_reach_the_wire_and_nothing_else_does() {
             ..settings(&server, true)
         });
         assert_eq!(reserved.err().unwrap().to_string(), "`extra_body` must not set `tools`: haft writes it");
+    }
+}
+
+/// G09: a model that cannot see does not end a task in which a picture came up; it is sent no other.
+#[tokio::test]
+async fn g09_a_refusal_of_files_is_answered_by_leaving_them_out() {
+    let picture = Attachment::new("image/png", b"\x89PNG\r\n\x1a\n".to_vec());
+    for vendor in VENDORS {
+        for (status, message) in [(400, "no such thing"), (500, "image input is not supported")] {
+            let refusal = Answer::Status(status, vec![], message);
+            let server = Server::apart(vendor, [refusal, Answer::Turn(hello()), Answer::Turn(hello())]).await;
+            let provider = provider(settings(&server, true));
+            let said = Prompt { text: "look".into(), attachments: vec![picture.clone()] };
+            let messages = [Message::User(said)];
+            for _ in 0..2 {
+                let ask =
+                    Ask { model: "fake-model", system: "", messages: &messages, tools: &[], output: None };
+                let turn = provider.turn(&ask, &Events::default()).await.unwrap();
+                assert_eq!(turn.reply.text, "hello there, everyone");
+            }
+            server.assert_done();
+            let bodies: Vec<_> = server.bodies().iter().map(ToString::to_string).collect();
+            let shown: Vec<_> = bodies.iter().map(|body| body.contains("iVBORw0K")).collect();
+            assert_eq!(shown, [true, false, false], "{}", vendor.name());
+            assert!(
+                bodies[1].contains("[not shown: image/png, 8 bytes: the model's API takes no `image/png`]")
+            );
+        }
     }
 }

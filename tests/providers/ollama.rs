@@ -13,7 +13,7 @@ const MESSAGE_KEYS: &[(&str, &[&str])] = &[
     ("system", &["role", "content"]),
     ("user", &["role", "content", "images"]),
     ("assistant", &["role", "content", "thinking", "tool_calls"]),
-    ("tool", &["role", "content", "tool_name", "tool_call_id"]),
+    ("tool", &["role", "content", "tool_name", "tool_call_id", "images"]),
 ];
 
 impl Vendor for Ollama {
@@ -45,6 +45,7 @@ impl Vendor for Ollama {
         echoed(
             &messages.iter().filter(|message| message["role"] == "assistant").collect::<Vec<_>>(),
             request.answers,
+            request.moved,
         )?;
         body.get("stream").and_then(Value::as_bool).ok_or_else(|| "`stream` is not said".to_owned())
     }

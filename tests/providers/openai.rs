@@ -117,7 +117,11 @@ impl Vendor for OpenRouter {
 
 fn check_echo(request: &Request<'_>) -> super::format::Check {
     let messages = request.body["messages"].as_array().into_iter().flatten();
-    echoed(&messages.filter(|message| message["role"] == "assistant").collect::<Vec<_>>(), request.answers)
+    echoed(
+        &messages.filter(|message| message["role"] == "assistant").collect::<Vec<_>>(),
+        request.answers,
+        request.moved,
+    )
 }
 
 /// The message as it has to come back.

@@ -76,7 +76,7 @@ impl Vendor for Responses {
         }
         let items = list(body.get("input"), "`input`")?;
         check_items(items)?;
-        check_echo(items, request.answers)?;
+        check_echo(items, request)?;
         Ok(body.get("stream") == Some(&true.into()))
     }
 
@@ -147,6 +147,9 @@ fn check_items(items: &[Value]) -> Check {
             Some("function_call_output") => {
                 let id = text(item, "call_id")?;
                 ensure(open.remove(id), format!("no tool call found for function call output `{id}`"))?;
+                if !item["output"].is_string() {
+                    list(item.get("output"), "`output`")?.iter().try_for_each(check_part)?;
+                }
                 ensure(!thought, "reasoning without what follows it")?;
             }
             Some("reasoning") => ensure(!std::mem::replace(&mut thought, true), "reasoning twice")?,
@@ -165,7 +168,9 @@ fn check_items(items: &[Value]) -> Check {
 fn check_keys(item: &Map<String, Value>, kind: Option<&str>) -> Check {
     let Some(kind) = kind else {
         known(item, &["role", "content"], "a message")?;
-        ensure(item.get("content").is_some_and(Value::is_string), "`content` is not text")?;
+        if item.get("content").is_none_or(|content| !content.is_string()) {
+            list(item.get("content"), "`content`")?.iter().try_for_each(check_part)?;
+        }
         return ensure(["user", "assistant"].contains(&text(item, "role")?), "`role`");
     };
     let (_, required, others) =
@@ -175,12 +180,25 @@ fn check_keys(item: &Map<String, Value>, kind: Option<&str>) -> Check {
     known(item, &[*required, *others, &["type"]].concat(), kind)
 }
 
+/// A part of what a person says or a tool answers.
+fn check_part(part: &Value) -> Check {
+    let part = object(part, "a part")?;
+    let keys: &[&str] = match text(part, "type")? {
+        "input_text" => &["type", "text"],
+        "input_image" => &["type", "image_url", "detail"],
+        "input_file" => &["type", "filename", "file_data"],
+        other => return Err(format!("a part `{other}`")),
+    };
+    known(part, keys, "a part")?;
+    keys.iter().try_for_each(|key| text(part, key).map(drop))
+}
+
 /// The model's items are there again, in order and unmodified.
-fn check_echo(items: &[Value], answers: &[Value]) -> Check {
+fn check_echo(items: &[Value], request: &Request<'_>) -> Check {
     let given: Vec<Value> =
-        answers.iter().flat_map(|answer| answer["output"].as_array().unwrap().clone()).collect();
+        request.answers.iter().flat_map(|answer| answer["output"].as_array().unwrap().clone()).collect();
     let is_own = |item: &&Value| item.get("type").is_some_and(|kind| kind != "function_call_output");
-    echoed(&items.iter().filter(is_own).collect::<Vec<_>>(), &given)
+    echoed(&items.iter().filter(is_own).collect::<Vec<_>>(), &given, request.moved)
 }
 
 /// The items as they have to come back.

@@ -12,6 +12,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use super::recorded::record;
 use crate::agent::fake::read_request;
 
 /// A turn of the fake's model.
@@ -40,6 +41,8 @@ pub(super) struct Request<'a> {
     pub(super) body: &'a Value,
     /// The messages of the turns so far.
     pub(super) answers: &'a [Value],
+    /// Whether other vendors had turns in between.
+    pub(super) moved: bool,
 }
 
 /// A vendor's published format.
@@ -83,6 +86,18 @@ pub(super) enum Answer {
     Silence,
 }
 
+/// What a fake has seen of the conversation before a request.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Conversation {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Nothing: every request begins one.
+    Apart,
+    /// Its own turns: other vendors have others.
+    Moved,
+}
+
 #[derive(Default)]
 struct State {
     script: Mutex<VecDeque<Answer>>,
@@ -90,8 +105,7 @@ struct State {
     targets: Mutex<Vec<String>>,
     answers: Mutex<Vec<Value>>,
     violations: Mutex<Vec<String>>,
-    /// Whether every request begins a conversation.
-    apart: bool,
+    conversation: Conversation,
 }
 
 /// The endpoint; gone when dropped.
@@ -105,19 +119,28 @@ pub(super) struct Server {
 impl Server {
     /// An endpoint that has one conversation.
     pub(super) async fn start(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
-        Self::new(vendor, script, false).await
+        Self::new(vendor, script, Conversation::Whole).await
     }
 
     /// An endpoint to which every request begins a conversation.
     pub(super) async fn apart(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
-        Self::new(vendor, script, true).await
+        Self::new(vendor, script, Conversation::Apart).await
     }
 
-    async fn new(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>, apart: bool) -> Self {
+    /// An endpoint that has a part of a conversation.
+    pub(super) async fn moved(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
+        Self::new(vendor, script, Conversation::Moved).await
+    }
+
+    async fn new(
+        vendor: &'static dyn Vendor,
+        script: impl IntoIterator<Item = Answer>,
+        conversation: Conversation,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let script = Mutex::new(script.into_iter().collect());
-        let state = Arc::new(State { script, apart, ..State::default() });
+        let state = Arc::new(State { script, conversation, ..State::default() });
         let shared = state.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -190,7 +213,14 @@ async fn turn(
 ) -> Option<()> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let answers = state.answers.lock().unwrap().clone();
-    let checked = vendor.check(&Request { target, headers, body: &body, answers: &answers });
+    let format = match (vendor.name(), vendor.format()) {
+        ("openai", None) => "openai-chat",
+        ("openai", Some(_)) => "openai-responses",
+        (name, _) => name,
+    };
+    record(format, target, headers, &body);
+    let moved = state.conversation == Conversation::Moved;
+    let checked = vendor.check(&Request { target, headers, body: &body, answers: &answers, moved });
     let is_json = headers.get("content-type").is_some_and(|kind| kind == "application/json");
     let checked = checked.and_then(|streams| if is_json { Ok(streams) } else { Err("not JSON".into()) });
     let answer = checked.and_then(|streams| {
@@ -208,7 +238,7 @@ async fn turn(
     state.bodies.lock().unwrap().push(body);
     state.targets.lock().unwrap().push(target.to_owned());
     if let Answer::Turn(said) = &answer
-        && !state.apart
+        && state.conversation != Conversation::Apart
     {
         state.answers.lock().unwrap().push(vendor.write(said, streams).message);
     }

@@ -2,12 +2,15 @@
 //! conversation that it is sent and nothing else, so it goes on where a session goes on. Accepts no call without its
 //! answer and no answer without its call.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::providers::recorded::record;
 
 /// What the model says next.
 #[derive(Default)]
@@ -70,6 +73,7 @@ impl Model {
 /// Answers a request; `None` at the end of the connection.
 fn serve(mut stream: &TcpStream, state: &State) -> Option<()> {
     let body = request(stream)?;
+    record("openai-chat", "POST /v1/chat/completions", &BTreeMap::new(), &body);
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
     if let Err(violation) = check(&messages) {
         state.violations.lock().unwrap().push(format!("{violation}: {messages:#?}"));

@@ -1,8 +1,12 @@
 //! A tool's definition, a call of it and the answer: the same three values for models,
 //! MCP clients, the command line and plugins (`wit/` mirrors them). Holds no behaviour.
 
+mod media_type;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use self::media_type::media_type_of;
 
 /// What a model is told about a tool.
 ///

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::files::Takes;
 use super::models::{ANTHROPIC, Listing};
 use super::output::Formats;
 use super::{Ask, Stop, Turn, Usage};
@@ -48,6 +49,10 @@ impl Dialect for Anthropic {
 
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
         format::formats(model)
+    }
+
+    fn files(&self, _terms: &Terms) -> &'static Takes {
+        &request::TAKES
     }
 
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {

@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 
 use super::error::excerpt;
 use super::{Reply, RequestedCall};
-use haft_core::call::{Attachment, ToolCall};
-
-/// What OpenAI takes for the id of a call, at most.
-const ID_BYTES: usize = 64;
+use haft_core::call::ToolCall;
 
 /// What OpenAI takes for a function's name, at most, and all others do.
 const NAME_CHARS: usize = 64;
@@ -90,26 +87,21 @@ pub(super) fn echo_id(id: &str) -> String {
     word(id)
 }
 
-/// [`echo_id`] for an API that bounds ids: a longer one keeps its beginning, and is told from others by a hash.
-pub(super) fn short_id(id: &str) -> String {
+/// [`echo_id`] for an API that takes `most` bytes: a longer one keeps its beginning, and is told from others by a hash.
+pub(super) fn short_id(id: &str, most: usize) -> String {
     let id = echo_id(id);
-    if id.len() <= ID_BYTES {
+    if id.len() <= most {
         return id;
     }
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
-    let start: String = id.chars().take(ID_BYTES - 17).collect();
+    let start: String = id.chars().take(most.saturating_sub(17)).collect();
     format!("{start}_{:016x}", hasher.finish())
 }
 
 fn word(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     text.chars().map(|c| if fits(c) { c } else { '_' }).collect()
-}
-
-/// The line that stands for an attachment that the model is not shown.
-pub(super) fn not_shown(attachment: &Attachment) -> String {
-    format!("\n[not shown: {}, {} bytes]", attachment.media_type, attachment.data.len())
 }
 
 /// Whether `reply` holds a message of `vendor` that can go back as it is.

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::error::Failure;
+use super::files::Takes;
 use super::models::Listing;
 use super::output::Formats;
 use super::{Ask, Turn};
@@ -82,6 +83,14 @@ pub(super) trait Dialect: Send + Sync {
 
     /// When the form of an answer is sent, for `model` at the vendor itself or at something that speaks its format.
     fn formats(&self, model: &str, is_vendor: bool) -> Formats;
+
+    /// Whether many servers speak it, whose models' own messages are nothing to each other.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The files that are taken, in prompts and answers; `ask` holds no others.
+    fn files(&self, terms: &Terms) -> &'static Takes;
 
     /// The body that asks for `ask`'s next turn.
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value>;

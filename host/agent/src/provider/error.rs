@@ -137,6 +137,25 @@ impl Failure {
     }
 }
 
+/// Words in which servers refuse files where they do not say it by the status: `image input is not supported`.
+const ABOUT_FILES: &[&str] =
+    &["image", "vision", "multimodal", "modalit", "mmproj", "picture", "document", "file"];
+
+impl Failure {
+    /// Whether a request with files may have failed because of them.
+    pub(crate) fn may_be_about_files(&self) -> bool {
+        match self {
+            _ if self.too_long().is_some() => false,
+            Self::Status { status, body: text } | Self::Reported { code: Some(status), message: text } => {
+                let text = text.to_lowercase();
+                let says_so = || ABOUT_FILES.iter().any(|word| text.contains(word));
+                matches!(status, 400 | 413 | 415 | 422) || matches!(status, 404 | 500 | 501) && says_so()
+            }
+            _ => false,
+        }
+    }
+}
+
 impl ProviderError {
     /// The way out, where there is a likely one.
     pub fn hint(&self) -> Option<String> {
@@ -149,7 +168,7 @@ impl ProviderError {
                 format!("set `{variable}` and `[provider] api_key = {{ env = \"{variable}\" }}`")
             }
             Failure::Connect(_) => {
-                format!("is a server listening at `{}`? `[provider] base_url` names it", self.endpoint)
+                format!("is a server listening at `{}`? `[provider] base_url` names it", self.server())
             }
             Failure::Untrusted(_) => {
                 "`SSL_CERT_FILE` names the certificates to trust instead of the system's".into()
@@ -166,6 +185,13 @@ impl ProviderError {
             _ => return None,
         };
         Some(text)
+    }
+
+    /// The endpoint without its path.
+    fn server(&self) -> &str {
+        let host = self.endpoint.find("://").map_or(0, |at| at + 3);
+        let path = self.endpoint.get(host..).and_then(|rest| rest.find('/'));
+        path.and_then(|at| self.endpoint.get(..host + at)).unwrap_or(&self.endpoint)
     }
 
     /// The way out of what a server answered.

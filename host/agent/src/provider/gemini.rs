@@ -1,6 +1,7 @@
 //! Gemini's `generateContent`: what to send and what an answer means. Pure. The parts of an answer go
 //! back as they came, with their signatures: newer models refuse a conversation without them.
 
+mod files;
 mod format;
 mod reply;
 mod request;
@@ -11,6 +12,7 @@ use serde_json::{Map, Value};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::files::Takes;
 use super::models::{GEMINI, Listing};
 use super::output::Formats;
 use super::{Ask, Reply, Stop, Turn, Usage};
@@ -72,6 +74,10 @@ impl Dialect for Gemini {
 
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
         format::formats(model)
+    }
+
+    fn files(&self, _terms: &Terms) -> &'static Takes {
+        &files::TAKES
     }
 
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {

@@ -4,6 +4,8 @@
 mod host;
 mod stream;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 pub use self::host::{HOST_VARIABLE, host};
@@ -11,12 +13,13 @@ use super::body::reported_error;
 use super::calls::{self, echo_arguments, echo_name, unique_id};
 use super::dialect::{Dialect, Fold, Framing, Terms};
 use super::error::{Failure, excerpt};
+use super::files::{Kind, Takes};
 use super::models::{Listing, OLLAMA};
 use super::openai::content;
 use super::output::Formats;
 use super::schema::{self, Subset};
 use super::{Ask, Exchange, Message, Reply, RequestedCall, Stop, Turn, Usage};
-use haft_core::call::ToolDef;
+use haft_core::call::{Attachment, ToolDef};
 use haft_core::manifest::Effort;
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
@@ -28,6 +31,13 @@ const SCHEMA: Subset = Subset {
     formats: &[],
     nullable: false,
     is_strict: false,
+};
+
+/// Pictures of up to 100 MB, as the vendor's own client takes them; how many is up to the model's window.
+const TAKES: Takes = Takes {
+    kinds: &[Kind { media_types: &["image/png", "image/jpeg", "image/webp"], most: 100 << 20 }],
+    total: 100 << 20,
+    count: 100,
 };
 
 /// The chat API.
@@ -61,6 +71,10 @@ impl Dialect for Ollama {
     fn formats(&self, _model: &str, _is_vendor: bool) -> Formats {
         // It holds every answer to the form, so that nothing could be called.
         Formats::Alone
+    }
+
+    fn files(&self, _terms: &Terms) -> &'static Takes {
+        &TAKES
     }
 
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
@@ -139,7 +153,10 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     }
     for message in ask.messages {
         match message {
-            Message::User(said) => messages.push(json!({ "role": "user", "content": said.told() })),
+            Message::User(said) => {
+                let message = json!({ "role": "user", "content": said.text });
+                messages.push(with_images(message, &said.attachments));
+            }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }
     }
@@ -160,8 +177,16 @@ fn push_exchange(messages: &mut Vec<Value>, exchange: &Exchange) {
         if let (Some(answer), Some(id)) = (answer.as_object_mut(), id.filter(|_| is_own)) {
             answer.insert("tool_call_id".into(), id);
         }
-        messages.push(answer);
+        messages.push(with_images(answer, &result.attachments));
     }
+}
+
+fn with_images(mut message: Value, attachments: &[Attachment]) -> Value {
+    if let Some(message) = message.as_object_mut().filter(|_| !attachments.is_empty()) {
+        let images = attachments.iter().map(|attachment| BASE64_STANDARD.encode(&attachment.data));
+        message.insert("images".into(), images.collect());
+    }
+    message
 }
 
 /// The message of a reply that another vendor gave.

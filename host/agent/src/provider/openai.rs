@@ -3,14 +3,17 @@
 //! lose a turn.
 
 pub(super) mod format;
+mod parts;
 mod reply;
 mod stream;
 
 use serde_json::{Map, Value, json};
 
+pub(super) use self::parts::{data_url, file_name};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use super::models::{Listing, OPENAI};
 use super::output::Formats;
 use super::{Ask, Exchange, Message, Stop, Turn, Usage, calls, schema};
@@ -18,6 +21,19 @@ use haft_core::call::{ToolDef, ToolResult};
 
 /// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openai";
+
+/// 50 MB and 500 pictures a request, 20 MB a picture, as the vendor publishes them.
+pub(super) const TAKES: Takes = Takes {
+    kinds: &[
+        Kind { media_types: PICTURES, most: 20 << 20 },
+        Kind { media_types: DOCUMENTS, most: usize::MAX },
+    ],
+    total: 45 << 20,
+    count: 500,
+};
+/// What others who speak the format take: pictures where the model sees, and hardly any more.
+const COMPATIBLE: Takes =
+    Takes { kinds: &[Kind { media_types: PICTURES, most: 20 << 20 }], total: 45 << 20, count: 500 };
 
 /// The chat completions API.
 pub(super) struct OpenAi {
@@ -49,6 +65,14 @@ impl Dialect for OpenAi {
     fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
         // Most servers of one's own hold every answer to the form, so that nothing could be called.
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn files(&self, terms: &Terms) -> &'static Takes {
+        if terms.is_vendor { &TAKES } else { &COMPATIBLE }
     }
 
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
@@ -96,9 +120,10 @@ impl OpenAi {
             body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
         }
         if let Some(most) = terms.max_tokens {
-            // OpenAI itself renamed the key; whatever else speaks its format knows the old name.
-            let key =
-                if terms.is_vendor && self.vendor == NAME { "max_completion_tokens" } else { "max_tokens" };
+            // OpenAI itself renamed the key, and its reasoning models refuse the old name also behind gateways; whatever
+            // else speaks the format knows the old one.
+            let is_renamed = self.vendor == NAME && (terms.is_vendor || reasons(ask.model));
+            let key = if is_renamed { "max_completion_tokens" } else { "max_tokens" };
             body.insert(key.into(), most.into());
         }
         if let Some(effort) = terms.effort {
@@ -119,7 +144,9 @@ impl OpenAi {
         }
         for message in ask.messages {
             match message {
-                Message::User(said) => messages.push(json!({ "role": "user", "content": said.told() })),
+                Message::User(said) => {
+                    parts::push_user(&mut messages, parts::of(&said.text, &said.attachments));
+                }
                 Message::Turn(exchange) => self.push_exchange(&mut messages, exchange),
             }
         }
@@ -131,10 +158,17 @@ impl OpenAi {
         let reply = exchange.reply();
         let is_own = calls::is_own(reply, self.vendor);
         messages.push(if is_own { reply.raw.clone() } else { reply::rebuilt(reply) });
+        let mut files = Vec::new();
         for (requested, result) in exchange.answered() {
-            messages.push(
-                json!({ "role": "tool", "tool_call_id": requested.call.id, "content": content(result) }),
-            );
+            let id = if is_own { requested.call.id.clone() } else { reply::other_id(&requested.call.id) };
+            if !result.attachments.is_empty() {
+                let about = format!("[Files of the answer to the call `{id}` of `{}`:]", requested.call.tool);
+                files.extend(parts::of(&about, &result.attachments));
+            }
+            messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content(result) }));
+        }
+        if !files.is_empty() {
+            parts::push_user(messages, files);
         }
     }
 }
@@ -144,18 +178,22 @@ impl OpenAi {
 /// [`ToolError`]: haft_core::tool::ToolError
 const FAILED: &[&str] = &["error", "tool error:"];
 
-/// An answer as text, all that a tool message takes: a failure is told by a word at its
-/// start, and what is not text is at least mentioned.
+/// An answer as text, all that a tool message takes: a failure is told by a word at its start.
 pub(super) fn content(result: &ToolResult) -> String {
     let begins =
         |word: &&str| result.content.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
     let is_marked = FAILED.iter().any(begins);
     let prefix = if result.is_error && !is_marked { "Error: " } else { "" };
-    let mut text = format!("{prefix}{}", result.content);
-    for attachment in &result.attachments {
-        text.push_str(&calls::not_shown(attachment));
-    }
-    text
+    format!("{prefix}{}", result.content)
+}
+
+/// Whether it is one of OpenAI's reasoning models by its name, which gateways put a vendor's before: `o3`, `gpt-5-mini`.
+fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    let number = |rest: &str| rest.chars().next().filter(char::is_ascii_digit);
+    let is_o = || name.strip_prefix('o').and_then(number).is_some();
+    let is_later = |digit: char| digit >= '5';
+    is_o() || name.strip_prefix("gpt-").and_then(number).is_some_and(is_later)
 }
 
 fn tool(def: &ToolDef) -> Value {

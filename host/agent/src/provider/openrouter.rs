@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::Failure;
+use super::files::Takes;
 use super::models::{Listing, OPENROUTER};
-use super::openai::{OpenAi, format};
+use super::openai::{OpenAi, TAKES, format};
 use super::output::Formats;
 use super::{Ask, Cost, Turn};
 
@@ -19,6 +20,9 @@ const ASKS_FOR_CACHE: &str = "anthropic/";
 /// Beginnings of the models that call tools although their answer is to have a form; others are known to be held to
 /// the form at once, or to refuse both together.
 const BESIDE_TOOLS: &[&str] = &["anthropic/", "google/gemini-3", "openai/", "x-ai/"];
+
+/// Messages at the end that are marked. With the system prompt, one less than may be.
+const MARKED: usize = 2;
 
 const OPENAI: OpenAi = OpenAi { vendor: NAME };
 
@@ -60,6 +64,11 @@ impl Dialect for OpenRouter {
         if is_known { Formats::BesideTools } else { Formats::Alone }
     }
 
+    /// Those of the vendors behind it; documents it reads for models that take none.
+    fn files(&self, _terms: &Terms) -> &'static Takes {
+        &TAKES
+    }
+
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         let mut body = OPENAI.conversation(ask, terms);
         if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
@@ -72,14 +81,10 @@ impl Dialect for OpenRouter {
         if let Some(effort) = body.shift_remove("reasoning_effort") {
             body.insert("reasoning".into(), json!({ "effort": effort }));
         }
-        if ask.model.starts_with(ASKS_FOR_CACHE) && !ask.system.is_empty() {
-            let text =
-                json!([{ "type": "text", "text": ask.system, "cache_control": { "type": "ephemeral" } }]);
-            if let Some(content) =
-                body.get_mut("messages").and_then(|messages| messages.pointer_mut("/0/content"))
-            {
-                *content = text;
-            }
+        if ask.model.starts_with(ASKS_FOR_CACHE)
+            && let Some(messages) = body.get_mut("messages").and_then(Value::as_array_mut)
+        {
+            mark(messages);
         }
         body
     }
@@ -93,5 +98,66 @@ impl Dialect for OpenRouter {
 
     fn fold(&self) -> Box<dyn Fold> {
         OPENAI.fold()
+    }
+}
+
+/// Says where what comes again in the next request ends: with the system prompt (and the tools before it), the last
+/// message, and the one that the last request ended with.
+fn mark(messages: &mut [Value]) {
+    let role = |message: &Value| message.get("role").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let system = messages.iter().position(|message| role(message) == "system");
+    let others = messages.iter().enumerate().rev();
+    let asked = others.filter(|(_, message)| matches!(role(message).as_str(), "user" | "tool"));
+    let last: Vec<usize> = asked.map(|(index, _)| index).take(MARKED).collect();
+    for index in system.into_iter().chain(last) {
+        if let Some(content) = messages.get_mut(index).and_then(|message| message.get_mut("content")) {
+            mark_content(content);
+        }
+    }
+}
+
+/// Marks the last text: the one kind of part that takes a mark whatever vendor is behind.
+fn mark_content(content: &mut Value) {
+    if let Value::String(text) = content {
+        *content = json!([{ "type": "text", "text": std::mem::take(text) }]);
+    }
+    let parts = content.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+    let is_text = |part: &&mut Map<String, Value>| {
+        part.get("text").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+    };
+    if let Some(last) = parts.filter(is_text).last() {
+        last.insert("cache_control".into(), json!({ "type": "ephemeral" }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use haft_core::call::{Attachment, ToolCall, ToolResult};
+
+    use super::*;
+    use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall};
+
+    fn turn(id: &str) -> Message {
+        let call = ToolCall { id: id.into(), tool: "t".into(), arguments: json!({}) };
+        let reply = Reply { calls: vec![RequestedCall { call, problem: None }], ..Reply::default() };
+        Message::Turn(Exchange::new(reply, [ToolResult::success(id)]))
+    }
+
+    /// G08: in the course of a task the conversation is cached with the system prompt, at four marks at most.
+    #[test]
+    fn g08_the_conversation_of_anthropic_s_models_is_cached() {
+        let attachments = vec![Attachment::new("image/png", vec![0])];
+        let messages = [Message::User(Prompt { text: "look".into(), attachments }), turn("a"), turn("b")];
+        let at = |model: &str, count: usize| {
+            let ask =
+                Ask { model, system: "be brief", messages: &messages[..count], tools: &[], output: None };
+            let body = Value::from(OpenRouter.request(&ask, &Terms::default()));
+            let marked = |message: &Value| message.to_string().contains("cache_control");
+            body["messages"].as_array().unwrap().iter().map(marked).collect::<Vec<_>>()
+        };
+        assert_eq!(at("anthropic/claude-sonnet-4.5", 1), [true, true]);
+        assert_eq!(at("anthropic/claude-sonnet-4.5", 2), [true, true, false, true]);
+        assert_eq!(at("anthropic/claude-sonnet-4.5", 3), [true, false, false, true, false, true]);
+        assert_eq!(at("openai/gpt-5", 3), [false; 6]);
     }
 }

@@ -3,10 +3,11 @@
 
 mod answer;
 mod client;
-mod formless;
 mod list;
+mod refusing;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use reqwest::header::HeaderMap;
@@ -15,12 +16,14 @@ use serde_json::{Map, Value};
 
 use self::answer::{Answer, Miss};
 use self::client::{below, client, headers, parse_base};
-use self::formless::Formless;
+use self::refusing::Refusing;
 use super::dialect::{Dialect, Framing, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
+use super::files::{NOTHING, fit, has_files};
 use super::mend::mend;
 use super::merge::lay_over;
 use super::models::ModelList;
+use super::origin::seen_by;
 use super::output::Formats;
 use super::patience::Attempts;
 use super::reading::Reading;
@@ -47,7 +50,10 @@ pub(super) struct Remote<D> {
     patience: Patience,
     extra: Map<String, Value>,
     prices: BTreeMap<String, Prices>,
-    formless: Formless,
+    /// Models that take no form of the answer.
+    formless: Refusing,
+    /// Models that take no files.
+    fileless: Refusing,
 }
 
 impl<D: Dialect> Remote<D> {
@@ -90,7 +96,8 @@ impl<D: Dialect> Remote<D> {
             patience: settings.patience,
             extra: settings.extra,
             prices: settings.prices,
-            formless: Formless::default(),
+            formless: Refusing::default(),
+            fileless: Refusing::default(),
         })
     }
 
@@ -146,9 +153,15 @@ impl<D: Dialect> Remote<D> {
     }
 
     /// Waits after an attempt that failed, or says that there is to be no other.
-    async fn wait(&self, attempts: &mut Attempts, miss: Miss, events: &Events) -> Result<(), ProviderError> {
+    async fn wait(
+        &self,
+        url: &Url,
+        attempts: &mut Attempts,
+        miss: Miss,
+        events: &Events,
+    ) -> Result<(), ProviderError> {
         let delay = attempts.next(&miss.failure, miss.retry_after);
-        let error = self.error(miss.failure, attempts.made());
+        let error = self.error(url, miss.failure, attempts.made());
         let Some(delay) = delay else { return Err(error) };
         tracing::info!("{error}; trying again in {delay:.1?}");
         events.emit(|| Event::Retrying { reason: error.to_string(), delay });
@@ -158,13 +171,29 @@ impl<D: Dialect> Remote<D> {
 
     /// Asks for a turn as often as it takes.
     async fn turn_of(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
-        let request = self.asking(ask);
         let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
         let mut attempts = Attempts::new(self.patience, in_task);
+        let has_files = has_files(ask.messages);
+        let mut with_files = has_files && !self.fileless.has(ask.model);
+        let mut request = self.asking(ask, with_files);
         loop {
             match self.ask_once(request.try_clone(), ask, events).await {
-                Ok(turn) => return Ok(self.completed(turn, ask)),
-                Err(miss) => self.wait(&mut attempts, miss, events).await?,
+                Ok(turn) => {
+                    // It answers without: one that cannot see would end every task in which a picture came up.
+                    if has_files && !with_files {
+                        self.fileless.note(ask.model);
+                    }
+                    return Ok(self.completed(turn, ask));
+                }
+                Err(miss) if with_files && miss.failure.may_be_about_files() => {
+                    with_files = false;
+                    let reason =
+                        format!("{}; leaving out the files", self.error(request.url(), miss.failure, 1));
+                    request = self.asking(ask, with_files);
+                    tracing::info!("{reason}");
+                    events.emit(|| Event::Retrying { reason, delay: Duration::ZERO });
+                }
+                Err(miss) => self.wait(request.url(), &mut attempts, miss, events).await?,
             }
         }
     }
@@ -191,7 +220,7 @@ impl<D: Dialect> Remote<D> {
     fn require_key(&self) -> Result<(), ProviderError> {
         let (name, _) = self.dialect.key_header("");
         if self.kind.needs_key && self.terms.is_vendor && !self.headers.contains_key(name) {
-            return Err(self.error(Failure::MissingKey { variable: self.kind.key_variable }, 0));
+            return Err(self.error(&self.base, Failure::MissingKey { variable: self.kind.key_variable }, 0));
         }
         Ok(())
     }
@@ -206,13 +235,17 @@ impl<D: Dialect> Remote<D> {
     }
 
     /// The request for a turn.
-    fn asking(&self, ask: &Ask<'_>) -> Request {
+    fn asking(&self, ask: &Ask<'_>, with_files: bool) -> Request {
+        let takes = if with_files { self.dialect.files(&self.terms) } else { &NOTHING };
+        let messages = fit(ask.messages, takes);
+        let messages = if self.dialect.is_shared() { seen_by(messages, &self.server()) } else { messages };
         let mended: Vec<_> = ask.tools.iter().map(|def| mend(def)).collect();
         let tools = ask.tools.iter().zip(&mended);
         let tools: Vec<&ToolDef> =
             tools.map(|(def, mended)| mended.as_ref().map_or(*def, |mended| &mended.def)).collect();
         let output = ask.output.filter(|_| self.sends_format(ask));
-        let mut body = self.dialect.request(&Ask { tools: &tools, output, ..*ask }, &self.terms);
+        let sent = Ask { tools: &tools, messages: &messages, output, ..*ask };
+        let mut body = self.dialect.request(&sent, &self.terms);
         lay_over(&mut body, &self.extra);
         let path = self.dialect.path(ask.model, self.terms.stream);
         let mut request = self.request(Method::POST, &path, Some(&Value::Object(body)));
@@ -229,6 +262,9 @@ impl<D: Dialect> Remote<D> {
             if let Some(mended) = def.and_then(|def| mend(def)) {
                 requested.call.arguments = mended.restore(requested.call.arguments.take());
             }
+        }
+        if self.dialect.is_shared() {
+            turn.reply.server = self.server();
         }
         let prices = self.prices.get(ask.model).or_else(|| self.prices.get(&turn.model));
         let cost = prices.map(|prices| prices.cost(&turn.usage));
@@ -266,8 +302,14 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    fn error(&self, failure: Failure, attempts: u32) -> ProviderError {
-        let mut endpoint = self.base.clone();
+    /// The server, without a path; nothing for the vendor itself.
+    fn server(&self) -> String {
+        if self.terms.is_vendor { String::new() } else { self.base.origin().ascii_serialization() }
+    }
+
+    /// The failure of a request to `url`, whose query may hold a secret.
+    fn error(&self, url: &Url, failure: Failure, attempts: u32) -> ProviderError {
+        let mut endpoint = url.clone();
         endpoint.set_query(None);
         ProviderError { provider: self.kind.name, endpoint: endpoint.into(), attempts, failure }
     }
@@ -343,7 +385,7 @@ impl<D: Dialect> Provider for Remote<D> {
                 Ok(_) => return Ok(()),
                 // A server without a list of models is there all the same.
                 Err(miss) if miss.is_without_list() => return Ok(()),
-                Err(miss) => self.wait(&mut attempts, miss, &Events::none()).await?,
+                Err(miss) => self.wait(request.url(), &mut attempts, miss, &Events::none()).await?,
             }
         }
     }

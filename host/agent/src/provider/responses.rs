@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use super::body::reported_error;
 use super::dialect::{Dialect, Fold, Terms};
 use super::error::{Failure, excerpt};
+use super::files::Takes;
 use super::models::{Listing, OPENAI};
-use super::openai::format;
+use super::openai::{TAKES, format};
 use super::output::Formats;
 use super::{Ask, Stop, Turn, Usage};
 
@@ -56,6 +57,14 @@ impl Dialect for Responses {
 
     fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn files(&self, _terms: &Terms) -> &'static Takes {
+        &TAKES
     }
 
     fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
@@ -112,8 +121,8 @@ fn usage(body: &Value) -> Usage {
 }
 
 /// A message of the person or the model, in the form that needs no id.
-fn message(role: &str, text: &str) -> Value {
-    json!({ "role": role, "content": text })
+fn message(role: &str, content: impl Into<Value>) -> Value {
+    json!({ "role": role, "content": content.into() })
 }
 
 #[cfg(test)]

@@ -34,6 +34,9 @@ pub struct Reply {
     /// message of their own from the text and the calls.
     #[serde(default)]
     pub vendor: String,
+    /// The server that the model was asked at, without a path, where that was not the vendor itself.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server: String,
     /// The vendor interrupted the turn, and goes on with it when it is sent back as it is.
     #[serde(default)]
     pub unfinished: bool,

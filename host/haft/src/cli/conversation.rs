@@ -4,6 +4,7 @@
 use crate::cli::common::Common;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -11,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::dialogue::{Dialogue, hinted};
 use super::guidance;
 use super::model_args::ModelArgs;
-use super::terminal::{Hinted, Screen, Show, Terminal};
+use super::terminal::{Hinted, Screen, Show, Terminal, reader_is_gone};
 use crate::program::Dirs;
 use haft_agent::provider::{OutputSchema, Prompt};
 use haft_agent::{Begun, Outcome, Restored, Saved};
@@ -25,6 +26,9 @@ pub(super) enum SessionName {
     /// The one whose id begins so.
     Id(String),
 }
+
+/// How often haft looks whether somebody still reads what it prints: what nobody reads is not worth its tokens.
+const LOOK_FOR_READER: Duration = Duration::from_millis(500);
 
 /// Hexadecimal digits of an id that are enough to find one.
 const MIN_ID: usize = 4;
@@ -129,6 +133,7 @@ impl Conversation {
         let cancel = session.cancel.clone();
         let mut work = std::pin::pin!(dialogue.work(told.as_deref(), &session));
         let mut interrupts = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+        let mut looks = tokio::time::interval(LOOK_FOR_READER);
         let done = loop {
             tokio::select! {
                 outcome = &mut work => break Some(outcome),
@@ -137,6 +142,11 @@ impl Conversation {
                         break None;
                     }
                     cancel.cancel();
+                }
+                _ = looks.tick(), if !cancel.is_cancelled() => {
+                    if reader_is_gone() {
+                        cancel.cancel();
+                    }
                 }
             }
         };

@@ -31,6 +31,9 @@ impl Dialogue {
         let settings = choice.settings(&program, &toolbox);
         let provider = program.provider(&choice.model()).await?;
         check_prices(settings.budget, provider.as_ref(), program.route(&choice.model()))?;
+        if let Some(unused) = program.unused_of_provider(&choice.model()) {
+            terminal.warning(&unused);
+        }
         let (history, promised) = (History::default(), None);
         Ok(Self { program, choice, toolbox, settings, provider, history, promised })
     }

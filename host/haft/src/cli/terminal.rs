@@ -22,6 +22,7 @@ use tracing_subscriber::EnvFilter;
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
 pub(super) use self::screen::{Screen, Show};
+pub(super) use self::stream::reader_is_gone;
 use self::stream::{Kind, Output, REDACTOR};
 #[cfg(test)]
 pub(super) use self::style::written;

@@ -88,6 +88,8 @@ impl Program {
         let mut settings = ProviderSettings::new(kind.name, String::new());
         if let Some(section) = section {
             limits(section, &mut settings);
+            // A price goes with the name of a model.
+            settings.prices = prices(section);
         }
         if let Some(own) = own {
             self.secrets_of(own, &mut settings).await?;
@@ -100,6 +102,23 @@ impl Program {
             self.redactor.add(&settings.api_key);
         }
         Ok((kind, settings))
+    }
+
+    /// What `[provider]` says of its vendor alone and `choice` makes useless, for a person to know.
+    pub fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
+        let section = self.manifest.provider.as_ref()?;
+        let (own, chosen) = (section.name.value.as_str(), choice.provider.as_deref()?);
+        let keys = [
+            ("extra_body", !section.extra_body.is_empty()),
+            ("headers", !section.headers.is_empty()),
+            ("format", section.format.is_some()),
+        ];
+        let keys: Vec<_> =
+            keys.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| format!("`{key}`")).collect();
+        let is_useless = own != chosen && !keys.is_empty();
+        is_useless.then(|| {
+            format!("{} of `[provider]` is for `{own}`, and not sent to `{chosen}`", keys.join(", "))
+        })
     }
 
     /// Which of its models does the work.
@@ -137,7 +156,6 @@ impl Program {
         }
         settings.extra.clone_from(&section.extra_body);
         settings.format = section.format;
-        settings.prices = prices(section);
         Ok(())
     }
 }

@@ -6,14 +6,24 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::NAME;
-use crate::provider::calls::{echo_arguments, echo_id, echo_name, is_own, not_shown};
+use crate::provider::calls::{echo_arguments, echo_id, echo_name, is_own};
 use crate::provider::dialect::Terms;
+use crate::provider::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::manifest::Effort;
 
-/// The default `max_tokens` of an answer: the API requires a number.
-const MAX_TOKENS: u32 = 8192;
+/// The default `max_tokens` of an answer, since the API requires a number: of what the models of the fourth generation
+/// and later write at most, the least, so that a long file is written in one call.
+const MAX_TOKENS: u32 = 32_000;
+/// The default of models that write less, and of those that are not the vendor's, by what is in their names.
+const LESS_TOKENS: &[(&str, u32)] = &[
+    ("claude-3-5", 8192),
+    ("claude-3-7", MAX_TOKENS),
+    ("claude-3", 4096),
+    ("claude", MAX_TOKENS),
+    ("", 8192),
+];
 /// Models that are told how many tokens to think, not how hard.
 const BY_BUDGET: &[&str] = &[
     "claude-3-7",
@@ -30,14 +40,22 @@ const LEAST_BUDGET: u32 = 1024;
 /// Messages at the end that are marked as worth caching: the last, and the one before it that the
 /// last request ended with. With the one for system prompt and tools, one less than may be marked.
 const MARKED: usize = 2;
-/// Pictures that the API takes.
-const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// 5 MB a picture, 32 MB and 100 pictures a request, as the vendor publishes them; the rest of a request is text.
+pub(super) const TAKES: Takes = Takes {
+    kinds: &[
+        Kind { media_types: PICTURES, most: 5 << 20 },
+        Kind { media_types: DOCUMENTS, most: usize::MAX },
+    ],
+    total: 28 << 20,
+    count: 100,
+};
 
 /// The body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), ask.model.into());
-    body.insert("max_tokens".into(), terms.max_tokens.unwrap_or(MAX_TOKENS).into());
+    let most = terms.max_tokens.unwrap_or_else(|| max_tokens(ask.model));
+    body.insert("max_tokens".into(), most.into());
     // The cache holds what comes first: tools, then the system prompt, then messages.
     if !ask.system.is_empty() {
         let mut system = json!([{ "type": "text", "text": ask.system }]);
@@ -51,13 +69,17 @@ pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
     }
     body.insert("messages".into(), messages(ask).into());
     if let Some(effort) = terms.effort {
-        let most = terms.max_tokens.unwrap_or(MAX_TOKENS);
         body.extend(thinking(ask.model, effort, most).map(|(key, value)| (key.to_owned(), value)));
     }
     if terms.stream {
         body.insert("stream".into(), true.into());
     }
     body
+}
+
+fn max_tokens(model: &str) -> u32 {
+    let known = LESS_TOKENS.iter().find(|(name, _)| model.contains(name));
+    known.map_or(MAX_TOKENS, |(_, most)| *most)
 }
 
 /// How much the model thinks: current models are told a level, those before them a count of tokens, which has to be
@@ -103,7 +125,7 @@ fn messages(ask: &Ask<'_>) -> Vec<Value> {
     for message in ask.messages {
         match message {
             Message::User(said) => {
-                push_user_message(&mut messages, vec![json!({ "type": "text", "text": said.told() })]);
+                push_user_message(&mut messages, blocks(&said.text, &said.attachments).collect());
             }
             Message::Turn(exchange) => push_exchange(&mut messages, exchange),
         }
@@ -166,23 +188,30 @@ fn answer(id: &str, result: &ToolResult) -> Value {
     answer
 }
 
-/// The text; with pictures that the model can see, and a line for everything else.
+/// The text, with the files before it.
 fn content(result: &ToolResult) -> Value {
-    let (pictures, others): (Vec<_>, Vec<_>) =
-        result.attachments.iter().partition(|attachment| PICTURES.contains(&attachment.media_type.as_str()));
-    let mut text = result.content.clone();
-    for other in others {
-        text.push_str(&not_shown(other));
+    if result.attachments.is_empty() {
+        return result.content.as_str().into();
     }
-    if pictures.is_empty() {
-        return text.into();
-    }
-    let text = Some(text).filter(|text| !text.trim().is_empty());
-    let text = text.map(|text| json!({ "type": "text", "text": text }));
-    text.into_iter().chain(pictures.into_iter().map(picture)).collect()
+    blocks(&result.content, &result.attachments).collect()
 }
 
-fn picture(attachment: &Attachment) -> Value {
+/// Files come first: the vendor's models read them better so.
+fn blocks(text: &str, attachments: &[Attachment]) -> impl Iterator<Item = Value> {
+    let text = Some(text).filter(|text| attachments.is_empty() || !text.trim().is_empty());
+    let text = text.map(|text| json!({ "type": "text", "text": text }));
+    attachments.iter().map(block).chain(text)
+}
+
+fn block(attachment: &Attachment) -> Value {
     let data = BASE64_STANDARD.encode(&attachment.data);
-    json!({ "type": "image", "source": { "type": "base64", "media_type": attachment.media_type, "data": data } })
+    let source = json!({ "type": "base64", "media_type": attachment.media_type, "data": data });
+    if !DOCUMENTS.contains(&attachment.media_type.as_str()) {
+        return json!({ "type": "image", "source": source });
+    }
+    let mut document = json!({ "type": "document", "source": source });
+    if let (Some(document), Some(name)) = (document.as_object_mut(), &attachment.name) {
+        document.insert("title".into(), name.as_str().into());
+    }
+    document
 }

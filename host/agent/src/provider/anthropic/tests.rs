@@ -1,3 +1,4 @@
+use super::super::Prompt;
 use super::super::dialect::Piece;
 use super::super::{Exchange, Message, Reply, RequestedCall};
 use super::*;
@@ -52,6 +53,25 @@ fn pl04_nothing_is_sent_for_no_tools_and_no_system() {
     );
 }
 
+/// G10: a long file is written in one call; what a model cannot write is not asked of it.
+#[test]
+fn g10_the_default_limit_is_that_of_the_model() {
+    let rows = [
+        ("claude-sonnet-4-5", 32_000),
+        ("claude-opus-4-1-20250805", 32_000),
+        ("anthropic.claude-haiku-4-5-v1:0", 32_000),
+        ("claude-3-5-haiku-latest", 8192),
+        ("claude-3-haiku-20240307", 4096),
+        ("other", 8192),
+    ];
+    for (model, most) in rows {
+        let body = Anthropic.request(&Ask { model, ..ask(&[], &[]) }, &Terms::default());
+        assert_eq!(body["max_tokens"], most, "{model}");
+        let own = Terms { max_tokens: Some(9), ..Terms::default() };
+        assert_eq!(Anthropic.request(&Ask { model, ..ask(&[], &[]) }, &own)["max_tokens"], 9);
+    }
+}
+
 /// PL13: the prefix that stays the same is marked as worth caching.
 #[test]
 fn pl13_the_system_prompt_and_the_last_messages_are_marked() {
@@ -94,21 +114,24 @@ fn pl13_answers_are_one_message_in_order() {
     assert_eq!(sent[2], json!({ "role": "user", "content": expected }));
 }
 
-/// PL13: pictures are seen, other files are mentioned.
+/// PL13, G09: pictures and documents are seen, in answers and in prompts.
 #[test]
 fn pl13_pictures_are_sent_as_pictures() {
-    let attach = |media_type: &str| Attachment::new(media_type, vec![0, 255]);
-    let result = ToolResult {
-        attachments: vec![attach("image/png"), attach("audio/wav")],
-        ..ToolResult::success("see")
-    };
+    let picture = Attachment::new("image/png", vec![0, 255]);
+    let document =
+        Attachment { name: Some("a.pdf".into()), ..Attachment::new("application/pdf", vec![0, 255]) };
+    let attachments = vec![picture, document];
+    let result = ToolResult { attachments: attachments.clone(), ..ToolResult::success("see") };
     let reply = turn(&json!([call("a", &json!({}))]), "tool_use").reply;
-    let sent = sent(&[Message::User("go".into()), Message::Turn(Exchange::new(reply, [result]))]);
-    let expected = json!([
-        { "type": "text", "text": "see\n[not shown: audio/wav, 2 bytes]" },
-        { "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AP8=" } },
-    ]);
-    assert_eq!(sent[2]["content"][0]["content"], expected);
+    let said = Prompt { text: "look".into(), attachments };
+    let sent = sent(&[Message::User(said), Message::Turn(Exchange::new(reply, [result]))]);
+    let source = |media_type: &str| json!({ "type": "base64", "media_type": media_type, "data": "AP8=" });
+    let image = json!({ "type": "image", "source": source("image/png") });
+    let document = json!({ "type": "document", "source": source("application/pdf"), "title": "a.pdf" });
+    let cached = json!({ "type": "text", "text": "look", "cache_control": { "type": "ephemeral" } });
+    assert_eq!(sent[0]["content"], json!([image, document, cached]));
+    let text = json!({ "type": "text", "text": "see" });
+    assert_eq!(sent[2]["content"][0]["content"], json!([image, document, text]));
 }
 
 /// PL14: what thinks and what is not known goes back unmodified, what the API refuses does not.

@@ -3,12 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{NAME, own_id};
-use crate::provider::calls::{echo_arguments, echo_name, is_own, not_shown};
+use super::{NAME, files, own_id};
+use crate::provider::calls::{echo_arguments, echo_name, is_own};
 use crate::provider::dialect::Terms;
 use crate::provider::schema::{self, Subset};
 use crate::provider::{Ask, Exchange, Message, Reply};
-use haft_core::call::{ToolDef, ToolResult};
+use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::manifest::Effort;
 
 /// The vendor's `Schema`, a part of `OpenAPI` 3.0.
@@ -119,28 +119,39 @@ fn contents(ask: &Ask<'_>) -> Vec<Value> {
     for message in ask.messages {
         match message {
             Message::User(said) => {
-                contents.push(json!({ "role": "user", "parts": [{ "text": said.told() }] }));
+                let text = json!({ "text": said.text });
+                let parts = std::iter::once(text).chain(said.attachments.iter().map(files::part));
+                contents.push(json!({ "role": "user", "parts": parts.collect::<Vec<_>>() }));
             }
-            Message::Turn(exchange) => push_exchange(&mut contents, exchange),
+            Message::Turn(exchange) => push_exchange(&mut contents, exchange, ask.model),
         }
     }
     contents
 }
 
-fn push_exchange(contents: &mut Vec<Value>, exchange: &Exchange) {
+fn push_exchange(contents: &mut Vec<Value>, exchange: &Exchange, model: &str) {
     let reply = exchange.reply();
     let is_own = is_own(reply, NAME);
     let content = if is_own { reply.raw.clone() } else { rebuilt(reply) };
     if content.get("parts").and_then(Value::as_array).is_some_and(|parts| !parts.is_empty()) {
         contents.push(content);
     }
-    let answers = exchange.answered().enumerate().map(|(index, (requested, result))| {
+    let (mut parts, mut others) = (Vec::new(), Vec::new());
+    for (index, (requested, result)) in exchange.answered().enumerate() {
         let id = Some(reply).filter(|_| is_own).and_then(|reply| own_id(reply, index));
-        answer(id, &echo_name(&requested.call.tool), result)
-    });
-    let answers: Vec<_> = answers.collect();
-    if !answers.is_empty() {
-        contents.push(json!({ "role": "user", "parts": answers }));
+        let name = echo_name(&requested.call.tool);
+        let (inside, beside): (Vec<_>, Vec<_>) =
+            result.attachments.iter().partition(|attachment| files::is_in_answer(model, attachment));
+        parts.push(answer(id, &name, result, &inside));
+        if !beside.is_empty() {
+            others.push(json!({ "text": format!("[Files of the answer of `{name}`:]") }));
+            others.extend(beside.into_iter().map(files::part));
+        }
+    }
+    // After all answers: the vendor counts as many parts as there were calls.
+    parts.append(&mut others);
+    if !parts.is_empty() {
+        contents.push(json!({ "role": "user", "parts": parts }));
     }
 }
 
@@ -156,15 +167,16 @@ fn rebuilt(reply: &Reply) -> Value {
 }
 
 /// An answer: the vendor tells output and error apart by their keys.
-fn answer(id: Option<&str>, name: &str, result: &ToolResult) -> Value {
-    let mut text = result.content.clone();
-    for attachment in &result.attachments {
-        text.push_str(&not_shown(attachment));
-    }
-    let response = if result.is_error { json!({ "error": text }) } else { json!({ "output": text }) };
-    let mut answer = json!({ "name": name, "response": response });
-    if let (Some(answer), Some(id)) = (answer.as_object_mut(), id) {
-        answer.insert("id".into(), id.into());
+fn answer(id: Option<&str>, name: &str, result: &ToolResult, inside: &[&Attachment]) -> Value {
+    let key = if result.is_error { "error" } else { "output" };
+    let mut answer = json!({ "name": name, "response": { key: result.content } });
+    if let Some(answer) = answer.as_object_mut() {
+        if let Some(id) = id {
+            answer.insert("id".into(), id.into());
+        }
+        if !inside.is_empty() {
+            answer.insert("parts".into(), inside.iter().copied().map(files::part).collect());
+        }
     }
     json!({ "functionResponse": answer })
 }

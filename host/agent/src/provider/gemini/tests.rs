@@ -1,7 +1,7 @@
 use super::super::dialect::Piece;
-use super::super::{Exchange, Message, RequestedCall};
+use super::super::{Exchange, Message, Prompt, RequestedCall};
 use super::*;
-use haft_core::call::{ToolCall, ToolDef, ToolResult};
+use haft_core::call::{Attachment, ToolCall, ToolDef, ToolResult};
 use serde_json::json;
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
@@ -55,6 +55,36 @@ fn pl15_the_model_is_part_of_the_path() {
     assert_eq!(Gemini.path("models/gemini-x", true), "models/gemini-x:streamGenerateContent");
     assert_eq!((Gemini.query(false), Gemini.query(true)), (None, Some(("alt", "sse"))));
     assert_eq!(Gemini.key_header("k"), ("x-goog-api-key", "k".to_owned()));
+}
+
+/// G09: files are parts of a prompt; of an answer where the model takes them there, else they follow all answers.
+#[test]
+fn g09_files_stand_in_answers_or_after_them() {
+    let parts = json!([{ "functionCall": { "name": "t" } }, { "functionCall": { "name": "u" } }]);
+    let file = |media_type: &str| Attachment::new(media_type, vec![0, 255]);
+    let data = |media_type: &str| json!({ "inlineData": { "mimeType": media_type, "data": "AP8=" } });
+    let attachments = vec![file("image/png"), file("audio/wav")];
+    let answers = [
+        ToolResult { attachments: attachments.clone(), ..ToolResult::success("one") },
+        ToolResult::success("two"),
+    ];
+    let messages = [
+        Message::User(Prompt { text: "look".into(), attachments }),
+        Message::Turn(Exchange::new(turn(&parts, "STOP").reply, answers)),
+    ];
+    for (model, inside) in [("gemini-2.5-pro", false), ("gemini-3-pro", true), ("gemini-flash-latest", true)]
+    {
+        let ask = Ask { model, ..ask(&messages, &[]) };
+        let sent = Value::from(Gemini.request(&ask, &Terms::default()))["contents"].clone();
+        assert_eq!(sent[0]["parts"], json!([{ "text": "look" }, data("image/png"), data("audio/wav")]));
+        let answers = &sent[2]["parts"];
+        let held = answers[0]["functionResponse"].get("parts").cloned();
+        assert_eq!(held, inside.then(|| json!([data("image/png")])), "{model}");
+        assert_eq!(answers[1]["functionResponse"]["name"], "u");
+        assert_eq!(answers[2], json!({ "text": "[Files of the answer of `t`:]" }));
+        assert_eq!(answers[answers.as_array().unwrap().len() - 1], data("audio/wav"));
+        assert_eq!(answers.as_array().unwrap().len(), if inside { 4 } else { 5 });
+    }
 }
 
 /// PL15: signatures and ids go back, answers have the calls' names, ids and one content.

@@ -62,6 +62,20 @@ fn pl17_calls_need_no_id_and_answers_name_the_tool() {
     assert_eq!(sent[6]["tool_call_id"], "call_9");
 }
 
+/// G09: pictures are beside the text of whatever they came with.
+#[test]
+fn g09_pictures_are_in_images() {
+    let message = json!({ "tool_calls": [{ "function": { "name": "t" } }] });
+    let attachments = vec![Attachment::new("image/png", vec![0, 255])];
+    let answer = ToolResult { attachments: attachments.clone(), ..ToolResult::success("done") };
+    let said = crate::provider::Prompt { text: "look".into(), attachments };
+    let messages =
+        [Message::User(said), Message::Turn(Exchange::new(turn(&message, "stop").reply, [answer]))];
+    let sent = Ollama.request(&ask(&messages, &[]), &Terms::default())["messages"].clone();
+    assert_eq!(sent[1], json!({ "role": "user", "content": "look", "images": ["AP8="] }));
+    assert_eq!(sent[3], json!({ "role": "tool", "tool_name": "t", "content": "done", "images": ["AP8="] }));
+}
+
 /// PL17: what the server reads of a schema.
 #[test]
 fn pl17_schemas_have_one_type() {

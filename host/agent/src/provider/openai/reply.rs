@@ -54,6 +54,8 @@ fn echo(message: &Map<String, Value>, text: &str, calls: Vec<Value>) -> Value {
     let mut echo = message.clone();
     // A null says nothing, and some servers refuse to read back the ones they write.
     echo.retain(|key, value| key == "content" || !value.is_null());
+    // Where a text came from is no part of a request, and some servers say so.
+    echo.shift_remove("annotations");
     echo.insert("role".into(), "assistant".into());
     if calls.is_empty() {
         echo.shift_remove("tool_calls");
@@ -96,6 +98,14 @@ fn requested_call(entry: &Map<String, Value>, id: String) -> RequestedCall {
     calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
 }
 
+/// What OpenAI takes for the id of a call in chat completions, at most.
+const ID_BYTES: usize = 40;
+
+/// The id of a call that another vendor's model made.
+pub(super) fn other_id(id: &str) -> String {
+    calls::short_id(id, ID_BYTES)
+}
+
 /// The message of a reply that another vendor gave.
 pub(super) fn rebuilt(reply: &Reply) -> Value {
     let calls: Vec<_> = reply
@@ -104,7 +114,7 @@ pub(super) fn rebuilt(reply: &Reply) -> Value {
         .map(|requested| {
             let arguments = echo_arguments(requested).to_string();
             let function = json!({ "name": echo_name(&requested.call.tool), "arguments": arguments });
-            json!({ "id": requested.call.id, "type": "function", "function": function })
+            json!({ "id": other_id(&requested.call.id), "type": "function", "function": function })
         })
         .collect();
     if calls.is_empty() {

@@ -1,3 +1,4 @@
+use super::super::Prompt;
 use super::*;
 use haft_core::call::Attachment;
 
@@ -243,9 +244,54 @@ fn answers_say_that_they_failed_and_what_they_leave_out() {
     let failed = haft_core::tool::ToolError::ExecutionFailed("no".into()).to_string();
     assert_eq!(content(&ToolResult::error(failed.clone())), failed);
     assert_eq!(content(&ToolResult::error("Tool erratum")), "Error: Tool erratum");
-    let attachments = vec![Attachment::new("image/png", vec![0; 3])];
-    let picture = ToolResult { attachments, ..ToolResult::success("see") };
-    assert_eq!(content(&picture), "see\n[not shown: image/png, 3 bytes]");
+}
+
+/// G10: reasoning models want the new name of the limit wherever they are asked.
+#[test]
+fn g10_the_limit_has_the_name_that_the_model_takes() {
+    let at = |vendor, model: &str, is_vendor| {
+        let terms = Terms { max_tokens: Some(9), is_vendor, ..Terms::default() };
+        let body = OpenAi { vendor }.request(&Ask { model, ..ask(&[], &[]) }, &terms);
+        let named = |key: &str| body.get(key) == Some(&json!(9));
+        (named("max_completion_tokens"), named("max_tokens"))
+    };
+    for model in ["o1", "o3-mini", "o4-mini", "gpt-5", "gpt-5.1-codex", "openai/gpt-5-mini"] {
+        assert_eq!(at(NAME, model, false), (true, false), "{model}");
+    }
+    for model in ["gpt-4o", "qwen3", "olmo-2", "oss", "gpt-oss-20b"] {
+        assert_eq!(at(NAME, model, false), (false, true), "{model}");
+        assert_eq!(at(NAME, model, true), (true, false), "{model}");
+    }
+    assert_eq!(at("openrouter", "openai/gpt-5", true), (false, true));
+}
+
+/// G09: a tool message takes text only, so files of the answers follow all of them, in a message that what is said
+/// next joins.
+#[test]
+fn g09_files_follow_the_answers() {
+    let picture = Attachment::new("image/png", vec![0, 255]);
+    let document =
+        Attachment { name: Some("a.pdf".into()), ..Attachment::new("application/pdf", vec![0, 255]) };
+    let message = json!({ "tool_calls": [call("a", "t", &json!("{}")), call("b", "t", &json!("{}"))] });
+    let answers = [
+        ToolResult { attachments: vec![picture.clone()], ..ToolResult::success("one") },
+        ToolResult::success("two"),
+    ];
+    let messages = [
+        Message::User(Prompt { text: "look".into(), attachments: vec![picture, document] }),
+        Message::Turn(Exchange::new(turn(&message, "stop").reply, answers)),
+        Message::User("and now".into()),
+    ];
+    let ask = Ask { model: "m", system: "", messages: &messages, tools: &[], output: None };
+    let sent = Value::from(OpenAi { vendor: NAME }.request(&ask, &Terms::default()))["messages"].clone();
+    let image = json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,AP8=" } });
+    let file = json!({ "filename": "a.pdf", "file_data": "data:application/pdf;base64,AP8=" });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    assert_eq!(sent[0]["content"], json!([text("look"), image, { "type": "file", "file": file }]));
+    let roles: Vec<_> = sent.as_array().unwrap().iter().map(|message| message["role"].clone()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "tool", "user"]);
+    let about = text("[Files of the answer to the call `a` of `t`:]");
+    assert_eq!(sent[4]["content"], json!([about, image, text("and now")]));
 }
 
 proptest::proptest! {

@@ -9,6 +9,7 @@ use super::super::patience::Attempts;
 use super::super::{ProviderError, body};
 use super::Remote;
 use super::answer::Miss;
+use super::client::below;
 use haft_core::event::Events;
 
 impl<D: Dialect> Remote<D> {
@@ -22,7 +23,8 @@ impl<D: Dialect> Remote<D> {
         let mut next = Vec::new();
         for _ in 0..MAX_PAGES {
             let page = (listing.read)(&self.page(&listing, &next).await?);
-            let page = page.map_err(|failure| self.error(self.cleaned(failure), 1))?;
+            let page = page
+                .map_err(|failure| self.error(&below(&self.base, listing.path), self.cleaned(failure), 1))?;
             let is_empty = page.models.is_empty();
             models.extend(page.models);
             next = page.next;
@@ -58,7 +60,7 @@ impl<D: Dialect> Remote<D> {
         loop {
             match self.page_once(request.try_clone()).await {
                 Ok(page) => return Ok(page),
-                Err(miss) => self.wait(&mut attempts, miss, &Events::none()).await?,
+                Err(miss) => self.wait(request.url(), &mut attempts, miss, &Events::none()).await?,
             }
         }
     }

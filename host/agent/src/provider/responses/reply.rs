@@ -35,7 +35,7 @@ pub(super) fn decode(output: &[Value], cut: bool, earlier: usize) -> Reply {
         echoes.pop();
     }
     let raw = json!({ "output": echoes });
-    Reply { text: text(output), calls, raw, vendor: VENDOR.into(), unfinished: false }
+    Reply { text: text(output), calls, raw, vendor: VENDOR.into(), ..Reply::default() }
 }
 
 pub(super) fn kind(item: &Map<String, Value>) -> &str {

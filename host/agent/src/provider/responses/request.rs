@@ -6,12 +6,16 @@ use serde_json::{Map, Value, json};
 use super::{VENDOR, message};
 use crate::provider::calls::{echo_arguments, echo_name, is_own, short_id};
 use crate::provider::dialect::Terms;
-use crate::provider::openai::content;
+use crate::provider::files::DOCUMENTS;
+use crate::provider::openai::{content as text, data_url, file_name};
 use crate::provider::{Ask, Exchange, Message, Reply, schema};
-use haft_core::call::ToolDef;
+use haft_core::call::{Attachment, ToolDef};
 
 /// Models that do not reason: OpenAI refuses to be asked for what they thought.
 const WITHOUT_REASONING: &[&str] = &["gpt-3.5", "gpt-4", "chatgpt-4o"];
+
+/// What the API takes for the id of a call, at most.
+const ID_BYTES: usize = 64;
 
 /// The body.
 pub(super) fn body(ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
@@ -55,7 +59,7 @@ fn items(ask: &Ask<'_>) -> Vec<Value> {
     let mut items = Vec::new();
     for said in ask.messages {
         match said {
-            Message::User(said) => items.push(message("user", &said.told())),
+            Message::User(said) => items.push(message("user", content(&said.text, &said.attachments))),
             Message::Turn(exchange) => push_exchange(&mut items, exchange),
         }
     }
@@ -69,24 +73,43 @@ fn push_exchange(items: &mut Vec<Value>, exchange: &Exchange) {
         Some(own) => items.extend(own.iter().cloned()),
         None => push_rebuilt(items, reply),
     }
-    let id = |id: &str| if own.is_some() { id.to_owned() } else { short_id(id) };
+    let id = |id: &str| if own.is_some() { id.to_owned() } else { short_id(id, ID_BYTES) };
     items.extend(exchange.answered().map(|(requested, result)| {
         let call_id = id(&requested.call.id);
-        json!({ "type": "function_call_output", "call_id": call_id, "output": content(result) })
+        let output = content(&text(result), &result.attachments);
+        json!({ "type": "function_call_output", "call_id": call_id, "output": output })
     }));
 }
 
 /// The items of a reply that another vendor gave.
 fn push_rebuilt(items: &mut Vec<Value>, reply: &Reply) {
     if !reply.text.is_empty() || reply.calls.is_empty() {
-        items.push(message("assistant", &reply.text));
+        items.push(message("assistant", reply.text.as_str()));
     }
     items.extend(reply.calls.iter().map(|requested| {
         json!({
             "type": "function_call",
-            "call_id": short_id(&requested.call.id),
+            "call_id": short_id(&requested.call.id, ID_BYTES),
             "name": echo_name(&requested.call.tool),
             "arguments": echo_arguments(requested).to_string(),
         })
     }));
+}
+
+/// A text, or a list of it and the files that come with it.
+fn content(text: &str, attachments: &[Attachment]) -> Value {
+    if attachments.is_empty() {
+        return text.into();
+    }
+    let text =
+        Some(text).filter(|text| !text.is_empty()).map(|text| json!({ "type": "input_text", "text": text }));
+    text.into_iter().chain(attachments.iter().map(part)).collect()
+}
+
+fn part(attachment: &Attachment) -> Value {
+    let url = data_url(attachment);
+    if DOCUMENTS.contains(&attachment.media_type.as_str()) {
+        return json!({ "type": "input_file", "filename": file_name(attachment), "file_data": url });
+    }
+    json!({ "type": "input_image", "image_url": url, "detail": "auto" })
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::provider::{Exchange, Message, Reply};
-use haft_core::call::{ToolDef, ToolResult};
+use crate::provider::{Exchange, Message, Prompt, Reply};
+use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::manifest::Effort;
 
 fn ask<'a>(messages: &'a [Message], tools: &'a [&'a ToolDef]) -> Ask<'a> {
@@ -74,6 +74,30 @@ fn g01_a_turn_goes_back_as_it_came() {
     expected.extend(output.as_array().unwrap().iter().cloned());
     expected.extend([answer("c1", "one"), answer("c2", "Error: two")]);
     assert_eq!(body["input"], Value::from(expected));
+}
+
+/// G09: pictures and documents stand in prompts and in answers.
+#[test]
+fn g09_files_are_parts_of_what_is_said_and_answered() {
+    let output = json!([call("c1", &json!("{}"))]);
+    let attachments = vec![
+        Attachment::new("image/png", vec![0, 255]),
+        Attachment { name: Some("a.pdf".into()), ..Attachment::new("application/pdf", vec![0, 255]) },
+    ];
+    let answer = ToolResult { attachments: attachments.clone(), ..ToolResult::error("two") };
+    let said = Prompt { text: "look".into(), attachments };
+    let turn = Exchange::new(decode(&response(&output)).unwrap().reply, [answer]);
+    let messages = [Message::User(said), Message::Turn(turn)];
+    let input = Value::from(Responses.request(&ask(&messages, &[]), &Terms::default()))["input"].clone();
+    let parts = |text: &str| {
+        json!([
+            { "type": "input_text", "text": text },
+            { "type": "input_image", "image_url": "data:image/png;base64,AP8=", "detail": "auto" },
+            { "type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,AP8=" },
+        ])
+    };
+    assert_eq!(input[0], json!({ "role": "user", "content": parts("look") }));
+    assert_eq!(input[2]["output"], parts("Error: two"));
 }
 
 /// What the vendor would refuse to read back is mended or left out.

@@ -9,6 +9,12 @@ use crate::call::ToolCall;
 /// The farthest a name may be from what was asked for and still be suggested.
 const MIN_LIKENESS: f64 = 0.7;
 
+/// What models put before the name of a tool, from the prompts that they were trained with: `functions.bash`.
+const NAMESPACES: &[&str] = &["functions", "function", "default_api", "tools", "tool"];
+
+/// What begins a control token that a model let into a name: `bash<|channel|>commentary`.
+const CONTROL: &str = "<|";
+
 /// Tools that a short name could mean and that are named.
 const MAX_NAMED: usize = 5;
 
@@ -26,9 +32,29 @@ impl Toolbox {
         }
     }
 
-    /// The call that `call` asks for by way of `program`; `None` where it asks for nothing but
-    /// itself. Fails where it is clear neither what to call nor with what.
+    /// The call that `call` asks for by way of `program`, or of a name with something around it; `None` where it asks
+    /// for nothing but itself. Fails where it is clear neither what to call nor with what.
     pub fn meant(&self, call: &ToolCall) -> Result<Option<ToolCall>, ToolError> {
+        if let Some(tool) = self.bare(&call.tool) {
+            let call = ToolCall { tool, ..call.clone() };
+            return Ok(Some(self.through_generic(&call)?.unwrap_or(call)));
+        }
+        self.through_generic(call)
+    }
+
+    /// The name of a tool that is here, taken out of what a model wrote around it.
+    fn bare(&self, name: &str) -> Option<String> {
+        let plain = name.split(CONTROL).next().unwrap_or_default().trim();
+        let inner = plain
+            .split_once(['.', ':', '/'])
+            .filter(|(before, _)| NAMESPACES.contains(before))
+            .map_or(plain, |(_, inner)| inner);
+        let is_new = inner != name && self.find(name).is_none();
+        let is_generic = || inner.eq_ignore_ascii_case(generic::NAME).then(|| inner.to_owned());
+        is_new.then(|| self.find(inner).map(|entry| entry.def().name.clone()).or_else(is_generic)).flatten()
+    }
+
+    fn through_generic(&self, call: &ToolCall) -> Result<Option<ToolCall>, ToolError> {
         if !call.tool.eq_ignore_ascii_case(generic::NAME) || self.find(&call.tool).is_some() {
             return Ok(None);
         }

@@ -86,6 +86,21 @@ async fn te04_an_unknown_tool_is_an_answer() {
     assert_eq!(answer(&toolbox, "zzz", "").await, ToolResult::error("Unknown tool: zzz"));
 }
 
+/// G10: what models write around a name is no part of it; a tool of that very name comes first.
+#[tokio::test]
+async fn g10_a_name_is_found_in_what_a_model_wrote_around_it() {
+    let mut toolbox = toolbox(&["bash", "program__gh__pr", "functions.odd"]);
+    toolbox.alias("program:gh:pr", "program__gh__pr");
+    let around =
+        ["functions.bash", "functions:Bash", "default_api.bash", "tools/bash", "bash<|channel|>json"];
+    for name in around.into_iter().chain(["functions.program:gh:pr", "functions.odd"]) {
+        assert_eq!(answer(&toolbox, name, "hi").await, ToolResult::success("hi"), "{name}");
+    }
+    for name in ["functions.", "other.bash", "<|bash"] {
+        assert!(answer(&toolbox, name, "hi").await.is_error, "{name}");
+    }
+}
+
 /// RG02: arguments that the schema refuses never reach the tool.
 #[tokio::test]
 async fn rg02_wrong_arguments_are_an_answer() {

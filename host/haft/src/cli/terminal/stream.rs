@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::LazyLock;
 
 use anstream::{AutoStream, ColorChoice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::layout::{Lines, json, laid_out};
 use super::style::written;
@@ -104,6 +105,14 @@ impl Output {
         };
         laid_out(text, lines, coloured)
     }
+}
+
+/// Whether nobody can read what haft prints any more: a pipe or socket whose other end is closed.
+pub(in crate::cli) fn reader_is_gone() -> bool {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let asked = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    asked.is_ok() && polled.iter().any(|one| one.revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
 
 fn columns(output: impl AsFd) -> Option<usize> {

@@ -6,7 +6,7 @@ use wasmtime::component::Val;
 use super::encode::{self, Mismatch};
 use super::model::{Returned, Type};
 use crate::contract::answer::{Output, Piece, Structured};
-use haft_core::call::Attachment;
+use haft_core::call::{Attachment, media_type_of};
 use haft_core::tool::ToolError;
 
 /// The answer of a function that returns nothing.
@@ -15,14 +15,8 @@ const DONE: &str = "done";
 /// The error message of a `result` whose error has no value.
 const FAILED: &str = "the function failed and does not say why";
 
-/// How files of some kinds begin, for bytes that a model can be shown.
-const MAGIC_NUMBERS: [(&[u8], &str); 5] = [
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"%PDF-", "application/pdf"),
-    (b"PK\x03\x04", "application/zip"),
-];
+/// The media type of bytes that do not tell theirs.
+const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// The answer in what was returned.
 pub(super) fn from_returned(
@@ -68,16 +62,8 @@ fn binary(bytes: Vec<u8>) -> Output {
     if let Some(text) = encode::as_text(&bytes) {
         return text_output(text.to_owned());
     }
-    let attachment = Attachment::new(media_type_of(&bytes), bytes);
+    let attachment = Attachment::new(media_type_of(&bytes).unwrap_or(UNKNOWN_TYPE), bytes);
     Output { pieces: vec![Piece::Binary(attachment)], structured: None }
-}
-
-fn media_type_of(bytes: &[u8]) -> &'static str {
-    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
-        return "image/webp";
-    }
-    let known = MAGIC_NUMBERS.iter().find(|(beginning, _)| bytes.starts_with(beginning));
-    known.map_or("application/octet-stream", |(_, media_type)| media_type)
 }
 
 /// A value that is written without JSON quotes: strings, names, and 64-bit numbers, which JSON quotes for programs.

@@ -1,14 +1,14 @@
-//! Models that a server refused to give an answer of a form, as far as this process has seen: they are told of it in
-//! the prompt alone.
+//! Models that a server refused something for that it may go without (the form of the answer, files), as far as this
+//! process has seen. It is not sent to them again.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// Names of models. A process asks a handful.
 #[derive(Debug, Default)]
-pub(super) struct Formless(Mutex<BTreeSet<String>>);
+pub(super) struct Refusing(Mutex<BTreeSet<String>>);
 
-impl Formless {
+impl Refusing {
     pub(super) fn has(&self, model: &str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(model)
     }

@@ -1,0 +1,164 @@
+//! One session that every vendor goes on with in turn, and back: pictures, thoughts, calls at once. Each sees its own
+//! turns as it gave them, and those of the others in its own format.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use haft::agent::{Agent, AgentSettings, Begun, End, History, SessionError, Sessions};
+use haft::call::{Attachment, ToolCall, ToolDef, ToolResult};
+use haft::grant::Grant;
+use haft::limit::Limits;
+use haft::provider::{Message, Prompt};
+use haft::secret::Redactor;
+use haft::tool::{Context, Session, Tool, ToolError, Toolbox};
+use serde_json::json;
+
+use super::server::{Answer, Said, Server, Vendor};
+use super::{VENDORS, provider, settings, tasks};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\nof a tool";
+/// How a picture of it begins in base64.
+const SEEN: &str = "iVBORw0KGgpvZiBhIHRvb2w";
+const ASKED: &[u8] = b"\x89PNG\r\n\x1a\nof a person";
+
+/// A tool that answers with files.
+struct Camera(ToolDef);
+
+#[async_trait]
+impl Tool for Camera {
+    fn def(&self) -> &ToolDef {
+        &self.0
+    }
+
+    async fn call(&self, _: &ToolCall, _: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let named = |name: &str, media_type: &str, data: &[u8]| Attachment {
+            name: Some(name.to_owned()),
+            ..Attachment::new(media_type, data.to_vec())
+        };
+        let attachments = vec![
+            named("shot.png", "image/png", PNG),
+            named("paper.pdf", "application/pdf", b"%PDF-1.7 of a tool"),
+            named("table.csv", "text/csv", b"a,b\n1,2\n"),
+            named("sound.opus", "audio/opus", b"of a tool"),
+        ];
+        let text: Vec<_> = attachments.iter().map(Attachment::mention).collect();
+        Ok(ToolResult { attachments, ..ToolResult::success(text.join("\n")) })
+    }
+}
+
+fn toolbox() -> Toolbox {
+    let mut toolbox = tasks::toolbox();
+    let parameters = json!({ "type": "object", "properties": {} });
+    let def = ToolDef {
+        name: "camera".into(),
+        description: "Takes pictures.".into(),
+        parameters,
+        ..ToolDef::default()
+    };
+    toolbox.insert(Arc::new(Camera(def)), Grant::none(), Limits::default(), "the test").unwrap();
+    toolbox
+}
+
+/// What the model of a visited vendor does: thinks, makes two calls at once, and answers.
+fn visit() -> [Answer; 2] {
+    let calls = vec![("call_1", "camera", json!({})), ("call_2", "shout", json!({ "text": "hey" }))];
+    let first = Said { thought: "let me see", text: "I look.", calls };
+    [Answer::Turn(first), Answer::Turn(Said { thought: "hm", text: "A picture.", ..Said::default() })]
+}
+
+/// How often a session is opened that seems to be in use: a process that another test begins holds what this one has
+/// open, until it runs its program.
+const OPENED: u32 = 500;
+
+/// The session as it is on file, to go on with.
+async fn resumed(sessions: &Sessions, history: History) -> History {
+    let saved = sessions.find(history.log().unwrap().id()).unwrap();
+    drop(history);
+    for _ in 0..OPENED {
+        match sessions.resume(&saved, &Redactor::default()) {
+            Ok((log, restored)) => return History::restored(restored, Some(log)).unwrap(),
+            Err(SessionError::InUse(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the session stays in use");
+}
+
+/// Goes through the vendors from the one at `first` on and back to it.
+async fn journey(first: usize, stream: bool) {
+    let place = tempfile::tempdir().unwrap();
+    let sessions = Sessions::new(place.path());
+    let count = VENDORS.len();
+    let way: Vec<usize> = (0..count).chain((0..count - 1).rev()).map(|step| (first + step) % count).collect();
+    let mut servers = Vec::new();
+    for (index, vendor) in VENDORS.iter().enumerate() {
+        let visits = way.iter().filter(|place| **place == index).count();
+        servers.push(Server::moved(*vendor, (0..visits).flat_map(|_| visit())).await);
+    }
+    let prompt = || {
+        let attachments = vec![
+            Attachment { name: Some("asked.png".into()), ..Attachment::new("image/png", ASKED.to_vec()) },
+            Attachment {
+                name: Some("notes.md".into()),
+                ..Attachment::new("text/markdown", b"# Notes".to_vec())
+            },
+        ];
+        Prompt { text: "What is there?".into(), attachments }
+    };
+    let log = sessions.begin(Begun::new(None, None, None), prompt(), &Redactor::default()).unwrap();
+    let mut history = History::logged(log, prompt());
+    for (step, place) in way.iter().enumerate() {
+        let server = &servers[*place];
+        let agent = Agent::new(provider(settings(server, stream)), toolbox(), AgentSettings::default());
+        if step > 0 {
+            history = resumed(&sessions, history).await;
+            history.push_prompt(prompt()).unwrap();
+        }
+        let outcome = agent.go_on(&mut history, &Session::default()).await.unwrap();
+        let name = server.vendor().name();
+        assert_eq!(
+            (outcome.end, outcome.text.as_str()),
+            (End::Final, "A picture."),
+            "{name}: {:?}",
+            outcome.failure
+        );
+        assert_shown(server.vendor(), &server.bodies().last().unwrap().to_string(), step + 1);
+    }
+    for server in &servers {
+        server.assert_done();
+    }
+    let turns = history.messages().iter().filter(|message| matches!(message, Message::Turn(_))).count();
+    assert_eq!(turns, way.len() * 2);
+}
+
+/// What the vendor of `body` is shown of the files of so many visits.
+fn assert_shown(vendor: &dyn Vendor, body: &str, visits: usize) {
+    let seen = |what: &str| body.matches(what).count();
+    let name = vendor.name();
+    assert_eq!(seen(SEEN), visits, "{name}: the tool's pictures");
+    assert_eq!(seen("iVBORw0KGgpvZiBhIHBlcnNvbg"), visits, "{name}: the person's pictures");
+    assert_eq!(seen("<file name=\\\"table.csv\\\">\\na,b\\n1,2\\n</file>"), visits, "{name}: texts of tools");
+    assert_eq!(
+        seen("<file name=\\\"notes.md\\\">\\n# Notes\\n</file>"),
+        visits,
+        "{name}: texts of the person"
+    );
+    assert_eq!(
+        seen("[not shown: sound.opus: audio/opus, 9 bytes: the model's API takes no `audio/opus`]"),
+        visits
+    );
+    // A document goes to those who read them; to a compatible server none does.
+    let is_compatible = name == "openai" && vendor.format().is_none();
+    let reads = !is_compatible && name != "ollama";
+    assert_eq!(seen("JVBERi0xLjcgb2YgYSB0b29s"), if reads { visits } else { 0 }, "{name}: documents");
+    assert_eq!(seen("[not shown: paper.pdf"), if reads { 0 } else { visits }, "{name}: no documents");
+}
+
+/// Must hold for every vendor that begins: 0 requests that any of the six formats refuses.
+#[tokio::test]
+async fn g09_a_session_moves_across_all_formats_and_back() {
+    for first in 0..VENDORS.len() {
+        journey(first, first % 2 == 0).await;
+    }
+}

@@ -1,0 +1,25 @@
+//! Every request that a fake vendor gets, in a folder, where one is named: `.ci/vendor-types` judges them by the types
+//! that the vendors publish. Holds no secret.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+/// The variable with the folder.
+const FOLDER: &str = "HAFT_TEST_REQUESTS";
+/// Headers that say something of the format.
+const HEADERS: &[&str] = &["accept", "anthropic-version", "content-type", "user-agent", "x-title"];
+
+/// Writes a request for a turn down. `vendor` is one that `.ci/vendor-types` knows; `target` the method and the path.
+pub(crate) fn record(vendor: &str, target: &str, headers: &BTreeMap<String, String>, body: &Value) {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let path = target.split(' ').nth(1).unwrap_or_default();
+    let headers: BTreeMap<_, _> =
+        headers.iter().filter(|(name, _)| HEADERS.contains(&name.as_str())).collect();
+    let request = json!({ "vendor": vendor, "path": path, "headers": headers, "body": body });
+    let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let file = std::path::Path::new(&folder).join(format!("{vendor}-{process}-{count}.json"));
+    std::fs::write(file, request.to_string()).unwrap();
+}
