@@ -4,6 +4,8 @@ pub mod report;
 
 pub mod sync;
 
+pub mod scan;
+
 pub mod call;
 
 pub mod limit;

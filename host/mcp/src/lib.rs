@@ -2,5 +2,4 @@
 //! (`server`). The only crate that uses rmcp; it starts no process itself.
 
 pub mod client;
-mod scan;
 pub mod server;

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::line::{Line, LineReader};
 pub(super) use self::wire::Wire;
-use crate::scan::{MAX_VALUES, Scan};
+use haft_core::scan::{MAX_VALUES, Scan};
 
 mod line;
 mod wire;

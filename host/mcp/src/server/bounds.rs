@@ -4,7 +4,7 @@
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use serde_json::{Value, json};
 
-use crate::scan::{MAX_VALUES, Scan};
+use haft_core::scan::{MAX_VALUES, Scan};
 
 /// Bytes of one message on standard input: a file to be written, in JSON. What clients take from servers, too.
 pub(super) const MAX_LINE: usize = 16 << 20;

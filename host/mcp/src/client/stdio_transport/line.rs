@@ -6,7 +6,7 @@ use std::io;
 use rmcp::model::RequestId;
 use tokio::net::unix::pipe::Receiver;
 
-use crate::scan::Scan;
+use haft_core::scan::Scan;
 
 /// 16 MiB: a picture in a message is a tenth of that, and it is what is read over HTTP too.
 pub(super) const MAX_LINE: usize = 16 << 20;

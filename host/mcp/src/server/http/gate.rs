@@ -23,9 +23,9 @@ use super::sessions::{SessionGuard, Sessions};
 use super::slots::{ConnectionSlot, RequestGuard};
 use super::token::Token;
 use super::{body, message, origin};
-use crate::scan::Scan;
 use crate::server::bounds;
 use crate::server::handler::{Handler, ServerShared};
+use haft_core::scan::Scan;
 
 /// The path that is served.
 pub const PATH: &str = "/mcp";

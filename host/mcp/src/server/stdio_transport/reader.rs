@@ -18,7 +18,7 @@ use super::super::bounds::{self, CALL, MAX_BATCH, MAX_LINE};
 use super::fast_path::{FastPath, ReadAhead};
 use super::hangup::{Burst, Hangup};
 use super::incoming::Incoming;
-use crate::scan::Scan;
+use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
 /// Messages that were read and not handled yet. A client that sends more waits.

@@ -2,18 +2,19 @@
 //! one that is no JSON, and one whose bounds are checked before it is parsed. It does not validate; the parser does.
 
 use memchr::memchr2;
-use rmcp::model::RequestId;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Values of one message. A hundred thousand are parsed in a tenth of a second or two and take some 50 MB;
 /// no tool's arguments have a hundredth of it.
-pub(super) const MAX_VALUES: usize = 100_000;
+pub const MAX_VALUES: usize = 100_000;
 
 /// Bytes of a top-level key or value that are kept: longer than any id or method.
 const MAX_WORD: usize = 256;
 
 /// The pass over one message. Its bytes may come in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub struct Scan {
     /// Objects and arrays that are open.
     depth: usize,
     lexer_state: LexerState,
@@ -23,7 +24,7 @@ pub(super) struct Scan {
     /// The key or value at the top level that is being read; its beginning.
     word: Vec<u8>,
     field: Option<Field>,
-    id: Option<RequestId>,
+    id: Option<Value>,
     method: Option<String>,
     is_answer: bool,
 }
@@ -46,14 +47,14 @@ enum Field {
 
 impl Scan {
     /// The pass over a whole message.
-    pub(super) fn from_message(message: &[u8]) -> Self {
+    pub fn from_message(message: &[u8]) -> Self {
         let mut scan = Self::default();
         scan.feed(message);
         scan
     }
 
     /// Goes on with the next bytes.
-    pub(super) fn feed(&mut self, mut bytes: &[u8]) {
+    pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let used = match self.lexer_state {
                 LexerState::Structure => self.structure(bytes),
@@ -65,27 +66,27 @@ impl Scan {
     }
 
     /// The id, where one that is valid was read to its end.
-    pub(super) fn id(&self) -> Option<RequestId> {
-        self.id.clone()
+    pub fn id<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_value(self.id.clone()?).ok()
     }
 
     /// The method, under the same condition.
-    pub(super) fn method(&self) -> Option<&str> {
+    pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
     }
 
     /// Whether it holds a result or an error, and so answers what `id` asked.
-    pub(super) fn is_answer(&self) -> bool {
+    pub fn is_answer(&self) -> bool {
         self.is_answer
     }
 
     /// Whether it is an array of messages.
-    pub(super) fn is_batch(&self) -> bool {
+    pub fn is_batch(&self) -> bool {
         self.first == Some(b'[')
     }
 
     /// How many values it has, or a few more.
-    pub(super) fn values(&self) -> usize {
+    pub fn values(&self) -> usize {
         self.values
     }
 
@@ -173,7 +174,9 @@ impl Scan {
             return;
         }
         match self.field.take() {
-            Some(Field::Id) if self.id.is_none() => self.id = serde_json::from_slice(&self.word).ok(),
+            Some(Field::Id) if self.id.is_none() => {
+                self.id = serde_json::from_slice(&self.word).ok().filter(is_id);
+            }
             Some(Field::Method) if self.method.is_none() => {
                 self.method = serde_json::from_slice(&self.word).ok();
             }
@@ -183,17 +186,24 @@ impl Scan {
     }
 }
 
+/// Whether a value is the id of a request (JSON-RPC 2.0, section 4).
+fn is_id(value: &Value) -> bool {
+    value.is_string() || value.is_i64()
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// C06, C18: wherever it stands, and whatever is wrong with the rest.
     #[test]
     fn the_id_is_found_at_the_top_level_alone() {
-        let number = |number| Some(RequestId::Number(number));
+        let number = |number: i64| Some(json!(number));
         for (message, id) in [
             (r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, number(7)),
-            (r#" { "params" : {"id":1,"a":[{"id":2}]} , "id" : "7" }"#, Some(RequestId::String("7".into()))),
+            (r#" { "params" : {"id":1,"a":[{"id":2}]} , "id" : "7" }"#, Some(json!("7"))),
             (r#"{"method":"\"id\":3","a":"\\","id":7}"#, number(7)),
             (r#"{"id":7,"a":"\ud800","b":1e400,"c":nonsense,"d":"cut"#, number(7)),
             (r#"{"id":7,"id":8}"#, number(7)),
@@ -205,15 +215,15 @@ mod tests {
             (r#"garbage{"id":7}"#, None),
             ("garbage", None),
         ] {
-            assert_eq!(Scan::from_message(message.as_bytes()).id(), id, "{message}");
+            assert_eq!(Scan::from_message(message.as_bytes()).id::<Value>(), id, "{message}");
             let mut pieces = Scan::default();
             message.bytes().for_each(|byte| pieces.feed(&[byte]));
-            assert_eq!(pieces.id(), id, "{message}, byte by byte");
+            assert_eq!(pieces.id::<Value>(), id, "{message}, byte by byte");
         }
-        assert_eq!(Scan::from_message(b"{\"a\":\"\xff\xfe\",\"id\":7}").id(), number(7));
+        assert_eq!(Scan::from_message(b"{\"a\":\"\xff\xfe\",\"id\":7}").id::<Value>(), number(7));
         let long = format!(r#"{{"id":"{}","method":"m"}}"#, "x".repeat(MAX_WORD));
         assert_eq!(
-            (Scan::from_message(long.as_bytes()).id(), Scan::from_message(long.as_bytes()).method()),
+            (Scan::from_message(long.as_bytes()).id::<Value>(), Scan::from_message(long.as_bytes()).method()),
             (None, Some("m"))
         );
     }
