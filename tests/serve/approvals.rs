@@ -20,7 +20,6 @@ fn rs06_a_client_asks_its_person() {
     for (answer, expected) in [
         (json!({"action": "accept", "content": {"approve": true}}), "4711\n"),
         (json!({"action": "accept", "content": {"approve": false}}), "Command execution denied by user."),
-        (json!({"action": "decline"}), "Command execution denied by user."),
     ] {
         let call = peer.ask("tools/call", run("echo 47''11"));
         let question = peer.await_one(|message| message["method"] == "elicitation/create");
@@ -31,6 +30,16 @@ fn rs06_a_client_asks_its_person() {
         peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
         let result = peer.answer(call)["result"].take();
         assert_eq!(text(&result), expected, "{result}");
+    }
+    // G11: what says no by itself, without a form that was filled in, is no person.
+    for (action, why) in [("decline", "the client declined for its user"), ("cancel", "the client dismissed")]
+    {
+        let call = peer.ask("tools/call", run("echo 4711"));
+        let question = peer.await_one(|message| message["method"] == "elicitation/create");
+        peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": action}}));
+        let result = peer.answer(call)["result"].take();
+        let expected = format!("`bash` did not run: it needs a person's approval, and {why}");
+        assert!(text(&result).starts_with(&expected), "{result}");
     }
     let call = peer.ask("tools/call", run("echo 4711"));
     let question = peer.await_one(|message| message["method"] == "elicitation/create");
@@ -86,7 +95,7 @@ fn rs06_a_question_is_an_answer_where_servers_cannot_ask() {
     assert_eq!((&result["resultType"], text(&result)), (&json!("complete"), "4711\n"), "{result}");
     assert_eq!(call(run("echo 4711"), answered(&asked["requestState"]))["code"], -32602);
     let again = call(run("echo 4711"), json!({}));
-    let no = json!({"approve": {"action": "decline"}});
+    let no = json!({"approve": {"action": "accept", "content": {"approve": false}}});
     let denied = call(run("echo 4711"), json!({"requestState": again["requestState"], "inputResponses": no}));
     assert_eq!(text(&denied), "Command execution denied by user.", "{denied}");
 }
@@ -112,7 +121,9 @@ fn rs06_tools_of_a_plugin_can_need_approval() {
     let question = peer.await_one(|message| message["method"] == "elicitation/create");
     let message = question["params"]["message"].as_str().unwrap();
     assert_eq!(message, "`guest__echo` wants your approval.\n\nCall: guest__echo {\"text\":\"hi\"}");
-    peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}}));
+    peer.send(
+        &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}),
+    );
     assert_eq!(text(&peer.answer(call)["result"]), "Tool call denied by user.");
     assert_eq!(peer.call("guest__sleep", json!({"ms": 1}))["isError"], false);
 }

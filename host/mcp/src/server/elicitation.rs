@@ -13,6 +13,7 @@ use rmcp::model::{
     InputRequests, InputRequiredResult, ProtocolVersion,
 };
 use rmcp::service::RequestContext;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::questions::{Fingerprint, QuestionHash, Questions, fingerprint, question_hash};
@@ -170,14 +171,17 @@ fn form_request(question: &Question) -> InputRequests {
     [(APPROVE.to_owned(), request)].into()
 }
 
-/// What a client's answer means.
+/// What a client's answer means. Only a form that was filled in tells of a person: clients without one decline and
+/// cancel at once, by themselves.
 fn decision(response: &Value) -> Decision {
-    let accepted = serde_json::to_value(ElicitationAction::Accept).unwrap_or_default();
+    let action = response.get("action").and_then(|action| ElicitationAction::deserialize(action).ok());
     let approve = response.get("content").and_then(|content| content.get(APPROVE)).and_then(Value::as_bool);
-    if response.get("action") == Some(&accepted) && approve == Some(true) {
-        Decision::Approved
-    } else {
-        Decision::Denied
+    match action {
+        Some(ElicitationAction::Accept) if approve == Some(true) => Decision::Approved,
+        Some(ElicitationAction::Accept) => Decision::Denied,
+        Some(ElicitationAction::Decline) => Decision::Unasked("the client declined for its user".into()),
+        Some(ElicitationAction::Cancel) => Decision::Unasked("the client dismissed the question".into()),
+        _ => Decision::Unasked("the client answered what it was not asked".into()),
     }
 }
 
@@ -195,11 +199,22 @@ mod tests {
             json!({"action": "accept", "content": {}}),
             json!({"action": "accept", "content": {"approve": false}}),
             json!({"action": "accept", "content": {"approve": "true"}}),
-            json!({"action": "decline", "content": {"approve": true}}),
-            json!({"action": "cancel"}),
-            json!(true),
         ] {
             assert_eq!(decision(&no), Decision::Denied, "{no}");
+        }
+    }
+
+    /// G11: a client that asked nobody is not taken for a person who said no.
+    #[test]
+    fn g11_what_a_client_does_by_itself_is_no_person_s_answer() {
+        for (answer, why) in [
+            (json!({"action": "decline", "content": {"approve": true}}), "declined for its user"),
+            (json!({"action": "cancel"}), "dismissed the question"),
+            (json!({"action": "sing"}), "what it was not asked"),
+            (json!(true), "what it was not asked"),
+        ] {
+            let Decision::Unasked(said) = decision(&answer) else { panic!("{answer}") };
+            assert!(said.contains(why), "{answer}: {said}");
         }
     }
 }

@@ -25,6 +25,14 @@ pub(super) enum Client {
     Cursor,
     /// VS Code
     Vscode,
+    /// opencode
+    Opencode,
+    /// Zed
+    Zed,
+    /// goose
+    Goose,
+    /// Crush
+    Crush,
 }
 
 /// How a client comes to the tools.
@@ -95,6 +103,14 @@ impl Client {
             }
             Self::Cursor => "Cursor: `.cursor/mcp.json` in your project, or `~/.cursor/mcp.json`",
             Self::Vscode => "VS Code: `.vscode/mcp.json` in your project, or `MCP: Open User Configuration`",
+            Self::Opencode => {
+                "opencode: `opencode.json` in your project, or `~/.config/opencode/opencode.json`"
+            }
+            Self::Zed => {
+                "Zed: `settings.json` (`zed: open settings file`); it puts no variables in, so the token is yours to put in"
+            }
+            Self::Goose => "goose: `~/.config/goose/config.yaml`",
+            Self::Crush => "Crush: `.crush.json` in your project, or `~/.config/crush/crush.json`",
         }
     }
 
@@ -103,13 +119,18 @@ impl Client {
         if self == Self::Codex {
             return codex(server);
         }
+        if self == Self::Goose {
+            return Ok(goose(server));
+        }
         let entry = match &server.way {
             Way::Start { command, arguments } => self.started(command, arguments),
             Way::Http { url, variable } => self.reached(url, variable),
         };
-        let servers = if self == Self::Vscode { "servers" } else { "mcpServers" };
         let mut file = Map::new();
-        file.insert(servers.into(), json!({ &server.name: entry }));
+        if let Some(schema) = self.schema() {
+            file.insert("$schema".into(), schema.into());
+        }
+        file.insert(self.servers().into(), json!({ &server.name: entry }));
         if let (Self::Vscode, Way::Http { .. }) = (self, &server.way) {
             let ask = json!({ "type": "promptString", "id": INPUT, "description": "Token of haft", "password": true });
             file.insert("inputs".into(), json!([ask]));
@@ -117,21 +138,59 @@ impl Client {
         Ok(serde_json::to_string_pretty(&Value::Object(file))? + "\n")
     }
 
+    /// The key under which a client's file has its servers.
+    fn servers(self) -> &'static str {
+        match self {
+            Self::Claude | Self::Gemini | Self::Cursor => "mcpServers",
+            Self::Codex => "mcp_servers",
+            Self::Vscode => "servers",
+            Self::Opencode | Self::Crush => "mcp",
+            Self::Zed => "context_servers",
+            Self::Goose => "extensions",
+        }
+    }
+
+    /// The schema that a client's file names.
+    fn schema(self) -> Option<&'static str> {
+        match self {
+            Self::Opencode => Some("https://opencode.ai/config.json"),
+            Self::Crush => Some("https://charm.land/crush.json"),
+            _ => None,
+        }
+    }
+
     fn started(self, command: &str, arguments: &[String]) -> Value {
         match self {
-            Self::Gemini | Self::Cursor | Self::Codex => json!({ "command": command, "args": arguments }),
-            Self::Claude | Self::Vscode => json!({ "type": "stdio", "command": command, "args": arguments }),
+            Self::Gemini | Self::Cursor | Self::Codex | Self::Goose => {
+                json!({ "command": command, "args": arguments })
+            }
+            Self::Zed => json!({ "command": command, "args": arguments, "env": {} }),
+            Self::Claude | Self::Vscode | Self::Crush => {
+                json!({ "type": "stdio", "command": command, "args": arguments })
+            }
+            Self::Opencode => {
+                let words: Vec<_> =
+                    std::iter::once(command).chain(arguments.iter().map(String::as_str)).collect();
+                json!({ "type": "local", "command": words, "enabled": true })
+            }
         }
     }
 
     fn reached(self, url: &str, variable: &str) -> Value {
         let headers = |value: String| json!({ "Authorization": format!("Bearer {value}") });
         match self {
-            Self::Claude | Self::Codex => {
+            Self::Claude | Self::Codex | Self::Goose => {
                 json!({ "type": "http", "url": url, "headers": headers(format!("${{{variable}}}")) })
             }
             Self::Gemini => json!({ "httpUrl": url, "headers": headers(format!("${{{variable}}}")) }),
             Self::Cursor => json!({ "url": url, "headers": headers(format!("${{env:{variable}}}")) }),
+            Self::Opencode => {
+                let headers = headers(format!("{{env:{variable}}}"));
+                json!({ "type": "remote", "url": url, "enabled": true, "oauth": false, "headers": headers })
+            }
+            // It has no variables: the token is put in by hand.
+            Self::Zed => json!({ "url": url, "headers": headers(format!("<the token in {variable}>")) }),
+            Self::Crush => json!({ "type": "http", "url": url, "headers": headers(format!("${variable}")) }),
             Self::Vscode => {
                 json!({ "type": "http", "url": url, "headers": headers(format!("${{input:{INPUT}}}")) })
             }
@@ -142,13 +201,36 @@ impl Client {
 /// What VS Code asks for once and keeps.
 const INPUT: &str = "haft-token";
 
-/// Codex has TOML.
+/// Codex has TOML. Without `required` it begins without the tools where haft does not start, and says nothing.
 fn codex(server: &Server) -> anyhow::Result<String> {
     let entry = match &server.way {
-        Way::Start { command, arguments } => json!({ "command": command, "args": arguments }),
-        Way::Http { url, variable } => json!({ "url": url, "bearer_token_env_var": variable }),
+        Way::Start { command, arguments } => {
+            json!({ "command": command, "args": arguments, "required": true })
+        }
+        Way::Http { url, variable } => {
+            json!({ "url": url, "bearer_token_env_var": variable, "required": true })
+        }
     };
     Ok(toml::to_string(&json!({ "mcp_servers": { &server.name: entry } }))?)
+}
+
+/// goose has YAML, of which JSON's values are a part.
+fn goose(server: &Server) -> String {
+    let name = json!(server.name);
+    let way = match &server.way {
+        Way::Start { command, arguments } => {
+            format!("    type: stdio\n    cmd: {}\n    args: {}\n", json!(command), json!(arguments))
+        }
+        Way::Http { url, variable } => {
+            let headers = json!({ "Authorization": format!("Bearer ${{{variable}}}") });
+            let variables = json!([variable]);
+            format!(
+                "    type: streamable_http\n    uri: {}\n    headers: {headers}\n    env_keys: {variables}\n",
+                json!(url)
+            )
+        }
+    };
+    format!("extensions:\n  {name}:\n    name: {name}\n    enabled: true\n{way}    timeout: 300\n")
 }
 
 #[cfg(test)]
@@ -170,21 +252,44 @@ mod tests {
         for server in [started(), reached] {
             for client in Client::value_variants() {
                 let text = client.snippet(&server).unwrap();
-                let entry: Value = if *client == Client::Codex {
-                    toml::from_str::<Value>(&text).unwrap()["mcp_servers"]["tools"].clone()
-                } else {
-                    let file: Value = serde_json::from_str(&text).unwrap();
-                    let servers = if *client == Client::Vscode { "servers" } else { "mcpServers" };
-                    file[servers]["tools"].clone()
+                let file: Value = match client {
+                    Client::Codex => toml::from_str(&text).unwrap(),
+                    Client::Goose => continue,
+                    _ => serde_json::from_str(&text).unwrap(),
                 };
+                let entry = &file[client.servers()]["tools"];
                 match &server.way {
+                    Way::Start { arguments, .. } if *client == Client::Opencode => {
+                        let words = [&["/opt/haft".to_owned()], arguments.as_slice()].concat();
+                        assert_eq!(entry["command"], json!(words), "{text}");
+                    }
                     Way::Start { arguments, .. } => {
                         assert_eq!(entry["command"], "/opt/haft", "{client:?}: {text}");
                         assert_eq!(entry["args"], json!(arguments), "{client:?}: {text}");
                     }
-                    Way::Http { .. } => assert!(text.contains("127.0.0.1:8080/mcp"), "{client:?}: {text}"),
+                    Way::Http { .. } => {
+                        assert_eq!(entry["url"], "http://127.0.0.1:8080/mcp", "{client:?}: {text}")
+                    }
                 }
+                assert!(*client != Client::Codex || entry["required"] == true, "{text}");
             }
         }
+    }
+
+    #[test]
+    fn goose_gets_yaml() {
+        let text = Client::Goose.snippet(&started()).unwrap();
+        let lines: Vec<_> = text.lines().map(str::trim_start).collect();
+        let expected = [
+            "extensions:",
+            r#""tools":"#,
+            r#"name: "tools""#,
+            "enabled: true",
+            "type: stdio",
+            r#"cmd: "/opt/haft""#,
+            r#"args: ["serve","--program","/home/ada/my \"tools\"/program.toml"]"#,
+            "timeout: 300",
+        ];
+        assert_eq!(lines, expected);
     }
 }
