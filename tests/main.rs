@@ -11,6 +11,7 @@
     reason = "a helper of tests may fail a test; `clippy.toml` says so only of the tests themselves"
 )]
 
+mod acp;
 mod act;
 mod agent;
 mod ahead;

@@ -17,7 +17,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-pub(crate) use self::model::{Model, Says};
+pub(crate) use self::model::{Model, Says, answers, asked};
 use crate::cli::{Answer, Home};
 
 /// A place to work in whose program asks `model`.

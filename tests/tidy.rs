@@ -58,7 +58,7 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "haft/src/cli/terminal",
             "haft/src/cli/terminal.rs",
-            "haft/src/cli/serve.rs",
+            "haft/src/cli/pipes.rs",
             "sandbox/src/process/attached.rs",
             "sandbox/src/selftest/escape.rs",
             "author/src/watch.rs",
@@ -70,6 +70,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("wit_bindgen_", &["author/src"]),
     ("ciborium::", &["plugin/src/contract/act", "plugin/src/contract/act.rs"]),
     ("rmcp::", &["mcp/src"]),
+    ("agent_client_protocol_schema::", &["acp/src"]),
     ("similar::", &["package/src/disclosure"]),
     ("zbus::", &["core/src/secret/keyring"]),
     ("linux_keyutils::", &["core/src/secret/keyring"]),

@@ -13,6 +13,8 @@ pub(super) const LINES: &[&str] = &[
     "haft run --resume last 'And now mend it'",
     "haft run --resume 3f9ac801 'What did you find?'",
     "haft run --schema answer.schema.json 'How many tests are there, and which is the slowest?'",
+    "haft acp --print-config zed",
+    "haft acp --print-config jetbrains > acp.json",
 ];
 
 /// A cargo that writes what README's task reads.
@@ -49,6 +51,17 @@ fn without_times(line: &str) -> String {
         Some((call, time)) if time.ends_with("s)") => format!("{call} (…)"),
         _ => line.to_owned(),
     }
+}
+
+/// docs/acp.md: what editors are told.
+#[test]
+fn editors_are_told_of_haft() {
+    let reader = Reader::new();
+    let own = |text: &str| serde_json::from_str::<Value>(text).unwrap()["agent_servers"]["haft"].clone();
+    assert_eq!(own(&reader.runs(LINES[5]).stdout)["args"], json!(["acp"]));
+    assert_eq!(reader.runs(LINES[6]).stdout, "");
+    let written = fs::read_to_string(reader.home.work().join("acp.json")).unwrap();
+    assert!(own(&written)["command"].as_str().unwrap().starts_with('/'), "{written}");
 }
 
 #[test]

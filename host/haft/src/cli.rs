@@ -1,6 +1,7 @@
 //! The command line: one file a verb. Standard output is data, standard error is talk; nothing
 //! here knows how a tool works.
 
+mod acp;
 mod add;
 mod build;
 mod call;
@@ -33,6 +34,7 @@ mod model_args;
 mod models;
 mod new;
 mod pack;
+mod pipes;
 mod publish;
 mod remove;
 mod replay;
@@ -75,6 +77,8 @@ enum Verb {
     Run(run::Run),
     /// Talk with a model that has the program's tools
     Chat(chat::Chat),
+    /// Serve the agent to editors that speak the Agent Client Protocol: Zed, JetBrains, Neovim
+    Acp(acp::Acp),
     /// List what the configured providers offer, and which models are in use
     Models(models::Models),
     /// List the sessions of `haft run` and `haft chat`
@@ -164,6 +168,7 @@ impl Cli {
         let done = match self.verb {
             Verb::Run(verb) => verb.execute(&self.common, terminal).await,
             Verb::Chat(verb) => verb.execute(&self.common, terminal).await,
+            Verb::Acp(verb) => verb.execute(&self.common, terminal).await,
             Verb::Models(verb) => verb.execute(&self.common, terminal).await,
             Verb::Sessions(verb) => verb.execute(&self.common, terminal),
             Verb::Replay(verb) => verb.execute(&self.common, terminal).await,
@@ -186,7 +191,8 @@ impl Cli {
             Verb::Init(verb) => verb.execute(terminal),
             Verb::New(verb) => verb.execute(terminal),
             Verb::Build(verb) => verb.execute(terminal).await,
-            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
+            // Its future holds more than any other's.
+            Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),

@@ -33,6 +33,7 @@
 //! # }
 //! ```
 
+pub use haft_acp as acp;
 pub use haft_agent as agent;
 pub use haft_agent::provider;
 pub use haft_author as author;

@@ -30,6 +30,10 @@ const TIME: &str = "%Y%m%dT%H%M%S%.9f";
 /// Between the times in the names of two sessions, at least.
 const NEXT: SignedDuration = SignedDuration::from_nanos(1);
 
+/// Bytes at the beginning of a session that are looked at where all of it is not needed: the longest paths, and most of
+/// what people say first.
+const OPENING: u64 = 64 << 10;
+
 /// Hexadecimal digits of an id.
 const ID_LENGTH: usize = 8;
 
@@ -176,6 +180,23 @@ impl Saved {
         Ok(self.text()?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
+    /// How it began, and what was said first where that is no longer than most of what people say.
+    pub fn opening(&self) -> Option<(Begun, Option<String>)> {
+        let file = fs::File::open(&self.path).ok()?;
+        let mut lines = io::BufRead::lines(io::BufReader::new(io::Read::take(file, OPENING)));
+        let mut entry = || Some(serde_json::from_str::<Line>(&lines.next()?.ok()?).ok()?.entry);
+        let Some(Entry::Begun(begun)) = entry() else { return None };
+        let said =
+            entry().and_then(|entry| if let Entry::Said { text, .. } = entry { Some(text) } else { None });
+        Some((begun, said))
+    }
+
+    /// When something was last written to it.
+    pub fn changed(&self) -> Option<Timestamp> {
+        let changed = fs::metadata(&self.path).ok()?.modified().ok()?;
+        Timestamp::try_from(changed).ok()
+    }
+
     /// Whether a process goes on with it.
     pub fn is_in_use(&self) -> bool {
         file::is_in_use(&self.path)
@@ -198,8 +219,7 @@ impl Saved {
         use io::{BufRead, Read};
         let file = fs::File::open(&self.path).ok()?;
         let mut first = String::new();
-        // As long as the longest paths are.
-        io::BufReader::new(file.take(64 << 10)).read_line(&mut first).ok()?;
+        io::BufReader::new(file.take(OPENING)).read_line(&mut first).ok()?;
         match serde_json::from_str::<Line>(&first).ok()?.entry {
             Entry::Begun(begun) => Some(begun),
             _ => None,

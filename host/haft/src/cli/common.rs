@@ -135,6 +135,7 @@ impl Common {
             only: None,
             target: self.target(),
             known_only: false,
+            further_servers: Vec::new(),
             servers: Servers::default(),
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.

@@ -1,6 +1,7 @@
 //! What a user, a model and its tools say to each other, kept as a session: what `haft run`, `haft chat` and `haft acp`
 //! share. Shows nothing and asks nobody.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::model_args::{ModelArgs, check_prices};
@@ -41,6 +42,19 @@ impl Dialogue {
     /// The answer has this form from now on.
     pub(super) fn expect(&mut self, output: Arc<OutputSchema>) {
         self.settings.output = Some(output);
+    }
+
+    /// Gives the session that is begun next this id, one of [`Sessions::promise`](haft_agent::Sessions::promise).
+    pub(super) fn promise(&mut self, id: &str) {
+        self.promised = Some(id.to_owned());
+    }
+
+    /// Tells the model which folder the user has before them, where that is not the workspace.
+    pub(super) fn tell_folder(&mut self, folder: &Path) {
+        if self.program.grant.workspace().is_none_or(|workspace| workspace.path() != folder) {
+            let line = format!("\nThe user has this folder open: {}", folder.display());
+            self.settings.system.push_str(&line);
+        }
     }
 
     /// Forgets what was said. What is said next begins another session.

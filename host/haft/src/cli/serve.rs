@@ -3,21 +3,19 @@
 
 mod snippet;
 
-use std::fs::File;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use secrecy::ExposeSecret;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::snippet::Client;
 use super::common::{Common, propose_pane};
+use super::pipes::{signals, streams};
 use super::terminal::Terminal;
 use crate::cli::Exit;
 use crate::cli::elicitation;
@@ -164,12 +162,6 @@ fn room(serve: manifest::Serve) -> Room {
     Room { sessions, connections }
 }
 
-/// The standard streams without the buffers that are for text.
-fn streams() -> std::io::Result<(File, File)> {
-    let input = std::io::stdin().as_fd().try_clone_to_owned()?;
-    Ok((input.into(), std::io::stdout().as_fd().try_clone_to_owned()?.into()))
-}
-
 /// A token is kept where any secret may be.
 async fn read(source: &SecretSource, terminal: Terminal) -> anyhow::Result<Token> {
     let (dirs, manifest, redactor) = (Dirs::of_this_machine()?, Manifest::default(), terminal.redactor());
@@ -194,19 +186,6 @@ async fn serve_http(
         terminal.redactor().add([&token]);
     }
     Ok(server.run(stop).await?)
-}
-
-/// Ends haft: gracefully at the first signal, at once at the second.
-async fn signals(stop: CancellationToken) -> Exit {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
-    stop.cancel();
-    tokio::select! { _ = terminate.recv() => {} _ = interrupt.recv() => {} }
-    Exit::Interrupted
 }
 
 fn report_news(terminal: Terminal, news: &News<'_>) {

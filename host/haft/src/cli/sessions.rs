@@ -137,7 +137,12 @@ fn value(saved: &Saved, restored: &Restored) -> Value {
 /// What a session is about: its first words.
 fn title(restored: &Restored) -> String {
     let Some(Message::User(asked)) = restored.messages.first() else { return String::new() };
-    let words = plain(&asked.told().split_whitespace().collect::<Vec<_>>().join(" "));
+    shortened(&asked.told())
+}
+
+/// The first words of a text, on a line.
+pub(super) fn shortened(text: &str) -> String {
+    let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match words.char_indices().nth(MAX_TITLE) {
         Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
         None => words,

@@ -134,10 +134,7 @@ impl Terminal {
             Some(report) => self.report(report),
             None => self.message(format_args!("{ERROR}error:{ERROR:#} {error:#}")),
         }
-        let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
-        let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
-        let own = error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
-        if let Some(hint) = own.or(provider).or(secret) {
+        if let Some(hint) = hint(error) {
             self.hint(&hint);
         }
     }
@@ -226,6 +223,20 @@ impl Terminal {
             _ => {}
         }
     }
+}
+
+/// The way out of an error, where it has one of its own.
+fn hint(error: &anyhow::Error) -> Option<String> {
+    let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
+    let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
+    let own = error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
+    own.or(provider).or(secret)
+}
+
+/// An error with its way out, for a program that shows texts.
+pub(super) fn told(error: &anyhow::Error) -> String {
+    let hint = hint(error).map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    format!("{error:#}{hint}")
 }
 
 /// Sends the log to standard error; `HAFT_LOG` says more exactly what (`haft=debug`).

@@ -31,7 +31,8 @@ impl Loaded {
             dirs.here.clone_from(folder);
             here = folder.join(FILE_NAME);
         }
-        let (manifest, lock) = read(options.program.as_deref(), &here).await?;
+        let (mut manifest, lock) = read(options.program.as_deref(), &here).await?;
+        manifest.mcp_servers.extend(options.further_servers.iter().cloned());
         let (store, redactor) = (Store::new(&dirs.store), options.redactor.clone());
         let loaded = Self { dirs, manifest, lock, store, redactor };
         loaded.secrets().learn();

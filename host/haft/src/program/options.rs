@@ -7,6 +7,7 @@ use super::grants::Allow;
 use super::server_set::Servers;
 use super::target::Target;
 use haft_core::event::Events;
+use haft_core::manifest::McpServer;
 use haft_core::secret::Redactor;
 use haft_mcp::client::Elicitor;
 use haft_sandbox::confine::Confiner;
@@ -41,6 +42,8 @@ pub struct Options {
     pub target: Target,
     /// Whether to pass over what would have to be looked at first: plugins that were never seen.
     pub known_only: bool,
+    /// MCP servers besides those of program.toml, with the same rights.
+    pub further_servers: Vec<McpServer>,
     /// MCP servers that may run already: those that are declared as before go on.
     pub servers: Servers,
 }

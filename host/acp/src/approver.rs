@@ -1,0 +1,96 @@
+//! Asks the user at the editor whether a call may run. Nothing but one of the two answers that allow it is a yes.
+
+use std::sync::Arc;
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
+    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+};
+use async_trait::async_trait;
+
+use crate::client::Client;
+use crate::markdown::fenced;
+use crate::updates::Updates;
+use haft_core::tool::{Approver, Decision, Question};
+
+const ONCE: &str = "allow-once";
+const ALWAYS: &str = "allow-always";
+const REJECT: &str = "reject";
+
+/// The user at the editor, about the calls of one session.
+pub(crate) struct AtEditor {
+    pub(crate) client: Arc<Client>,
+    pub(crate) updates: Arc<Updates>,
+}
+
+#[async_trait]
+impl Approver for AtEditor {
+    async fn ask(&self, question: &Question) -> Decision {
+        let Some(id) = self.updates.call_id(&question.call) else {
+            return Decision::Unasked("the call is none of this session's".into());
+        };
+        let Question { verb, tool, what, .. } = question;
+        let asked = ContentBlock::from(format!("{verb}:\n{}", fenced(what)));
+        let fields = ToolCallUpdateFields::new()
+            .title(format!("{verb} {}", first_line(what)))
+            .status(ToolCallStatus::Pending)
+            .content(vec![asked.into()]);
+        let options = vec![
+            PermissionOption::new(ONCE, "Allow", PermissionOptionKind::AllowOnce),
+            PermissionOption::new(
+                ALWAYS,
+                format!("Always allow `{tool}` in this session"),
+                PermissionOptionKind::AllowAlways,
+            ),
+            PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
+        ];
+        let call = ToolCallUpdate::new(id, fields);
+        let request = RequestPermissionRequest::new(self.updates.session().clone(), call, options);
+        match self.client.ask_permission(&request).await {
+            Ok(response) => decision(&response.outcome),
+            Err(error) => Decision::Unasked(format!("the editor could not ask: {}", error.message)),
+        }
+    }
+}
+
+fn decision(outcome: &RequestPermissionOutcome) -> Decision {
+    let chosen = match outcome {
+        RequestPermissionOutcome::Selected(selected) => selected.option_id.0.as_ref(),
+        _ => return Decision::Unasked("the editor dismissed the question".into()),
+    };
+    match chosen {
+        ONCE => Decision::Approved,
+        ALWAYS => Decision::Always,
+        REJECT => Decision::Denied,
+        _ => Decision::Unasked("the editor answered what it was not asked".into()),
+    }
+}
+
+/// Characters of a title.
+const MAX_TITLE: usize = 120;
+
+/// The first line, cut: all of it stands below.
+fn first_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(MAX_TITLE).collect();
+    if cut.len() < text.len() { format!("{cut} …") } else { cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rs06_nothing_but_a_yes_is_one() {
+        let decide = |outcome| decision(&serde_json::from_value(outcome).unwrap());
+        let selected = |option: &str| json!({ "outcome": "selected", "optionId": option });
+        assert_eq!(decide(selected(ONCE)), Decision::Approved);
+        assert_eq!(decide(selected(ALWAYS)), Decision::Always);
+        assert_eq!(decide(selected(REJECT)), Decision::Denied);
+        for nothing in [selected("yes"), selected(""), json!({ "outcome": "cancelled" })] {
+            assert!(matches!(decide(nothing.clone()), Decision::Unasked(_)), "{nothing}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The editor as an agent sees it: is told what happens, and asked for permission. Answers that nobody waits for are
+//! passed over.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use agent_client_protocol_schema::v1::{
+    CLIENT_METHOD_NAMES, Error, PROTOCOL_LEVEL_METHOD_NAMES, RequestId, RequestPermissionRequest,
+    RequestPermissionResponse, SessionId, SessionNotification, SessionUpdate,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::message;
+use crate::output::Outbox;
+use haft_core::sync::Lock;
+
+/// The editor.
+pub(crate) struct Client {
+    outbox: Outbox,
+    /// Who waits for which answer.
+    waiting: Lock<HashMap<RequestId, oneshot::Sender<Result<Value, Error>>>>,
+    next: AtomicI64,
+}
+
+/// A request that waits for its answer; the editor is told when it does not any more.
+struct Waiting<'a> {
+    client: &'a Client,
+    id: RequestId,
+}
+
+impl Client {
+    pub(crate) fn new(outbox: Outbox) -> Self {
+        Self { outbox, waiting: Lock::default(), next: AtomicI64::new(1) }
+    }
+
+    /// Where messages go.
+    pub(crate) fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Tells what happens in a session.
+    pub(crate) fn update(&self, session: &SessionId, update: SessionUpdate) {
+        let params = SessionNotification::new(session.clone(), update);
+        self.notify(CLIENT_METHOD_NAMES.session_update, &params);
+    }
+
+    fn notify(&self, method: &str, params: &impl Serialize) {
+        self.outbox.post(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, id: &RequestId, outcome: Result<Value, Error>) {
+        self.outbox.post(message::answer(id, outcome));
+    }
+
+    /// Asks the user. Dropping the future takes the question back.
+    pub(crate) async fn ask_permission(
+        &self,
+        request: &RequestPermissionRequest,
+    ) -> Result<RequestPermissionResponse, Error> {
+        let id = RequestId::Number(self.next.fetch_add(1, Ordering::Relaxed));
+        let (sender, answer) = oneshot::channel();
+        self.waiting.lock().insert(id.clone(), sender);
+        let waiting = Waiting { client: self, id: id.clone() };
+        let method = CLIENT_METHOD_NAMES.session_request_permission;
+        self.outbox.post(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": request }));
+        let answer = answer.await.map_err(|_| Error::internal_error())?;
+        drop(waiting);
+        Ok(serde_json::from_value(answer?)?)
+    }
+
+    /// The editor has answered.
+    pub(crate) fn answered(&self, id: &RequestId, outcome: Result<Value, Error>) {
+        if let Some(waiting) = self.waiting.lock().remove(id) {
+            // Whoever asked may have stopped waiting just now.
+            let _ = waiting.send(outcome);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.client.waiting.lock().remove(&self.id).is_some() {
+            let method = PROTOCOL_LEVEL_METHOD_NAMES.cancel_request;
+            self.client.notify(method, &json!({ "requestId": self.id }));
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! What is done for each method. Requests are worked on beside each other; what begins or stops a prompt happens in the
+//! order in which it was sent.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use agent_client_protocol_schema::ProtocolVersion;
+use agent_client_protocol_schema::v1::{
+    AgentCapabilities, CancelNotification, CancelRequestNotification, CloseSessionRequest,
+    CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse, Error, Implementation,
+    InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
+    LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
+    RequestId, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
+    SessionDeleteCapabilities, SessionId, SessionInfo, SessionListCapabilities, SessionResumeCapabilities,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::bounds::{ENDING, MAX_REQUESTS, MAX_SERVERS, MAX_WORDS, PAGE};
+use crate::client::Client;
+use crate::content;
+use crate::host::{Host, Opening, StdioServer};
+use crate::input::{self, Line};
+use crate::message::{self, Message, Params, told};
+use crate::output::Outbox;
+use crate::session::{MODEL, Session, failed};
+use crate::sessions::Sessions;
+use haft_core::secret::Redactor;
+use haft_core::sync::Lock;
+
+/// One editor.
+struct Connection {
+    host: Arc<dyn Host>,
+    client: Arc<Client>,
+    sessions: Sessions,
+    is_initialized: AtomicBool,
+    /// What stops each prompt, by the id of its request.
+    prompts: Lock<HashMap<RequestId, CancellationToken>>,
+}
+
+/// What answers a request.
+type Work = Pin<Box<dyn Future<Output = Result<Value, Error>> + Send>>;
+
+/// Serves the conversations of `host` to the editor at `input` and `output` until it hangs up or `stop` is cancelled.
+/// What `redactor` knows is written to nobody.
+pub async fn serve(
+    host: Arc<dyn Host>,
+    redactor: Redactor,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let gone = stop.child_token();
+    let outbox = Outbox::start(output, redactor, gone.clone())?;
+    let mut lines = input::start(input)?;
+    let connection = Arc::new(Connection {
+        host,
+        client: Arc::new(Client::new(outbox.clone())),
+        sessions: Sessions::default(),
+        is_initialized: AtomicBool::default(),
+        prompts: Lock::default(),
+    });
+    let mut tasks = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = gone.cancelled() => break,
+            line = lines.recv() => match line {
+                Some(line) => connection.handle(line, &mut tasks),
+                None => break,
+            },
+        }
+        while tasks.try_join_next().is_some() {}
+    }
+    connection.sessions.cancel_all();
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(ENDING, ended).await;
+    tasks.abort_all();
+    let _ = tokio::time::timeout(ENDING, connection.sessions.close_all()).await;
+    outbox.close().await;
+    Ok(())
+}
+
+impl Connection {
+    fn handle(self: &Arc<Self>, line: Line, tasks: &mut JoinSet<()>) {
+        let message = match line {
+            Line::Whole(line) => message::parse(&line),
+            Line::TooLong(id) => {
+                let why = format!("a message longer than {} MiB", crate::bounds::MAX_LINE >> 20);
+                Err(Box::new(message::Refusal { id, error: told(Error::invalid_request(), &why) }))
+            }
+        };
+        match message {
+            Ok(Some(Message::Request { id, method, params })) => self.request(id, &method, &params, tasks),
+            Ok(Some(Message::Notification { method, params })) => self.notification(&method, &params),
+            Ok(Some(Message::Answer { id, outcome })) => self.client.answered(&id, outcome),
+            Ok(None) => {}
+            Err(refusal) => {
+                self.client.answer(&refusal.id.unwrap_or(RequestId::Null), Err(refusal.error));
+            }
+        }
+    }
+
+    fn request(self: &Arc<Self>, id: RequestId, method: &str, params: &Params, tasks: &mut JoinSet<()>) {
+        let work = if tasks.len() >= MAX_REQUESTS {
+            Err(told(Error::internal_error(), &format!("{MAX_REQUESTS} requests are under way")))
+        } else {
+            self.begin(&id, method, params)
+        };
+        match work {
+            Ok(work) => {
+                let answering = Answering { client: self.client.clone(), id, is_answered: false };
+                tasks.spawn(async move { answering.answer(work.await) });
+            }
+            Err(error) => self.client.answer(&id, Err(error)),
+        }
+    }
+
+    fn notification(&self, method: &str, params: &Params) {
+        match method {
+            "session/cancel" => {
+                if let Ok(CancelNotification { session_id, .. }) = params.read()
+                    && let Ok(session) = self.sessions.find(&session_id)
+                {
+                    session.cancel();
+                }
+            }
+            "$/cancel_request" => {
+                if let Ok(CancelRequestNotification { request_id, .. }) = params.read()
+                    && let Some(prompt) = self.prompts.lock().get(&request_id)
+                {
+                    prompt.cancel();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins what answers a request.
+    fn begin(self: &Arc<Self>, id: &RequestId, method: &str, params: &Params) -> Result<Work, Error> {
+        let own = self.clone();
+        if method != "initialize" && !self.is_initialized.load(Ordering::SeqCst) {
+            return Err(told(Error::invalid_request(), "`initialize` comes first"));
+        }
+        Ok(match method {
+            "initialize" => {
+                let answer = self.initialize(&params.read()?);
+                Box::pin(async move { value(&answer) })
+            }
+            "session/new" => work(params.read()?, |request| own.new_session(request)),
+            "session/load" if self.host.keeps() => work(params.read()?, |request| own.load(request)),
+            "session/resume" if self.host.keeps() => work(params.read()?, |request| own.resume(request)),
+            "session/list" if self.host.keeps() => work(params.read()?, |request| own.list(request)),
+            "session/delete" if self.host.keeps() => work(params.read()?, |request| own.delete(request)),
+            "session/close" => work(params.read()?, |request| own.close(request)),
+            "session/set_config_option" => work(params.read()?, |request| own.set_option(request)),
+            "session/prompt" => self.prompt(id, params.read()?)?,
+            "authenticate" => {
+                let why = "haft has no sign-in; keys of providers are set as program.toml says";
+                return Err(told(Error::invalid_params(), why));
+            }
+            _ => {
+                return Err(told(
+                    Error::method_not_found(),
+                    &method.chars().take(MAX_SHOWN).collect::<String>(),
+                ));
+            }
+        })
+    }
+
+    fn initialize(&self, _: &InitializeRequest) -> InitializeResponse {
+        self.is_initialized.store(true, Ordering::SeqCst);
+        let keeps = self.host.keeps();
+        let mut sessions = SessionCapabilities::new().close(SessionCloseCapabilities::new());
+        if keeps {
+            sessions = sessions
+                .list(SessionListCapabilities::new())
+                .resume(SessionResumeCapabilities::new())
+                .delete(SessionDeleteCapabilities::new());
+        }
+        let prompts = PromptCapabilities::new().image(true).embedded_context(true);
+        let capabilities = AgentCapabilities::new()
+            .load_session(keeps)
+            .prompt_capabilities(prompts)
+            .session_capabilities(sessions);
+        InitializeResponse::new(ProtocolVersion::V1)
+            .agent_capabilities(capabilities)
+            .agent_info(Implementation::new("haft", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Result<Value, Error> {
+        let opening = opening(request.cwd, request.mcp_servers)?;
+        let _place = self.sessions.make_room(&*self.host, None).await?;
+        let conversation = self.host.begin(opening.clone()).await.map_err(failed)?;
+        let session = Arc::new(Session::new(&self.client, conversation, opening));
+        self.sessions.add(&session);
+        let options = session.options().await;
+        value(&NewSessionResponse::new(session.id.clone()).config_options(options))
+    }
+
+    async fn load(self: Arc<Self>, request: LoadSessionRequest) -> Result<Value, Error> {
+        let opening = opening(request.cwd, request.mcp_servers)?;
+        let session = self.open(&request.session_id, opening).await?;
+        session.replay().await;
+        value(&LoadSessionResponse::new().config_options(session.options().await))
+    }
+
+    async fn resume(self: Arc<Self>, request: ResumeSessionRequest) -> Result<Value, Error> {
+        let opening = opening(request.cwd, request.mcp_servers)?;
+        let session = self.open(&request.session_id, opening).await?;
+        value(&ResumeSessionResponse::new().config_options(session.options().await))
+    }
+
+    /// Opens a session of earlier times, also one that is open here.
+    async fn open(&self, id: &SessionId, opening: Opening) -> Result<Arc<Session>, Error> {
+        if let Ok(open) = self.sessions.find(id) {
+            // Nobody else may begin a prompt meanwhile.
+            let _working = open.begin_work()?;
+            self.sessions.close(id).await;
+        }
+        let _place = self.sessions.make_room(&*self.host, None).await?;
+        let conversation = self.host.resume(&id.0, opening.clone()).await.map_err(failed)?;
+        let session = Arc::new(Session::new(&self.client, conversation, opening));
+        self.sessions.add(&session);
+        Ok(session)
+    }
+
+    /// Loads the program of a session where it is at rest.
+    async fn wake(&self, session: &Session) -> Result<(), Error> {
+        let _place = self.sessions.make_room(&*self.host, Some(&session.id)).await?;
+        session.wake(&*self.host).await
+    }
+
+    async fn list(self: Arc<Self>, request: ListSessionsRequest) -> Result<Value, Error> {
+        let from = match request.cursor.as_deref() {
+            None => 0,
+            Some(cursor) => cursor.parse().map_err(|_| told(Error::invalid_params(), "an unknown cursor"))?,
+        };
+        let all = self.host.list(request.cwd).await.map_err(failed)?;
+        let next = from + PAGE;
+        let cursor = (next < all.len()).then(|| next.to_string());
+        let page = all
+            .into_iter()
+            .skip(from)
+            .take(PAGE)
+            .map(|one| SessionInfo::new(one.id, one.folder).title(one.title).updated_at(one.changed));
+        value(&ListSessionsResponse::new(page.collect()).next_cursor(cursor))
+    }
+
+    async fn delete(self: Arc<Self>, request: DeleteSessionRequest) -> Result<Value, Error> {
+        self.sessions.close(&request.session_id).await;
+        self.host.remove(&request.session_id.0).await.map_err(failed)?;
+        value(&DeleteSessionResponse::new())
+    }
+
+    async fn close(self: Arc<Self>, request: CloseSessionRequest) -> Result<Value, Error> {
+        if !self.sessions.close(&request.session_id).await {
+            self.sessions.find(&request.session_id)?;
+        }
+        value(&CloseSessionResponse::new())
+    }
+
+    async fn set_option(self: Arc<Self>, request: SetSessionConfigOptionRequest) -> Result<Value, Error> {
+        let session = self.sessions.find(&request.session_id)?;
+        let model = request.value.as_value_id().filter(|_| request.config_id.0.as_ref() == MODEL);
+        let model = model.ok_or_else(|| told(Error::invalid_params(), "there is no such option"))?;
+        // While a prompt is worked on the model stays.
+        let _working = session.begin_work()?;
+        self.wake(&session).await?;
+        session.use_model(&*self.host, &model.0).await?;
+        value(&SetSessionConfigOptionResponse::new(session.options().await.unwrap_or_default()))
+    }
+
+    fn prompt(self: &Arc<Self>, id: &RequestId, request: PromptRequest) -> Result<Work, Error> {
+        let session = self.sessions.find(&request.session_id)?;
+        let prompt = content::prompt(request.prompt)?;
+        let working = session.begin_work()?;
+        self.prompts.lock().insert(id.clone(), working.cancel.clone());
+        let (own, id) = (self.clone(), id.clone());
+        Ok(Box::pin(async move {
+            let answer = async {
+                own.wake(&session).await?;
+                session.prompt(&*own.host, prompt, &working).await
+            };
+            let answer = answer.await;
+            own.prompts.lock().remove(&id);
+            drop(working);
+            value(&answer?)
+        }))
+    }
+}
+
+/// Characters of a method's name that an error repeats.
+const MAX_SHOWN: usize = 200;
+
+/// A request that is answered whatever happens, also where haft's own code panics.
+struct Answering {
+    client: Arc<Client>,
+    id: RequestId,
+    is_answered: bool,
+}
+
+impl Answering {
+    fn answer(mut self, outcome: Result<Value, Error>) {
+        self.is_answered = true;
+        self.client.answer(&self.id, outcome);
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.client.answer(&self.id, Err(Error::internal_error()));
+        }
+    }
+}
+
+/// The work of a request that needs nothing done before the next message is read.
+fn work<R, W>(request: R, answer: impl FnOnce(R) -> W) -> Work
+where
+    W: Future<Output = Result<Value, Error>> + Send + 'static,
+{
+    Box::pin(answer(request))
+}
+
+fn value(answer: &impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(answer).map_err(Error::into_internal_error)
+}
+
+/// How a session is to be opened. Only servers on standard streams are taken: `initialize` says that haft takes no
+/// others.
+fn opening(folder: PathBuf, servers: Vec<McpServer>) -> Result<Opening, Error> {
+    let wrong = |why: &str| Err(told(Error::invalid_params(), why));
+    if !folder.is_absolute() {
+        return wrong("`cwd` is not an absolute path");
+    }
+    if servers.len() > MAX_SERVERS {
+        return wrong(&format!("more than {MAX_SERVERS} MCP servers"));
+    }
+    let mut taken = Vec::new();
+    for server in servers {
+        let McpServer::Stdio(server) = server else {
+            tracing::warn!("the editor's MCP servers over HTTP are left out: program.toml may declare them");
+            continue;
+        };
+        if server.args.len() >= MAX_WORDS || server.env.len() > MAX_WORDS {
+            return wrong(&format!("more than {MAX_WORDS} words or variables of an MCP server"));
+        }
+        let Some(command) = server.command.to_str() else {
+            return wrong("the command of an MCP server is not valid UTF-8");
+        };
+        let command = std::iter::once(command.to_owned()).chain(server.args).collect();
+        let env = server.env.into_iter().map(|variable| (variable.name, variable.value)).collect();
+        taken.push(StdioServer { name: server.name, command, env });
+    }
+    Ok(Opening { id: None, folder, servers: taken })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! Shows an editor a conversation of earlier times as if it happened now. What the model thought is not among it.
+
+use agent_client_protocol_schema::v1::{ContentBlock, ImageContent};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::output::Outbox;
+use crate::updates::Updates;
+use haft_agent::provider::{Message, Prompt};
+
+/// Shows `messages`, as fast as the editor reads them.
+pub(crate) async fn replay(messages: &[Message], updates: &Updates, outbox: &Outbox) {
+    for message in messages {
+        outbox.room().await;
+        match message {
+            Message::User(prompt) => said(prompt, updates),
+            Message::Turn(exchange) => {
+                updates.agent_said(&exchange.reply().text);
+                for (requested, result) in exchange.answered() {
+                    outbox.room().await;
+                    updates.called(&requested.call, result);
+                }
+            }
+        }
+    }
+}
+
+fn said(prompt: &Prompt, updates: &Updates) {
+    if !prompt.text.is_empty() {
+        updates.user_said(prompt.text.as_str().into());
+    }
+    for file in &prompt.attachments {
+        updates.user_said(if file.essence().starts_with("image/") {
+            let data = BASE64_STANDARD.encode(&file.data);
+            ContentBlock::Image(ImageContent::new(data, file.essence()))
+        } else {
+            file.mention().into()
+        });
+    }
+}

@@ -1,0 +1,236 @@
+//! One conversation of an editor's: awake, or at rest with nothing loaded. It works on one prompt at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use agent_client_protocol_schema::v1::{
+    Error, PromptResponse, SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption,
+    SessionId, StopReason,
+};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio_util::sync::CancellationToken;
+
+use crate::approver::AtEditor;
+use crate::client::Client;
+use crate::host::{Conversation, Failure, Host, Opening, Turn};
+use crate::message::told;
+use crate::replay::replay;
+use crate::updates::Updates;
+use haft_agent::provider::Prompt;
+use haft_agent::{End, Outcome};
+use haft_core::event::Events;
+use haft_core::report::plain;
+use haft_core::sync::Lock;
+use haft_core::tool::Approvals;
+
+/// The option that chooses the model.
+pub(crate) const MODEL: &str = "model";
+
+/// Characters of a title.
+const MAX_TITLE: usize = 60;
+
+/// A conversation.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    opening: Opening,
+    client: Arc<Client>,
+    updates: Arc<Updates>,
+    approvals: Approvals,
+    /// `None` while it is at rest.
+    conversation: Mutex<Option<Box<dyn Conversation>>>,
+    is_awake: AtomicBool,
+    has_said: AtomicBool,
+    /// What stops the prompt that is being worked on.
+    turn: Lock<Option<CancellationToken>>,
+}
+
+/// A prompt that is being worked on, until this is dropped.
+pub(crate) struct Working {
+    session: Arc<Session>,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Session {
+    pub(crate) fn new(client: &Arc<Client>, conversation: Box<dyn Conversation>, opening: Opening) -> Self {
+        let id = SessionId::new(conversation.id());
+        let workspace = conversation.workspace().map(std::path::Path::to_owned);
+        let updates = Arc::new(Updates::new(client.clone(), id.clone(), workspace));
+        let asked = AtEditor { client: client.clone(), updates: updates.clone() };
+        let has_said = !conversation.messages().is_empty();
+        Self {
+            id,
+            opening,
+            client: client.clone(),
+            updates,
+            approvals: Approvals::by(asked),
+            conversation: Mutex::new(Some(conversation)),
+            is_awake: AtomicBool::new(true),
+            has_said: AtomicBool::new(has_said),
+            turn: Lock::default(),
+        }
+    }
+
+    /// Whether its program is loaded.
+    pub(crate) fn is_awake(&self) -> bool {
+        self.is_awake.load(Ordering::SeqCst)
+    }
+
+    /// Whether no prompt is being worked on.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.turn.lock().is_none()
+    }
+
+    /// Whether nothing is lost when it is put to rest.
+    pub(crate) fn can_rest(&self, host: &dyn Host) -> bool {
+        self.is_idle() && (host.keeps() || !self.has_said.load(Ordering::SeqCst))
+    }
+
+    /// Takes the place of the one prompt that may be worked on.
+    pub(crate) fn begin_work(self: &Arc<Self>) -> Result<Working, Error> {
+        let mut turn = self.turn.lock();
+        if turn.is_some() {
+            return Err(told(Error::invalid_request(), "the prompt before is still being worked on"));
+        }
+        let cancel = turn.insert(CancellationToken::new()).clone();
+        Ok(Working { session: self.clone(), cancel })
+    }
+
+    /// Stops the prompt that is being worked on.
+    pub(crate) fn cancel(&self) {
+        if let Some(turn) = &*self.turn.lock() {
+            turn.cancel();
+        }
+    }
+
+    /// Works on a prompt.
+    pub(crate) async fn prompt(
+        &self,
+        host: &dyn Host,
+        prompt: Prompt,
+        working: &Working,
+    ) -> Result<PromptResponse, Error> {
+        let mut slot = self.awake(host).await?;
+        let Some(conversation) = slot.as_mut() else { return Err(Error::internal_error()) };
+        let first = (!self.has_said.load(Ordering::SeqCst)).then(|| title(&prompt.text));
+        self.client.outbox().room().await;
+        self.updates.open();
+        let updates = self.updates.clone();
+        let events = Events::to(move |event| updates.hear(event));
+        let turn = Turn { events, cancel: working.cancel.clone(), approvals: self.approvals.clone() };
+        let outcome = conversation.prompt(prompt, turn).await;
+        self.has_said.store(!conversation.messages().is_empty(), Ordering::SeqCst);
+        if let Ok(outcome) = &outcome
+            && !matches!(outcome.end, End::Cancelled | End::Failed | End::Invalid)
+            && let Some(why) = outcome.shortfall()
+        {
+            self.updates.agent_said(&format!("[{why}]"));
+        }
+        self.updates.rest();
+        if let Some(title) = first {
+            self.updates.title(&title);
+        }
+        if working.cancel.is_cancelled() {
+            return Ok(PromptResponse::new(StopReason::Cancelled));
+        }
+        stop_reason(&outcome.map_err(failed)?).map(PromptResponse::new)
+    }
+
+    /// The conversation, opened again where it is at rest.
+    async fn awake(&self, host: &dyn Host) -> Result<MutexGuard<'_, Option<Box<dyn Conversation>>>, Error> {
+        let mut slot = self.conversation.lock().await;
+        if slot.is_none() {
+            let opening = self.opening.clone();
+            let opened = if self.has_said.load(Ordering::SeqCst) {
+                host.resume(&self.id.0, opening).await
+            } else {
+                host.begin(Opening { id: Some(self.id.0.to_string()), ..opening }).await
+            };
+            *slot = Some(opened.map_err(failed)?);
+            self.is_awake.store(true, Ordering::SeqCst);
+        }
+        Ok(slot)
+    }
+
+    /// Loads its program again where it is at rest.
+    pub(crate) async fn wake(&self, host: &dyn Host) -> Result<(), Error> {
+        self.awake(host).await.map(drop)
+    }
+
+    /// Unloads its program. What was said is kept where the host keeps it.
+    pub(crate) async fn rest(&self) {
+        let mut slot = self.conversation.lock().await;
+        self.is_awake.store(false, Ordering::SeqCst);
+        if let Some(conversation) = slot.take() {
+            conversation.close().await;
+        }
+    }
+
+    /// Shows all that was said.
+    pub(crate) async fn replay(&self) {
+        if let Some(conversation) = &*self.conversation.lock().await {
+            replay(conversation.messages(), &self.updates, self.client.outbox()).await;
+        }
+    }
+
+    /// What the user can choose; `None` where there is no choice.
+    pub(crate) async fn options(&self) -> Option<Vec<SessionConfigOption>> {
+        let slot = self.conversation.lock().await;
+        let (models, current) = slot.as_ref()?.models();
+        if models.len() < 2 {
+            return None;
+        }
+        let models: Vec<_> =
+            models.into_iter().map(|model| SessionConfigSelectOption::new(model.id, model.name)).collect();
+        let option = SessionConfigOption::select(MODEL, "Model", current, models);
+        Some(vec![option.category(SessionConfigOptionCategory::Model)])
+    }
+
+    /// Asks another model from now on.
+    pub(crate) async fn use_model(&self, host: &dyn Host, id: &str) -> Result<(), Error> {
+        let mut slot = self.awake(host).await?;
+        let Some(conversation) = slot.as_mut() else { return Err(Error::internal_error()) };
+        if !conversation.models().0.iter().any(|model| model.id == id) {
+            return Err(told(Error::invalid_params(), "no model of this session is called so"));
+        }
+        conversation.use_model(id).await.map_err(failed)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.session.updates.rest();
+        *self.session.turn.lock() = None;
+    }
+}
+
+/// A failure of the host, for the user.
+pub(crate) fn failed(Failure(why): Failure) -> Error {
+    let mut error = Error::internal_error();
+    error.message = why;
+    error
+}
+
+/// How the protocol says it; an error where the model could not be asked.
+fn stop_reason(outcome: &Outcome) -> Result<StopReason, Error> {
+    Ok(match outcome.end {
+        End::Final => StopReason::EndTurn,
+        End::Length | End::Budget => StopReason::MaxTokens,
+        End::TurnCap => StopReason::MaxTurnRequests,
+        End::Filtered | End::Refused => StopReason::Refusal,
+        End::Cancelled => StopReason::Cancelled,
+        End::Failed | End::Invalid => {
+            let hint = outcome.failure.as_ref().and_then(haft_agent::provider::ProviderError::hint);
+            let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            return Err(failed(Failure(outcome.shortfall().unwrap_or_default() + &hint)));
+        }
+    })
+}
+
+/// What a session is about: its first words.
+fn title(text: &str) -> String {
+    let words = plain(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+    match words.char_indices().nth(MAX_TITLE) {
+        Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
+        None => words,
+    }
+}

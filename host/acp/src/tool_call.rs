@@ -1,0 +1,172 @@
+//! How a call of a tool is shown: its kind, title, places and differences, told by the tool's name and the arguments.
+//! Decides nothing: what is not known is shown as it is.
+
+use std::path::{Path, PathBuf};
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, Diff, ImageContent, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation,
+    ToolCallStatus, ToolCallUpdateFields, ToolKind,
+};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
+
+use crate::markdown::fenced;
+use haft_core::call::{self, ToolResult};
+use haft_core::report::plain;
+use haft_core::tool::{Keep, clip};
+
+/// Kinds of haft's own tools, by the names that models see.
+const KINDS: &[(&str, ToolKind)] = &[
+    ("bash", ToolKind::Execute),
+    ("run_shell", ToolKind::Execute),
+    ("send-keys", ToolKind::Execute),
+    ("capture-pane", ToolKind::Read),
+    ("read", ToolKind::Read),
+    ("read_file", ToolKind::Read),
+    ("write", ToolKind::Edit),
+    ("write_file", ToolKind::Edit),
+    ("edit", ToolKind::Edit),
+    ("fetch_url", ToolKind::Fetch),
+    ("web_search", ToolKind::Search),
+    ("find_tools", ToolKind::Search),
+];
+
+/// Arguments that say in a line what a call is about, the first one that there is.
+const SUBJECTS: &[&str] = &["command", "file_path", "path", "url", "query"];
+
+/// What names of commands that a program declares begin with.
+const COMMAND: &str = "program__";
+
+/// Characters of a title.
+const MAX_TITLE: usize = 120;
+
+/// Bytes of arguments that are shown raw: a file to be written may have megabytes, and stands in the difference.
+const MAX_RAW: usize = 64 << 10;
+
+/// Characters of each side of a difference.
+const MAX_DIFF: usize = 200_000;
+
+/// Characters of an answer that are shown.
+const MAX_ANSWER: usize = 30_000;
+
+/// Pictures of an answer that are shown, and bytes of each.
+const MAX_PICTURES: usize = 8;
+const MAX_PICTURE: usize = 4 << 20;
+
+/// A call as it is first shown.
+pub(crate) fn shown(id: ToolCallId, call: &call::ToolCall, workspace: Option<&Path>) -> ToolCall {
+    let raw = Some(call.arguments.clone()).filter(|raw| raw.to_string().len() <= MAX_RAW);
+    let shown = ToolCall::new(id, title(call)).name(call.tool.clone()).kind(kind(&call.tool)).raw_input(raw);
+    let place = place(call, workspace);
+    let difference = difference(call, place.as_deref());
+    shown.content(difference.into_iter().collect()).locations(locations(place, &call.arguments))
+}
+
+/// What is to be said of a call that was answered.
+pub(crate) fn answered(
+    call: &call::ToolCall,
+    result: &ToolResult,
+    workspace: Option<&Path>,
+) -> ToolCallUpdateFields {
+    let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
+    let place = place(call, workspace);
+    let mut content: Vec<ToolCallContent> = difference(call, place.as_deref()).into_iter().collect();
+    // An edit that was made is told by its difference.
+    if content.is_empty() || result.is_error {
+        content.push(text(&result.content).into());
+    }
+    let pictures = result.attachments.iter().filter(|file| file.essence().starts_with("image/"));
+    let pictures = pictures.filter(|file| file.data.len() <= MAX_PICTURE).take(MAX_PICTURES);
+    content.extend(pictures.map(|file| {
+        let data = BASE64_STANDARD.encode(&file.data);
+        ContentBlock::Image(ImageContent::new(data, file.essence())).into()
+    }));
+    ToolCallUpdateFields::new().status(status).content(content)
+}
+
+/// A text that a tool wrote, as it is.
+pub(crate) fn text(text: &str) -> ContentBlock {
+    fenced(&clip(text.trim_end(), MAX_ANSWER, Keep::Ends)).into()
+}
+
+fn kind(tool: &str) -> ToolKind {
+    let known = KINDS.iter().find(|(name, _)| *name == tool).map(|(_, kind)| *kind);
+    let command = || tool.starts_with(COMMAND).then_some(ToolKind::Execute);
+    known.or_else(command).unwrap_or_default()
+}
+
+fn title(call: &call::ToolCall) -> String {
+    let argument = |name: &&str| call.arguments.get(*name).and_then(Value::as_str);
+    let subject = SUBJECTS.iter().find_map(argument).map_or_else(
+        || call.arguments.to_string(),
+        |subject| subject.lines().next().unwrap_or_default().to_owned(),
+    );
+    let title = plain(&format!("{} {subject}", call.tool));
+    match title.char_indices().nth(MAX_TITLE) {
+        Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default()),
+        None => title,
+    }
+}
+
+/// The file that one of haft's own tools is about, absolute.
+fn place(call: &call::ToolCall, workspace: Option<&Path>) -> Option<PathBuf> {
+    if !matches!(call.tool.as_str(), "read" | "write" | "edit") {
+        return None;
+    }
+    let path = Path::new(call.arguments.get("file_path")?.as_str()?);
+    let whole = workspace.map_or_else(|| path.to_owned(), |workspace| workspace.join(path));
+    whole.is_absolute().then_some(whole)
+}
+
+fn locations(place: Option<PathBuf>, arguments: &Value) -> Vec<ToolCallLocation> {
+    let line = arguments.get("offset").and_then(Value::as_u64).and_then(|line| u32::try_from(line).ok());
+    place.into_iter().map(|path| ToolCallLocation::new(path).line(line)).collect()
+}
+
+/// What a call changes in a file, where the arguments say it.
+fn difference(call: &call::ToolCall, place: Option<&Path>) -> Option<ToolCallContent> {
+    let argument = |name: &str| {
+        let text = call.arguments.get(name)?.as_str()?;
+        Some(clip(text, MAX_DIFF, Keep::Ends))
+    };
+    let (old, new) = match call.tool.as_str() {
+        "edit" => (Some(argument("old_string")?), argument("new_string")?),
+        "write" => (None, argument("content")?),
+        _ => return None,
+    };
+    Some(ToolCallContent::Diff(Diff::new(place?, new).old_text(old)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn value(tool: &str, arguments: Value) -> Value {
+        let call = call::ToolCall { id: "1".into(), tool: tool.into(), arguments };
+        serde_json::to_value(shown(ToolCallId::new("c"), &call, Some(Path::new("/w")))).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_shown_by_what_it_is_about() {
+        let bash = value("bash", json!({ "command": "ls\u{1b}[2J\nrm x" }));
+        assert_eq!((&bash["kind"], &bash["title"]), (&json!("execute"), &json!("bash ls\u{fffd}[2J")));
+        let read = value("read", json!({ "file_path": "a.rs", "offset": 7 }));
+        assert_eq!(read["locations"], json!([{ "path": "/w/a.rs", "line": 7 }]));
+        let edit = value("edit", json!({ "file_path": "/x/a", "old_string": "1", "new_string": "2" }));
+        let diff = json!([{ "type": "diff", "path": "/x/a", "oldText": "1", "newText": "2" }]);
+        assert_eq!((&edit["content"], &edit["kind"]), (&diff, &json!("edit")));
+        let other = value("mcp__s__t", json!({ "x": "y".repeat(1000) }));
+        assert_eq!(other["title"].as_str().unwrap().chars().count(), MAX_TITLE + 1);
+        assert_eq!((&other["kind"], &other["locations"]), (&Value::Null, &Value::Null));
+    }
+
+    #[test]
+    fn large_arguments_are_not_shown_raw() {
+        let write = value("write", json!({ "file_path": "a", "content": "x".repeat(MAX_DIFF + 1) }));
+        assert_eq!(write["rawInput"], Value::Null);
+        assert!(write["content"][0]["newText"].as_str().unwrap().chars().count() <= MAX_DIFF);
+    }
+}

@@ -1,0 +1,184 @@
+//! What an editor is shown of a session: events as updates. Calls get ids of their own, since models use theirs again.
+//! What tools print is shown as it comes, by its end and not too often.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, ContentChunk, MessageId, SessionId, SessionInfoUpdate, SessionUpdate, ToolCallId,
+    ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+};
+
+use crate::client::Client;
+use crate::tool_call;
+use haft_core::call::{ToolCall, ToolResult};
+use haft_core::event::Event;
+use haft_core::sync::Lock;
+use haft_core::tool::{Keep, clip};
+
+/// How often what a tool prints is shown: as fast as anybody reads.
+const PACE: Duration = Duration::from_millis(250);
+
+/// Characters of what a tool prints that are shown while it works: two screens.
+const MAX_TAIL: usize = 4000;
+
+/// What is shown of one session.
+pub(crate) struct Updates {
+    client: Arc<Client>,
+    session: SessionId,
+    workspace: Option<PathBuf>,
+    state: Lock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether a prompt is being worked on: what comes later is shown to nobody.
+    is_open: bool,
+    calls: HashMap<String, Shown>,
+    /// Calls and messages so far.
+    last_call: u64,
+    last_message: u64,
+}
+
+/// A call that was shown and is not answered.
+struct Shown {
+    id: ToolCallId,
+    tail: String,
+    told: Option<Instant>,
+}
+
+impl Updates {
+    pub(crate) fn new(client: Arc<Client>, session: SessionId, workspace: Option<PathBuf>) -> Self {
+        Self { client, session, workspace, state: Lock::default() }
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// The id that the editor knows a call by.
+    pub(crate) fn call_id(&self, call: &str) -> Option<ToolCallId> {
+        self.state.lock().calls.get(call).map(|shown| shown.id.clone())
+    }
+
+    /// A prompt is worked on from now on.
+    pub(crate) fn open(&self) {
+        self.state.lock().is_open = true;
+    }
+
+    /// It is not any more. Calls that have no answer are shown as failed.
+    pub(crate) fn rest(&self) {
+        let mut state = self.state.lock();
+        state.is_open = false;
+        for (_, shown) in state.calls.drain() {
+            self.update_call(shown.id, ToolCallUpdateFields::new().status(ToolCallStatus::Failed));
+        }
+    }
+
+    /// Something happened.
+    pub(crate) fn hear(&self, event: &Event) {
+        let mut state = self.state.lock();
+        if !state.is_open {
+            return;
+        }
+        match event {
+            Event::Asked { .. } => state.last_message += 1,
+            Event::Said(text) => self.say(&state, SessionUpdate::AgentMessageChunk, text),
+            Event::Thought(text) => self.say(&state, SessionUpdate::AgentThoughtChunk, text),
+            Event::Retrying { reason, delay } => {
+                let text = format!("[{reason}; asking again in {:.1} s]\n", delay.as_secs_f64());
+                self.say(&state, SessionUpdate::AgentThoughtChunk, &text);
+                // What is said next is another message: what was said so far does not count.
+                state.last_message += 1;
+            }
+            Event::Started(call) => self.begin(&mut state, call),
+            Event::Running { call } => {
+                if let Some(shown) = state.calls.get(call) {
+                    let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+                    self.update_call(shown.id.clone(), fields);
+                }
+            }
+            Event::Stdout { call, chunk } | Event::Stderr { call, chunk } => {
+                self.print(&mut state, call, chunk);
+            }
+            Event::Info { call, message } => self.print(&mut state, call, &format!("{message}\n")),
+            Event::Progress { call, done, total, message } => {
+                let total = total.map(|total| format!("/{total}")).unwrap_or_default();
+                self.print(&mut state, call, &format!("{done}{total} {message}\n"));
+            }
+            Event::Completed { call, result, .. } => self.end(&mut state, call, result),
+            _ => {}
+        }
+    }
+
+    /// Shows what a person said before.
+    pub(crate) fn user_said(&self, content: ContentBlock) {
+        self.client.update(&self.session, SessionUpdate::UserMessageChunk(ContentChunk::new(content)));
+    }
+
+    /// Shows a message of the agent's, all of it.
+    pub(crate) fn agent_said(&self, text: &str) {
+        let mut state = self.state.lock();
+        state.last_message += 1;
+        self.say(&state, SessionUpdate::AgentMessageChunk, text);
+    }
+
+    /// Shows a call that was made before.
+    pub(crate) fn called(&self, call: &ToolCall, result: &ToolResult) {
+        let mut state = self.state.lock();
+        self.begin(&mut state, call);
+        self.end(&mut state, call, result);
+    }
+
+    /// Tells what the session is about.
+    pub(crate) fn title(&self, title: &str) {
+        let info = SessionInfoUpdate::new().title(title.to_owned());
+        self.client.update(&self.session, SessionUpdate::SessionInfoUpdate(info));
+    }
+
+    fn say(&self, state: &State, update: fn(ContentChunk) -> SessionUpdate, text: &str) {
+        if !text.is_empty() {
+            let message = MessageId::new(format!("message-{}", state.last_message));
+            let chunk = ContentChunk::new(text.into()).message_id(message);
+            self.client.update(&self.session, update(chunk));
+        }
+    }
+
+    fn begin(&self, state: &mut State, call: &ToolCall) {
+        // A tool that calls another one in its own place is shown once.
+        if state.calls.contains_key(&call.id) {
+            return;
+        }
+        state.last_call += 1;
+        let id = ToolCallId::new(format!("call-{}", state.last_call));
+        let shown = tool_call::shown(id.clone(), call, self.workspace.as_deref());
+        self.client.update(&self.session, SessionUpdate::ToolCall(shown));
+        state.calls.insert(call.id.clone(), Shown { id, tail: String::new(), told: None });
+    }
+
+    fn end(&self, state: &mut State, call: &ToolCall, result: &ToolResult) {
+        if let Some(shown) = state.calls.remove(&call.id) {
+            self.update_call(shown.id, tool_call::answered(call, result, self.workspace.as_deref()));
+        }
+    }
+
+    /// Shows what a tool printed.
+    fn print(&self, state: &mut State, call: &str, text: &str) {
+        let Some(shown) = state.calls.get_mut(call) else { return };
+        shown.tail.push_str(text);
+        shown.tail = clip(&shown.tail, MAX_TAIL, Keep::Tail);
+        if shown.told.is_some_and(|told| told.elapsed() < PACE) {
+            return;
+        }
+        shown.told = Some(Instant::now());
+        let content = vec![tool_call::text(&shown.tail).into()];
+        self.update_call(shown.id.clone(), ToolCallUpdateFields::new().content(content));
+    }
+
+    fn update_call(&self, id: ToolCallId, fields: ToolCallUpdateFields) {
+        self.client.update(&self.session, SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields)));
+    }
+}

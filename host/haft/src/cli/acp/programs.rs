@@ -1,0 +1,104 @@
+//! Opens the sessions of an editor: the program of a folder, and what was said in it before. Grants nothing that
+//! program.toml and the command line do not.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+
+use super::servers::declared;
+use super::talk::{Talk, failure};
+use crate::cli::common::Common;
+use crate::cli::dialogue::{Dialogue, hinted};
+use crate::cli::model_args::ModelArgs;
+use crate::cli::sessions::shortened;
+use crate::cli::terminal::Terminal;
+use crate::program::{Ask, Dirs, Options};
+use haft_acp::{Conversation, Failure, Host, Opening, Summary};
+use haft_agent::{Saved, Sessions};
+
+/// The programs of the folders that an editor opens.
+pub(super) struct Programs {
+    common: Common,
+    choice: ModelArgs,
+    terminal: Terminal,
+    options: Options,
+    sessions: Sessions,
+}
+
+impl Programs {
+    pub(super) fn new(common: &Common, choice: ModelArgs, terminal: Terminal) -> anyhow::Result<Self> {
+        let mut options = common.options(terminal, true)?;
+        // Children of all sessions are started by the same process.
+        options.confiner.get_or_insert_default();
+        // The terminal, if there is one, is the editor's.
+        options.person = None;
+        options.ask = Ask::WhereUnknown;
+        let sessions = Sessions::new(Dirs::of_this_machine()?.sessions());
+        Ok(Self { common: common.clone(), choice, terminal, options, sessions })
+    }
+
+    async fn dialogue(&self, opening: &Opening) -> anyhow::Result<Dialogue> {
+        let further_servers = declared(&opening.servers, &self.options.redactor);
+        let folder = Some(opening.folder.clone());
+        let options = Options { folder, further_servers, ..self.options.clone() };
+        let program = self.common.load(self.terminal, &options).await?;
+        let mut dialogue = Dialogue::new(program, self.choice.clone(), self.terminal).await?;
+        dialogue.tell_folder(&opening.folder);
+        Ok(dialogue)
+    }
+
+    /// The session that is called exactly so.
+    fn saved(&self, id: &str) -> anyhow::Result<Saved> {
+        let found = self.sessions.find(id).ok().filter(|saved| saved.id == id);
+        found.ok_or_else(|| anyhow::anyhow!("no session `{}` is kept here", shortened(id)))
+    }
+
+    fn summaries(&self, folder: Option<&Path>) -> anyhow::Result<Vec<Summary>> {
+        let all = self.sessions.all().map_err(hinted)?.into_iter().rev();
+        let summary = |saved: Saved| {
+            let (begun, said) = saved.opening()?;
+            let own = begun.folder?;
+            let is_meant = folder.is_none_or(|folder| *folder == own);
+            let changed = saved.changed()?.to_string();
+            let title = said.map(|said| shortened(&said));
+            is_meant.then_some(Summary { id: saved.id, folder: own, title, changed })
+        };
+        Ok(all.filter_map(summary).collect())
+    }
+}
+
+#[async_trait]
+impl Host for Programs {
+    fn keeps(&self) -> bool {
+        !self.options.no_journal
+    }
+
+    async fn begin(&self, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
+        let dialogue = self.dialogue(&opening).await.map_err(failure)?;
+        let id = opening.id.unwrap_or_else(Sessions::promise);
+        Ok(Box::new(Talk::begun(dialogue, id)))
+    }
+
+    async fn resume(&self, id: &str, opening: Opening) -> Result<Box<dyn Conversation>, Failure> {
+        let open = async {
+            let saved = self.saved(id)?;
+            let mut dialogue = self.dialogue(&opening).await?;
+            if let Err(error) = dialogue.resume(&saved, |_| {}) {
+                dialogue.program.close().await;
+                return Err(error);
+            }
+            Ok(dialogue)
+        };
+        let dialogue = open.await.map_err(failure)?;
+        Ok(Box::new(Talk::begun(dialogue, id.to_owned())))
+    }
+
+    async fn list(&self, folder: Option<PathBuf>) -> Result<Vec<Summary>, Failure> {
+        // A thousand files are looked into.
+        tokio::task::block_in_place(|| self.summaries(folder.as_deref())).map_err(failure)
+    }
+
+    async fn remove(&self, id: &str) -> Result<(), Failure> {
+        self.saved(id).and_then(|saved| saved.remove().map_err(hinted)).map_err(failure)
+    }
+}

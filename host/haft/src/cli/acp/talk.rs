@@ -1,0 +1,90 @@
+//! One session of an editor: a dialogue whose user sits there.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+
+use crate::cli::dialogue::{Dialogue, hinted};
+use crate::cli::terminal::told;
+use haft_acp::{Conversation, Failure, Model, Turn};
+use haft_agent::Outcome;
+use haft_agent::provider::{Message, Prompt};
+use haft_core::grant::Root;
+use haft_core::manifest::{ROUTES, Route};
+use haft_core::tool::Session;
+
+/// A dialogue with its id.
+pub(super) struct Talk {
+    dialogue: Dialogue,
+    id: String,
+}
+
+impl Talk {
+    /// The dialogue, whose session is or will be called `id`.
+    pub(super) fn begun(mut dialogue: Dialogue, id: String) -> Self {
+        dialogue.promise(&id);
+        Self { dialogue, id }
+    }
+}
+
+#[async_trait]
+impl Conversation for Talk {
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn messages(&self) -> &[Message] {
+        self.dialogue.history().messages()
+    }
+
+    fn workspace(&self) -> Option<&Path> {
+        self.dialogue.program.grant.workspace().map(Root::path)
+    }
+
+    fn models(&self) -> (Vec<Model>, String) {
+        let Dialogue { program, choice, .. } = &self.dialogue;
+        let choice = choice.model();
+        let provider = program.manifest.provider.as_ref().filter(|_| choice.provider.is_none());
+        let (complex, fast) = provider.map_or((None, None), |provider| {
+            let plain = provider.model.as_ref();
+            (provider.model_complex.as_ref().or(plain), provider.model_fast.as_ref())
+        });
+        let (Some(complex), Some(fast)) = (complex, fast) else { return (Vec::new(), String::new()) };
+        let model = |id: &str, name: &str| Model { id: id.to_owned(), name: name.to_owned() };
+        let auto = format!("{complex} or {fast}, as the task needs");
+        let models = vec![model("complex", complex), model("fast", fast), model("auto", &auto)];
+        let current = program.route(&choice);
+        let named = choice.model.filter(|name| !ROUTES.iter().any(|(route, _)| route == name));
+        match named {
+            Some(own) => ([vec![model(&own, &own)], models].concat(), own),
+            None => (models, name_of(current).to_owned()),
+        }
+    }
+
+    async fn use_model(&mut self, id: &str) -> Result<(), Failure> {
+        self.dialogue.use_model(id).await.map_err(failure)
+    }
+
+    async fn prompt(&mut self, prompt: Prompt, turn: Turn) -> Result<Outcome, Failure> {
+        let told = prompt.told();
+        let pushed = self.dialogue.push_prompt(prompt).map_err(hinted);
+        pushed.map_err(failure)?;
+        let Turn { events, cancel, approvals } = turn;
+        let session = Session { cancel, approvals, ..self.dialogue.program.session(events) };
+        self.dialogue.work(Some(&told), &session).await.map_err(hinted).map_err(failure)
+    }
+
+    async fn close(self: Box<Self>) {
+        self.dialogue.program.close().await;
+    }
+}
+
+fn name_of(route: Route) -> &'static str {
+    ROUTES.iter().find(|(_, own)| *own == route).map_or("complex", |(name, _)| *name)
+}
+
+/// An error, for the user of the editor.
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of the error")]
+pub(super) fn failure(error: anyhow::Error) -> Failure {
+    Failure(told(&error))
+}

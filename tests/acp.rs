@@ -1,0 +1,94 @@
+//! `haft acp` as an editor meets it: raw JSON-RPC on its standard streams, and the client library of the protocol's
+//! makers.
+
+#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
+
+mod bounds;
+mod editor;
+mod library;
+mod permissions;
+mod tasks;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::editor::Editor;
+use crate::cli::Home;
+use crate::common::HANG;
+use crate::sessions::{Model, Says};
+
+/// A folder whose program asks `model`, and an editor's home.
+struct Place {
+    home: Home,
+    model: Model,
+}
+
+impl Place {
+    /// A place where every command is asked about.
+    fn new(script: impl Fn(&[Value]) -> Says + Send + Sync + 'static) -> Self {
+        let place = Self { home: Home::new(), model: Model::start(script) };
+        place.program("", "shell_confirm = true");
+        place
+    }
+
+    /// Writes a program.toml into a folder of the place to work in.
+    fn program(&self, folder: &str, builtins: &str) -> PathBuf {
+        let folder = self.home.work().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        let program = format!(
+            "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n\
+             [builtins]\nfetch = false\nsearch = false\ntime = false\n{builtins}\n\
+             [provider]\nname = \"openai\"\nmodel = \"scripted\"\nbase_url = \"{}\"\n",
+            self.model.base_url()
+        );
+        fs::write(folder.join("program.toml"), program).unwrap();
+        folder
+    }
+
+    /// haft, started somewhere else than where the editor works.
+    fn editor(&self) -> Editor {
+        let mut command = self.home.command(&["acp"]);
+        command.current_dir("/");
+        Editor::start(command)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.home.work()
+    }
+}
+
+/// A session in `folder`.
+fn begin(editor: &mut Editor, folder: &Path) -> String {
+    let opened = editor.ask("session/new", json!({ "cwd": folder, "mcpServers": [] }));
+    opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned()
+}
+
+fn prompt(session: &str, text: &str) -> Value {
+    json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
+}
+
+/// A command that does nothing for a minute, and whose process `lives` finds.
+fn sleeping(mark: &str) -> String {
+    format!("echo begun; sleep 61.{mark}")
+}
+
+/// Whether the process of [`sleeping`] runs.
+fn lives(mark: &str) -> bool {
+    let words = format!("sleep\x0061.{mark}\0");
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == words.as_bytes()))
+}
+
+/// Waits until something is so.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < HANG, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,68 @@
+//! Calls that the user at the editor is asked about.
+
+use serde_json::{Value, json};
+
+use super::{Place, begin, prompt};
+use crate::sessions::{Says, answers};
+
+/// Makes `count` calls and says what came of them.
+fn calls(count: usize) -> impl Fn(&[Value]) -> Says + Send + Sync + 'static {
+    move |messages| match answers(messages) {
+        done if done.len() < count => {
+            Says::call("bash", json!({ "command": format!("echo {}", done.len()) }))
+        }
+        done => {
+            Says::text(done.iter().map(|(_, _, answer)| format!("{} ", answer.trim())).collect::<String>())
+        }
+    }
+}
+
+/// What the model says in the end where questions are answered with `permit`, and how many came.
+fn outcome(permit: Result<&'static str, i64>) -> (String, usize) {
+    let place = Place::new(calls(2));
+    let mut editor = place.editor();
+    editor.permit = permit;
+    let session = begin(&mut editor, &place.folder());
+    let answer = editor.ask("session/prompt", prompt(&session, "call"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    place.model.assert_content();
+    (editor.said(), editor.questions())
+}
+
+#[test]
+fn rs06_a_yes_runs_it_once_and_always_for_the_session() {
+    assert_eq!(outcome(Ok("allow-once")), ("0 1 ".into(), 2));
+    assert_eq!(outcome(Ok("allow-always")), ("0 1 ".into(), 1));
+}
+
+#[test]
+fn rs06_a_no_is_no_and_silence_is_none() {
+    let (said, questions) = outcome(Ok("reject"));
+    assert!(said.contains("Command execution denied by user."), "{said}");
+    assert_eq!(questions, 2);
+    for (permit, why) in
+        [(Ok("dismiss"), "dismissed"), (Err(-32601), "could not ask"), (Ok("yes"), "was not asked")]
+    {
+        let (said, _) = outcome(permit);
+        assert!(said.contains("it needs a person's approval") && said.contains(why), "{said}");
+    }
+}
+
+/// A question of a task that was stopped is taken back.
+#[test]
+fn a_question_is_taken_back_with_its_task() {
+    let place = Place::new(calls(1));
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    let id = editor.send("session/prompt", prompt(&session, "call"));
+    let question = editor.until(|message| message["method"] == "session/request_permission");
+    let asked = &question["params"];
+    assert_eq!(asked["toolCall"]["toolCallId"], editor.updates()[0]["toolCallId"]);
+    assert!(asked["toolCall"]["content"].to_string().contains("echo 0"), "{asked}");
+    let kinds: Vec<_> = asked["options"].as_array().unwrap().iter().map(|option| &option["kind"]).collect();
+    assert_eq!(kinds, ["allow_once", "allow_always", "reject_once"]);
+    editor.notify("session/cancel", json!({ "sessionId": session }));
+    let taken_back = editor.until(|message| message["method"] == "$/cancel_request");
+    assert_eq!(taken_back["params"]["requestId"], question["id"]);
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+}

@@ -1,0 +1,278 @@
+//! Whole tasks: what an editor sees of them, how they are stopped, and how a session is gone on with.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Editor, Place, begin, lives, prompt, sleeping, wait_until};
+use crate::sessions::{Says, answers, asked};
+
+/// Reads a file, writes another by a command, and says what it read.
+fn script(messages: &[Value]) -> Says {
+    let done = answers(messages);
+    match (asked(messages), done.len()) {
+        ("what next?", _) => Says::text(format!("Nothing after {} calls.", done.len())),
+        (_, 0) => Says {
+            text: "I look.".into(),
+            calls: vec![("read", json!({ "file_path": "a.txt" }))],
+            ..Says::default()
+        },
+        (_, 1) => {
+            Says::call("edit", json!({ "file_path": "a.txt", "old_string": "alpha", "new_string": "omega" }))
+        }
+        (_, 2) => Says::call("bash", json!({ "command": "cat a.txt > b.txt; cat b.txt" })),
+        _ => Says::text(format!("It says {}", done[2].2.trim())),
+    }
+}
+
+fn place() -> Place {
+    let place = Place::new(script);
+    place.home.write("a.txt", "alpha\n");
+    place
+}
+
+/// A task of three calls, one of which is asked about.
+#[test]
+fn a_whole_task_is_seen_as_it_happens() {
+    let place = place();
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    let answer = editor.ask("session/prompt", prompt(&session, "change it"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert_eq!((editor.said().as_str(), editor.questions()), ("I look.It says omega", 1));
+    assert_eq!(fs::read_to_string(place.folder().join("b.txt")).unwrap(), "omega\n");
+    let updates = editor.updates();
+    let begun: Vec<_> = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call").collect();
+    let kinds: Vec<_> = begun.iter().map(|call| call["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["read", "edit", "execute"]);
+    let path = place.folder().canonicalize().unwrap().join("a.txt");
+    assert_eq!(begun[0]["locations"][0]["path"], json!(path));
+    assert_eq!(begun[0]["rawInput"], json!({ "file_path": "a.txt" }));
+    let diff = json!({ "type": "diff", "path": path, "oldText": "alpha", "newText": "omega" });
+    assert_eq!(begun[1]["content"][0], diff);
+    for call in begun {
+        let of_call = updates.iter().filter(|update| update["toolCallId"] == call["toolCallId"]);
+        let states: Vec<_> = of_call.filter_map(|update| update["status"].as_str()).collect();
+        assert_eq!(states, ["in_progress", "completed"], "{call}");
+    }
+    let titles: Vec<_> = updates.iter().filter_map(|update| Some(update.get("title")?.as_str()?)).collect();
+    assert!(titles.contains(&"change it"), "{titles:?}");
+    assert_eq!(editor.leave(), 0);
+    let own = place.home.haft(&["sessions", "--json"]).stdout;
+    assert!(own.contains(&session) && own.contains("\"done\""), "{own}");
+    place.model.assert_content();
+}
+
+/// PL20: stopped while a command runs, nothing of it is left, and the conversation goes on.
+#[test]
+fn pl20_a_task_is_stopped_in_the_middle_of_a_call() {
+    const MARK: &str = "4711";
+    let place = Place::new(|messages| match asked(messages) {
+        "go on" => Says::text("Gladly."),
+        _ => Says::call("bash", json!({ "command": sleeping(MARK) })),
+    });
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    let id = editor.send("session/prompt", prompt(&session, "wait"));
+    editor.until(|message| message["params"]["update"]["content"].to_string().contains("begun"));
+    wait_until("the command runs", || lives(MARK));
+    // One prompt at a time.
+    let second = editor.ask("session/prompt", prompt(&session, "go on"));
+    assert_eq!(second["error"]["code"], -32600, "{second}");
+    editor.notify("session/cancel", json!({ "sessionId": session }));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+    wait_until("the command is gone", || !lives(MARK));
+    let last = editor.updates().into_iter().rfind(|update| update["status"].is_string()).unwrap();
+    assert_eq!(last["status"], "failed");
+    let answer = editor.ask("session/prompt", prompt(&session, "go on"));
+    assert_eq!((&answer["result"]["stopReason"], editor.said().as_str()), (&json!("end_turn"), "Gladly."));
+    place.model.assert_content();
+}
+
+/// A request can be taken back as any other.
+#[test]
+fn a_prompt_is_taken_back_by_its_request() {
+    const MARK: &str = "4712";
+    let place = Place::new(|_| Says::call("bash", json!({ "command": sleeping(MARK) })));
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    let id = editor.send("session/prompt", prompt(&session, "wait"));
+    wait_until_begun(&mut editor);
+    editor.notify("$/cancel_request", json!({ "requestId": id }));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+    wait_until("the command is gone", || !lives(MARK));
+}
+
+fn wait_until_begun(editor: &mut Editor) {
+    editor.until(|message| message["params"]["update"]["content"].to_string().contains("begun"));
+}
+
+/// An editor that goes away in the middle of a call leaves nothing behind.
+#[test]
+fn an_editor_that_is_gone_leaves_no_process() {
+    const MARK: &str = "4713";
+    let place = Place::new(|_| Says::call("bash", json!({ "command": sleeping(MARK) })));
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    editor.send("session/prompt", prompt(&session, "wait"));
+    wait_until_begun(&mut editor);
+    assert_eq!(editor.leave(), 0);
+    wait_until("the command is gone", || !lives(MARK));
+    let kept = place.home.haft(&["sessions", "--json"]).stdout;
+    assert!(kept.contains(&session) && kept.contains("\"cancelled\""), "{kept}");
+}
+
+/// What was said is shown again by another process, and the model goes on from there.
+#[test]
+fn a_session_is_loaded_with_all_that_was_said() {
+    let place = place();
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    editor.ask("session/prompt", prompt(&session, "change it"));
+    assert_eq!(editor.leave(), 0);
+
+    let mut editor = place.editor();
+    let listed = editor.ask("session/list", json!({ "cwd": place.folder() }));
+    let listed = &listed["result"]["sessions"][0];
+    assert_eq!((&listed["sessionId"], &listed["title"]), (&json!(session), &json!("change it")));
+    let elsewhere = editor.ask("session/list", json!({ "cwd": "/" }));
+    assert_eq!(elsewhere["result"]["sessions"], json!([]));
+    let opening = json!({ "sessionId": session, "cwd": place.folder(), "mcpServers": [] });
+    assert!(editor.ask("session/load", opening.clone())["error"].is_null());
+    let kinds: Vec<_> =
+        editor.updates().iter().map(|update| update["sessionUpdate"].as_str().unwrap().to_owned()).collect();
+    let call = ["tool_call", "tool_call_update"];
+    let expected = [
+        vec!["user_message_chunk", "agent_message_chunk"],
+        [call, call, call].concat(),
+        vec!["agent_message_chunk"],
+    ];
+    assert_eq!(kinds, expected.concat());
+    assert_eq!(editor.said(), "I look.It says omega");
+    let answer = editor.ask("session/prompt", prompt(&session, "what next?"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert!(editor.said().ends_with("Nothing after 3 calls."), "{}", editor.said());
+    // Resumed, nothing is shown; gone, it is nowhere.
+    let before = editor.seen.len();
+    assert!(editor.ask("session/resume", opening.clone())["error"].is_null());
+    assert_eq!(editor.seen.len(), before + 1);
+    assert!(editor.ask("session/delete", json!({ "sessionId": session }))["error"].is_null());
+    assert_eq!(editor.ask("session/load", opening)["error"]["code"], -32603);
+    assert_eq!(place.home.haft(&["sessions", "--json"]).stdout, "");
+}
+
+/// Two folders with a program each, at the same time: neither sees anything of the other.
+#[test]
+fn sessions_have_folders_and_histories_of_their_own() {
+    let place = Place::new(|messages| match answers(messages).as_slice() {
+        [] => Says::call("read", json!({ "file_path": "own.txt" })),
+        [(_, _, answer)] => Says::text(format!("{}: {}", asked(messages), answer.trim())),
+        _ => Says::text("mixed up"),
+    });
+    let mut editor = place.editor();
+    let mut sent = Vec::new();
+    for name in ["one", "two"] {
+        let folder = place.program(name, "");
+        fs::write(folder.join("own.txt"), format!("of {name}\n")).unwrap();
+        let session = begin(&mut editor, &folder);
+        sent.push((name, session.clone(), editor.send("session/prompt", prompt(&session, name))));
+    }
+    for (_, _, id) in &sent {
+        // The answers come in any order.
+        while !editor.seen.iter().any(|message| message["id"] == *id && message.get("method").is_none()) {
+            editor.read();
+        }
+    }
+    for (name, session, _) in sent {
+        let own = editor.seen.iter().filter(|message| message["params"]["sessionId"] == session);
+        let said: String =
+            own.filter_map(|message| message["params"]["update"]["content"]["text"].as_str()).collect();
+        assert_eq!(said, format!("{name}: of {name}"));
+    }
+    place.model.assert_content();
+}
+
+/// More sessions than may be awake: those that were idle for longest are put to rest, and go on when they are spoken to.
+#[test]
+fn sessions_that_rest_go_on() {
+    let place = Place::new(|messages| {
+        let said = messages.iter().filter(|message| message["role"] == "user").count();
+        Says::text(format!("{said}. "))
+    });
+    let mut editor = place.editor();
+    let first = begin(&mut editor, &place.folder());
+    editor.ask("session/prompt", prompt(&first, "hello"));
+    let unspoken = begin(&mut editor, &place.folder());
+    for _ in 0..9 {
+        begin(&mut editor, &place.folder());
+    }
+    for session in [&first, &unspoken] {
+        let answer = editor.ask("session/prompt", prompt(session, "and now?"));
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    }
+    assert_eq!(editor.said(), "1. 2. 1. ");
+}
+
+/// The editor's MCP servers are the agent's tools, held as program.toml's own.
+#[test]
+fn the_editor_s_mcp_servers_are_tools() {
+    let place = Place::new(|messages| match answers(messages).as_slice() {
+        [] => Says::call("mcp__my-tools__echo", json!({ "text": "4711" })),
+        [(_, _, answer), ..] => Says::text(format!("{answer} ")),
+    });
+    let mut editor = place.editor();
+    let (mut words, like) = (crate::mcp::fake::command(), json!({}).to_string());
+    let command = words.remove(0);
+    let env = json!([{ "name": crate::mcp::fake::LIKE, "value": like }]);
+    let servers = json!([
+        { "name": "My Tools", "command": command, "args": words, "env": env },
+        { "type": "http", "name": "far", "url": "https://example.org/mcp", "headers": [] },
+    ]);
+    let opened = editor.ask("session/new", json!({ "cwd": place.folder(), "mcpServers": servers }));
+    let session = opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned();
+    let answer = editor.ask("session/prompt", prompt(&session, "echo"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert!(editor.said().contains("4711"), "{}", editor.said());
+}
+
+/// CL04: a key that haft knows is shown to no editor, wherever it comes up.
+#[test]
+fn cl04_no_secret_is_shown() {
+    let place = Place::new(|messages| match answers(messages).len() {
+        0 => Says {
+            text: format!("I say {} ", crate::cli::SECRET),
+            calls: vec![("bash", json!({ "command": format!("echo {}", crate::cli::SECRET) }))],
+            ..Says::default()
+        },
+        _ => Says::text("Done."),
+    });
+    let mut editor = place.editor();
+    let session = begin(&mut editor, &place.folder());
+    let answer = editor.ask("session/prompt", prompt(&session, "tell me"));
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    let all = Value::from(editor.seen.clone()).to_string();
+    assert!(!all.contains(crate::cli::SECRET) && all.contains("***"), "{all}");
+}
+
+/// The model cannot be asked: the user reads why, and what to do.
+#[test]
+fn what_keeps_a_model_from_answering_is_told() {
+    let place = Place::new(|_| Says::default());
+    let folder = place.folder().join("none");
+    fs::create_dir(&folder).unwrap();
+    let mut editor = place.editor();
+    let none = editor.ask("session/new", json!({ "cwd": folder, "mcpServers": [] }));
+    let text = none["error"]["message"].as_str().unwrap();
+    assert!(text.contains("no provider") && text.contains("--provider"), "{text}");
+    fs::write(folder.join("program.toml"), "[progrem]\n").unwrap();
+    let broken = editor.ask("session/new", json!({ "cwd": folder, "mcpServers": [] }));
+    let text = broken["error"]["message"].as_str().unwrap();
+    assert!(text.contains("progrem") && text.contains("program.toml:1"), "{text}");
+    let dead = place.program("dead", "");
+    let program = fs::read_to_string(dead.join("program.toml")).unwrap();
+    let port = program.replace(&place.model.base_url(), "http://127.0.0.1:9/v1") + "max_retries = 0\n";
+    fs::write(dead.join("program.toml"), port).unwrap();
+    let session = begin(&mut editor, &dead);
+    let failed = editor.ask("session/prompt", prompt(&session, "hello"));
+    assert!(failed["error"]["message"].as_str().unwrap().contains("127.0.0.1:9"), "{failed}");
+}
