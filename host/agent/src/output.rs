@@ -22,6 +22,10 @@ pub(super) fn is_question(text: &str) -> bool {
     text.starts_with(AGAIN) && text.ends_with(AGAIN_END)
 }
 
+/// Bytes of a schema that is told once more with the errors: small models have lost sight of it by then, and it costs
+/// less than one more try.
+const MAX_RETOLD: usize = 2 << 10;
+
 /// What a model is told of the form of its answer, after everything else in the system prompt. It stays the same for the
 /// whole task, for the vendors' prompt caches.
 pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
@@ -80,15 +84,22 @@ impl<'a> Answers<'a> {
             Ok(value) => return Verdict::Ended(Some(value)),
             Err(errors) => errors,
         };
-        let prompt = format!(
-            "{AGAIN}{errors}. Answer again with one JSON value that is valid against the JSON Schema, and {AGAIN_END}"
-        );
+        let prompt = question(schema, &errors);
         if self.repairs == MAX_REPAIRS {
             return Verdict::Without { prompt, errors };
         }
         self.repairs += 1;
         Verdict::Again(prompt)
     }
+}
+
+/// What a model is asked whose answer is not valid.
+fn question(schema: &OutputSchema, errors: &str) -> String {
+    let written = schema.written().to_string();
+    let again = if written.len() <= MAX_RETOLD { format!(" {written}") } else { String::new() };
+    format!(
+        "{AGAIN}{errors}. Answer again with one JSON value that is valid against the JSON Schema{again}, and {AGAIN_END}"
+    )
 }
 
 /// The valid value in what a model said; of several, the one that most of the text is. The error is that of the first

@@ -43,12 +43,21 @@ fn a_model_is_asked_again_a_bounded_number_of_times() {
     for _ in 0..MAX_REPAIRS {
         let Verdict::Again(prompt) = answers.judge(End::Final, "{}") else { panic!("not asked again") };
         assert!(prompt.contains("`n` is required") && answers.is_repairing());
+        assert!(prompt.contains("Schema {\"type\":") && is_question(&prompt), "{prompt}");
     }
     let last = answers.judge(End::Final, "nothing");
     assert!(matches!(&last, Verdict::Without { errors, .. } if errors.contains("not JSON")), "{last:?}");
     // What was cut off, held back or declined is no answer to mend.
     assert_eq!(answers.judge(End::Length, "{"), Verdict::Ended(None));
     assert_eq!(Answers::new(None).judge(End::Final, "words"), Verdict::Ended(None));
+}
+
+#[test]
+fn a_long_schema_is_not_told_again() {
+    let long =
+        OutputSchema::new(&json!({ "description": "x".repeat(MAX_RETOLD), "type": "integer" })).unwrap();
+    let prompt = question(&long, "it is empty");
+    assert!(prompt.len() < 200 && is_question(&prompt), "{prompt}");
 }
 
 #[test]
