@@ -4,7 +4,7 @@
 mod agent;
 mod ends;
 mod files;
-mod host_context;
+pub(crate) mod host_context;
 mod jobs;
 mod left;
 mod pane;

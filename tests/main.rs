@@ -14,6 +14,7 @@
 mod acp;
 mod act;
 mod agent;
+mod agents;
 mod ahead;
 mod authoring;
 mod backends;

@@ -9,7 +9,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::{Event, Events};
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
-use haft::tool::{Client, Context, Notes, Tool, ToolError, Whole};
+use haft::tool::{Caller, Client, Context, Notes, Session, Tool, ToolError, Whole};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -55,10 +55,11 @@ impl Workspace {
 
     pub(crate) async fn call(&self, tool: &dyn Tool, arguments: Value) -> Result<ToolResult, ToolError> {
         let call = ToolCall { id: "call-1".into(), tool: tool.def().name.clone(), arguments };
-        let limits = Limits::default();
+        let (limits, session) = (Limits::default(), Session::default());
         let (events, cancel, notes) = (&self.events, &self.cancel, &Notes::default());
         let (grant, limits, whole) = (&self.grant, &limits, &Whole::default());
-        let context = Context { grant, limits, events, cancel, notes, whole, client: Client::default() };
+        let (client, caller) = (Client::default(), Caller::new(&session));
+        let context = Context { grant, limits, events, cancel, notes, whole, client, caller };
         tool.call(&call, &context).await
     }
 }

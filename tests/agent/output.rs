@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use haft::agent::{Agent, AgentSettings, Budget, End, History, Outcome, Spent};
+use haft::agent::{Agent, AgentSettings, Budget, End, History, Outcome};
 use haft::provider::{Cost, Message, OutputSchema, Prices, ProviderSettings, Usage};
 use haft::tool::{Session, Toolbox};
 use serde_json::{Value, json};
@@ -103,9 +103,9 @@ async fn an_answer_that_is_cut_off_is_none() {
     fake.assert_done();
 }
 
-async fn spend(budget: Budget, settings: ProviderSettings, spent: Spent) -> (Outcome, History) {
+async fn spend(budget: Budget, settings: ProviderSettings, spent: Usage) -> (Outcome, History) {
     let settings_of_agent = AgentSettings { budget, ..AgentSettings::default() };
-    let agent = Agent::new(provider(settings), toolbox(&[ECHO]).0, settings_of_agent).counting(spent);
+    let agent = Agent::new(provider(settings), toolbox(&[ECHO]).0, settings_of_agent).having_spent(spent);
     let mut history = History::default();
     let outcome = agent.run(&mut history, "echo", &Session::default()).await.unwrap();
     (outcome, history)
@@ -120,7 +120,7 @@ fn turn(id: &'static str) -> Answer {
 async fn a_task_ends_when_its_tokens_are_used_up_and_can_be_gone_on_with() {
     let fake = Fake::start([turn("a"), turn("b"), says("done")]).await;
     let budget = Budget { tokens: Some(30), cost: None };
-    let (outcome, mut history) = spend(budget, settings(&fake), Spent::default()).await;
+    let (outcome, mut history) = spend(budget, settings(&fake), Usage::default()).await;
     assert_eq!((outcome.end, outcome.turns), (End::Budget, 2));
     assert_eq!(outcome.shortfall().unwrap(), "the task is not done: it has used 30 tokens of a budget of 30");
     assert!(matches!(history.messages().last(), Some(Message::Turn(turn)) if turn.answered().count() == 1));
@@ -141,25 +141,24 @@ async fn a_task_ends_when_it_has_cost_what_it_may() {
         ProviderSettings { prices: [("fake-model".to_owned(), prices)].into(), ..settings(&fake) };
     // $0.02 a turn.
     let budget = Budget { cost: Some(Cost::of_dollars(0.03)), tokens: None };
-    let (outcome, _) = spend(budget, with_prices, Spent::default()).await;
+    let (outcome, _) = spend(budget, with_prices, Usage::default()).await;
     assert_eq!((outcome.end, outcome.turns), (End::Budget, 2));
     let why = outcome.shortfall().unwrap();
     assert!(why.ends_with("it has cost $0.0400 of a budget of $0.0300"), "{why}");
     fake.assert_done();
     // Without a price there is nothing to hold it to, which is said after the first turn at the latest.
     let fake = Fake::start([turn("a")]).await;
-    let (outcome, _) = spend(budget, settings(&fake), Spent::default()).await;
+    let (outcome, _) = spend(budget, settings(&fake), Usage::default()).await;
     let why = outcome.shortfall().unwrap();
     assert!(why.contains("no price of `fake-model-1` is known"), "{why}");
     fake.assert_done();
 }
 
-/// What others spend for a run is its own: whoever helps it adds to what it is handed.
+/// What was used before a run begins is its own.
 #[tokio::test]
 async fn what_is_spent_elsewhere_counts() {
     let fake = Fake::start([turn("a")]).await;
-    let spent = Spent::default();
-    spent.add(Usage { input: 80, output: 6, ..Usage::default() });
+    let spent = Usage { input: 80, output: 6, ..Usage::default() };
     let (outcome, _) = spend(Budget { tokens: Some(101), cost: None }, settings(&fake), spent).await;
     assert_eq!((outcome.end, outcome.turns, outcome.usage.total()), (End::Budget, 1, 101));
     fake.assert_done();

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use haft::backend::{BackendConfig, Place};
 use haft::limit::Limits;
-use haft::tool::{Client, Context, Notes, Whole};
+use haft::tool::{Caller, Client, Context, Notes, Session, Whole};
 use serde_json::json;
 
 use super::host_context::{Bed, Kind, all, container, ssh};
@@ -74,7 +74,7 @@ async fn place(bed: &Bed, name: &str) -> String {
 /// FL02: whatever a file holds and is called, it is the same on both sides.
 #[tokio::test(flavor = "multi_thread")]
 async fn fl02_files_are_the_same_byte_by_byte() {
-    let (limits, notes) = (Limits::default(), Notes::default());
+    let (limits, notes, session) = (Limits::default(), Notes::default(), Session::default());
     let all_bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let lines: String = (0..3000).map(|line| format!("{line}\t\x1b[31m  \r\n")).collect();
     for kind in all() {
@@ -87,6 +87,7 @@ async fn fl02_files_are_the_same_byte_by_byte() {
             notes: &notes,
             whole: &Whole::default(),
             client: Client::default(),
+            caller: Caller::new(&session),
         };
         for (name, content) in [
             ("no end of line", b"a\tb\n\n  c".to_vec()),

@@ -14,7 +14,7 @@ use haft::call::{ToolCall, ToolResult};
 use haft::event::Events;
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
-use haft::tool::{Client, Context, Notes, Tool, ToolError, Whole};
+use haft::tool::{Caller, Client, Context, Notes, Session, Tool, ToolError, Whole};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -283,7 +283,7 @@ impl Bed {
     }
 
     pub(crate) async fn run_within(&self, command: &str, timeout: Duration) -> Result<Done, BackendError> {
-        let (limits, notes) = (Limits::default(), Notes::default());
+        let (limits, notes, session) = (Limits::default(), Notes::default(), Session::default());
         let context = Context {
             grant: &self.grant,
             limits: &limits,
@@ -292,6 +292,7 @@ impl Bed {
             notes: &notes,
             whole: &Whole::default(),
             client: Client::default(),
+            caller: Caller::new(&session),
         };
         let out = Arc::new(Bytes::default());
         let task = Task { command: command.to_owned(), timeout };
@@ -308,7 +309,7 @@ impl Bed {
     /// A call of a native tool on this backend.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<ToolResult, ToolError> {
         let tool = self.tool(name);
-        let (limits, notes) = (Limits::default(), Notes::default());
+        let (limits, notes, session) = (Limits::default(), Notes::default(), Session::default());
         let context = Context {
             grant: &self.grant,
             limits: &limits,
@@ -317,6 +318,7 @@ impl Bed {
             notes: &notes,
             whole: &Whole::default(),
             client: Client::default(),
+            caller: Caller::new(&session),
         };
         tool.call(&ToolCall { id: "call".into(), tool: name.into(), arguments }, &context).await
     }

@@ -1,10 +1,9 @@
 //! What a task may cost, in dollars and tokens: where it has cost that, it ends, and can be gone on with. Refuses to
 //! bound what nobody counts: a model whose price is not known, a server that tells no tokens.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use crate::provider::{Cost, Usage};
+use crate::provider::Cost;
 use crate::totals::Totals;
+use haft_core::tool::Most;
 
 /// What a run may cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,23 +14,12 @@ pub struct Budget {
     pub tokens: Option<u64>,
 }
 
-/// What is spent for a run besides its own turns: by whoever helps it. Clones count together.
-#[derive(Clone, Debug, Default)]
-pub struct Spent(Arc<Mutex<Usage>>);
-
-impl Spent {
-    /// Counts `usage` into the run.
-    pub fn add(&self, usage: Usage) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) += usage;
-    }
-
-    /// What came since it was last asked.
-    pub(super) fn take(&self) -> Usage {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 impl Budget {
+    /// The same for whoever works for the run.
+    pub(super) fn most(self) -> Most {
+        Most { cost: self.cost, tokens: self.tokens }
+    }
+
     /// Why no further turn is asked for; `None` while there is something left.
     pub(super) fn used_up(&self, totals: &Totals) -> Option<String> {
         let usage = totals.usage();
@@ -45,6 +33,9 @@ impl Budget {
                 return Some(format!("it has cost {spent} of a budget of {most}"));
             }
         }
+        if totals.is_caller_used_up() {
+            return Some("the budget is spent of the run that it works for".into());
+        }
         let most = self.tokens?;
         if totals.is_uncounted() {
             return Some("`max_tokens_total` cannot be kept: the provider tells no tokens".into());
@@ -57,9 +48,11 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::Usage;
+    use haft_core::tool::Meter;
 
     fn totals(usage: &[Usage]) -> Totals {
-        let mut totals = Totals::new("asked");
+        let mut totals = Totals::new("asked", &Meter::default(), Most::default());
         for usage in usage {
             totals.add(*usage);
         }
@@ -93,13 +86,5 @@ mod tests {
         assert!(why.contains("no price of `asked` is known") && why.contains("[provider.prices"), "{why}");
         let tokens = Budget { tokens: Some(100), cost: None };
         assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("tells no tokens"));
-    }
-
-    #[test]
-    fn what_others_spend_is_counted_once() {
-        let spent = Spent::default();
-        spent.clone().add(usage(5, None));
-        spent.add(usage(6, None));
-        assert_eq!((spent.take().total(), spent.take().total()), (11, 0));
     }
 }

@@ -20,7 +20,7 @@ mod window;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::budget::{Budget, Spent};
+pub use self::budget::Budget;
 pub use self::history::History;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
@@ -104,7 +104,7 @@ pub struct Agent {
     provider: Arc<dyn Provider>,
     toolbox: Toolbox,
     settings: AgentSettings,
-    spent: Spent,
+    spent: Usage,
 }
 
 impl Agent {
@@ -115,12 +115,12 @@ impl Agent {
         if let Some(schema) = &settings.output {
             settings.system = output::instructed(settings.system, schema);
         }
-        Self { provider, toolbox, settings, spent: Spent::default() }
+        Self { provider, toolbox, settings, spent: Usage::default() }
     }
 
-    /// Counts into its runs what is added to `spent` meanwhile, or was before.
+    /// The same, whose runs have used this before they begin, such as to choose the model.
     #[must_use]
-    pub fn counting(self, spent: Spent) -> Self {
+    pub fn having_spent(self, spent: Usage) -> Self {
         Self { spent, ..self }
     }
 
@@ -154,7 +154,11 @@ impl Agent {
     }
 
     async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
-        let mut totals = Totals::new(self.model());
+        let mut totals = Totals::new(self.model(), &session.meter, self.settings.budget.most());
+        if self.spent != Usage::default() {
+            totals.add(self.spent);
+        }
+        let session = &Session { meter: totals.meter(), ..session.clone() };
         let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
         history.window().0.begin(self.model(), self.room());
         if let Some(turn) = history.opened() {
@@ -164,7 +168,6 @@ impl Agent {
         let mut answers = Answers::new(self.settings.output.as_deref());
         let mut empty = 0;
         for _ in 0..self.settings.max_turns {
-            self.count_spent(&mut totals);
             if let Some(why) = self.settings.budget.used_up(&totals) {
                 return Ok(totals.close_because(End::Budget, why));
             }
@@ -191,7 +194,6 @@ impl Agent {
             }
             history.close();
             let Some(end) = end else { continue };
-            self.count_spent(&mut totals);
             match answers.judge(end, totals.last_words()) {
                 Verdict::Ended(output) => return Ok(totals.close_with(end, output)),
                 Verdict::Again(prompt) => history.push_prompt(prompt)?,
@@ -201,7 +203,6 @@ impl Agent {
                 }
             }
         }
-        self.count_spent(&mut totals);
         let end = if session.cancel.is_cancelled() { End::Cancelled } else { End::TurnCap };
         Ok(totals.close(end))
     }
@@ -285,14 +286,6 @@ impl Agent {
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
         turn
-    }
-
-    /// Counts what was spent besides the turns.
-    fn count_spent(&self, totals: &mut Totals) {
-        let usage = self.spent.take();
-        if usage != Usage::default() {
-            totals.add(usage);
-        }
     }
 
     /// What there is room for in a request.

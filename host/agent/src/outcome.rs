@@ -1,6 +1,7 @@
 //! What a run came to. A run that ends early is told apart from one that is done, and keeps
 //! what it had.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::provider::{ProviderError, Usage};
+use haft_core::tool::AgentUse;
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub struct Outcome {
     pub text: String,
     /// How often the model answered.
     pub turns: u32,
-    /// Tokens of all turns.
+    /// Tokens of all turns, with those of [`Self::agents`].
     pub usage: Usage,
     /// The model that answered last, as the provider reports it.
     pub model: String,
@@ -32,6 +34,8 @@ pub struct Outcome {
     pub output: Option<Value>,
     /// What was spent, for [`End::Budget`], and what was wrong with the last answer, for [`End::Invalid`].
     pub detail: Option<String>,
+    /// What the agents used that were called as tools, by their names.
+    pub agents: BTreeMap<String, AgentUse>,
 }
 
 /// How a run ended.

@@ -1,12 +1,14 @@
 //! The totals of a run so far: turns, tokens, cost, also of what others spend for it. Records the outcome, and does not
 //! decide it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde_json::Value;
 
 use super::{End, Outcome};
 use crate::provider::{ProviderError, Turn, Usage};
+use haft_core::tool::{AgentUse, Meter, Most};
 
 /// What a run has come to so far.
 pub(super) struct Totals {
@@ -19,10 +21,14 @@ pub(super) struct Totals {
     unpriced: Option<String>,
     /// Whether somebody was asked who told no tokens.
     is_uncounted: bool,
+    /// Where it is counted too, with what is used by agents that are called as tools.
+    meter: Meter,
+    caller: Meter,
 }
 
 impl Totals {
-    pub(super) fn new(model: &str) -> Self {
+    /// Of a run that may use `most` and counts for `caller`.
+    pub(super) fn new(model: &str, caller: &Meter, most: Most) -> Self {
         Self {
             started: Instant::now(),
             texts: Vec::new(),
@@ -31,6 +37,8 @@ impl Totals {
             model: model.to_owned(),
             unpriced: None,
             is_uncounted: false,
+            meter: Meter::of_run(caller, most),
+            caller: caller.clone(),
         }
     }
 
@@ -38,11 +46,17 @@ impl Totals {
         self.turns += 1;
         self.model.clone_from(&turn.model);
         self.texts.push(turn.reply.text.clone());
-        self.add(turn.usage);
+        self.meter.turn(&turn.model, turn.usage);
+        self.note(turn.usage);
     }
 
-    /// Counts what was asked besides the turns of this run: for a summary of it, or by who helps it.
+    /// Counts what was asked besides the turns of this run, such as for a summary of it.
     pub(super) fn add(&mut self, usage: Usage) {
+        self.meter.add(&self.model, usage);
+        self.note(usage);
+    }
+
+    fn note(&mut self, usage: Usage) {
         self.usage += usage;
         self.is_uncounted |= usage.total() == 0;
         if usage.cost.is_none() {
@@ -50,19 +64,36 @@ impl Totals {
         }
     }
 
-    /// Tokens and cost so far.
+    /// What calls are to count for.
+    pub(super) fn meter(&self) -> Meter {
+        self.meter.clone()
+    }
+
+    fn agents(&self) -> BTreeMap<String, AgentUse> {
+        self.meter.agents()
+    }
+
+    /// Tokens and cost so far, with those of the agents that were called.
     pub(super) fn usage(&self) -> Usage {
-        self.usage
+        let mut usage = self.usage;
+        self.agents().values().for_each(|agent| usage += agent.usage);
+        usage
     }
 
     /// A model whose price is not known.
-    pub(super) fn unpriced(&self) -> Option<&str> {
-        self.unpriced.as_deref()
+    pub(super) fn unpriced(&self) -> Option<String> {
+        let of_agents = || self.agents().into_values().find_map(|agent| agent.unpriced);
+        self.unpriced.clone().or_else(of_agents)
     }
 
     /// Whether there are tokens that nobody told.
     pub(super) fn is_uncounted(&self) -> bool {
-        self.is_uncounted
+        self.is_uncounted || self.agents().values().any(|agent| agent.is_uncounted)
+    }
+
+    /// Whether the run that this one works for has used what it may.
+    pub(super) fn is_caller_used_up(&self) -> bool {
+        self.caller.is_used_up()
     }
 
     /// What the model said last.
@@ -72,6 +103,7 @@ impl Totals {
 
     /// The last words where the model came to an end by itself, else all that it said on the way.
     pub(super) fn close(self, end: End) -> Outcome {
+        let (usage, agents) = (self.usage(), self.agents());
         let text = if end.is_resumable() && end != End::Invalid {
             let texts: Vec<_> = self.texts.into_iter().filter(|text| !text.trim().is_empty()).collect();
             texts.join("\n\n")
@@ -79,8 +111,8 @@ impl Totals {
             self.texts.into_iter().next_back().unwrap_or_default()
         };
         let elapsed = self.started.elapsed();
-        let (turns, usage, model) = (self.turns, self.usage, self.model);
-        Outcome { end, text, turns, usage, model, elapsed, failure: None, output: None, detail: None }
+        let (turns, model) = (self.turns, self.model);
+        Outcome { end, text, turns, usage, model, elapsed, failure: None, output: None, detail: None, agents }
     }
 
     /// The same with the value that was asked for.

@@ -105,6 +105,15 @@ pub enum Event {
         /// header: they may hold secrets.
         decision: String,
     },
+    /// Something happened while an agent that is itself a tool answered a call.
+    Within {
+        /// The agent.
+        agent: String,
+        /// The call that it answers.
+        parent: String,
+        /// What happened. The calls that it speaks of are the agent's.
+        event: Box<Event>,
+    },
     /// A call was answered.
     Completed {
         /// The call.

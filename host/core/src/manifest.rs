@@ -7,6 +7,7 @@
 //! - **Build:** a [`Manifest`], if nothing was noted; else a [`Report`] with all of it.
 
 mod agent;
+mod agents;
 mod backend;
 mod build;
 mod builtins;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 
 pub use self::agent::ROUTES;
 pub use self::agent::{Agent, AnswerForm, Route};
+pub use self::agents::{AgentKind, AgentTool};
 pub use self::backend::{BackendTable, ContainerEngine};
 pub use self::build::Build;
 pub use self::builtins::Builtins;
@@ -114,6 +116,8 @@ pub struct Manifest {
     pub provider: Option<Provider>,
     /// `[agent]`.
     pub agent: Agent,
+    /// `[[agents]]`, in the order of the file; their names are unique.
+    pub agents: Vec<AgentTool>,
     /// `[serve]`.
     pub serve: Serve,
     /// `[sandbox]`.
@@ -225,6 +229,7 @@ impl Manifest {
             mcp_servers: McpServer::read_all(root),
             provider: Provider::read(root),
             agent: Agent::read(root),
+            agents: AgentTool::read_all(root),
             serve: Serve::read(root),
             sandbox: Sandbox::read(root),
             backend: BackendTable::read(root),

@@ -4,6 +4,7 @@
 mod approval;
 mod arguments;
 mod budget;
+mod caller;
 mod client;
 mod clip;
 mod entry;
@@ -11,6 +12,8 @@ mod foreign;
 mod generic;
 pub mod inline;
 mod ledger;
+mod lineage;
+mod meter;
 mod mistakes;
 mod name;
 mod notes;
@@ -31,10 +34,13 @@ use tokio_util::sync::CancellationToken;
 pub use self::approval::{Approvals, Approver, Decision, Question};
 pub use self::arguments::{AnswerSchemaError, ArgumentsError, Schema, SchemaError};
 pub use self::budget::{bytes, tokens};
+pub use self::caller::Caller;
 pub use self::client::Client;
 pub use self::entry::Entry;
 pub use self::foreign::foreign;
 pub use self::ledger::Ledger;
+pub use self::lineage::Lineage;
+pub use self::meter::{AgentUse, Meter, Most};
 pub use self::name::exposed_name;
 pub use self::notes::{CallNotes, Notes};
 pub use self::own::Own;
@@ -111,6 +117,8 @@ pub struct Context<'a> {
     pub whole: &'a Whole,
     /// The client that makes the call.
     pub client: Client,
+    /// Who makes the call, for a tool that makes calls of its own.
+    pub caller: Caller<'a>,
 }
 
 /// Why a tool gave no answer. Becomes an answer in [`Toolbox::dispatch`].

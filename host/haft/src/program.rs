@@ -1,6 +1,8 @@
 //! A program: program.toml, the directories of this machine and what the command line adds become a toolbox.
 //! Decides nothing about a single call.
 
+mod agent_settings;
+mod agents;
 mod approvals;
 mod assemble;
 mod assembly;
@@ -10,6 +12,7 @@ mod call_rules;
 mod children;
 mod chosen_tools;
 mod dirs;
+mod family;
 mod grants;
 mod guidance;
 mod injections;
@@ -30,21 +33,23 @@ mod server_set;
 mod servers;
 mod target;
 mod tool_lister;
+mod under;
 mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+pub use self::agents::Agents;
 use self::assemble::Started;
 use self::assembly::Assembly;
 pub use self::builtins::{builtin, builtin_names};
 pub(crate) use self::children::command_spec;
 pub use self::dirs::Dirs;
+pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
 pub use self::grants::{Allow, AllowError, mode_name};
 pub use self::guidance::Guidance;
 pub use self::install_context::InstallContext;
 pub use self::live::{Live, News, Running, ToolChoice};
-pub use self::loaded::FILE_NAME;
 use self::loaded::Loaded;
 pub use self::options::{Ask, Options};
 pub use self::output::read_output;
@@ -56,6 +61,7 @@ use self::rights::Rights;
 pub use self::server_set::Servers;
 pub use self::target::Target;
 pub(crate) use self::tool_lister::command_tools;
+pub use self::under::Under;
 use haft_agent::{Begun, Sessions};
 use haft_core::event::Events;
 use haft_core::grant::Grant;
@@ -93,6 +99,8 @@ pub struct Program {
     pub journal: Journal,
     /// The MCP servers whose tools are in the toolbox.
     pub servers: Servers,
+    /// The agents that its model may call as tools.
+    pub agents: Agents,
     /// Whether nothing was passed over.
     pub is_complete: bool,
     /// The files that it was made of, there or not.
@@ -111,14 +119,17 @@ impl Program {
     /// runs (`Assembly`). Fails where program.toml is wrong; a plugin that cannot be loaded is one of
     /// [`Self::problems`].
     pub async fn load(options: &Options) -> anyhow::Result<Self> {
+        let all = options.all_for_agents();
+        let options = all.as_ref().unwrap_or(options);
         let loaded = Loaded::read(options).await?;
         let mut problems = Vec::new();
         let installed = packages::installed(&loaded.manifest, &loaded.pinned(), &mut problems);
         let rights = Rights::resolve(options, &loaded, &installed, problems)?;
         let (grant, confiner) = (rights.grant.clone(), rights.confiner.clone());
         let unseen = packages::unused(&loaded.manifest, &installed);
-        let mut assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
-        let Started { backend, servers } =
+        let assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
+        let mut assembly = assembly.bound(options.under.clone(), loaded.family.sealed(&loaded.dirs.home)?);
+        let Started { agents, backend, servers } =
             assemble::fill(&mut assembly, options, &loaded, &installed, rights).await?;
         let packaged_skills = packages::skills(&installed);
         let toolbox = assembly.toolbox.ruled(&call_rules::of(&loaded.manifest));
@@ -139,6 +150,7 @@ impl Program {
             is_without_pane,
             journal,
             servers,
+            agents,
             is_complete,
             files,
             unseen,
@@ -151,7 +163,7 @@ impl Program {
     /// Ends what the program keeps running: its MCP servers, in order and within a few seconds.
     /// What is only dropped is killed.
     pub async fn close(&self) {
-        self.servers.close().await;
+        tokio::join!(self.servers.close(), self.agents.close());
         if let Some(backend) = &self.backend {
             backend.close().await;
         }

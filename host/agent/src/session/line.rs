@@ -84,6 +84,12 @@ pub struct Begun {
     /// The program.toml.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
+    /// The agent whose conversation it is, where it worked for another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The call that it answered, as the journal calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// The folder that haft was started in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
@@ -156,6 +162,8 @@ impl Begun {
             v: 1,
             id: String::new(),
             program: program.map(str::to_owned),
+            agent: None,
+            parent: None,
             path: path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
             folder: folder.map(Path::to_owned),
             pid: std::process::id(),

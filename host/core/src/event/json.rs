@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::Event;
 
 impl Event {
-    /// The event as an object, whose `event` says what happened.
+    /// The event as an object, whose `event` says what happened. What happened within an agent has `agent`, such as
+    /// `reviewer/searcher`, and `parent`, the call of the agent before that this is a part of.
     pub fn json(&self) -> Value {
         match self {
             Self::Compiling { plugin, bytes } => {
@@ -35,11 +36,24 @@ impl Event {
             Self::Decided { call, decision } => {
                 json!({ "event": "decided", "id": call, "decision": decision })
             }
+            Self::Within { agent, parent, event } => within(agent, parent, event.json()),
             Self::Completed { call, result, duration } => json!({
                 "event": "completed", "call": call, "result": result, "duration_ms": milliseconds(*duration),
             }),
         }
     }
+}
+
+fn within(agent: &str, parent: &str, mut event: Value) -> Value {
+    if let Some(object) = event.as_object_mut() {
+        let path = match object.get("agent").and_then(Value::as_str) {
+            Some(inner) => format!("{agent}/{inner}"),
+            None => agent.to_owned(),
+        };
+        object.insert("agent".into(), path.into());
+        object.entry("parent").or_insert_with(|| parent.into());
+    }
+    event
 }
 
 fn milliseconds(duration: std::time::Duration) -> u64 {
@@ -65,6 +79,14 @@ mod tests {
             "duration_ms": 7,
         });
         assert_eq!(event.json(), expected);
+        let within = |agent: &str, parent: &str, event| Event::Within {
+            agent: agent.into(),
+            parent: parent.into(),
+            event,
+        };
+        let inner = within("searcher", "c9", Box::new(Event::Said("x".into())));
+        let expected = json!({ "event": "said", "text": "x", "agent": "reviewer/searcher", "parent": "c9" });
+        assert_eq!(within("reviewer", "c1", Box::new(inner)).json(), expected);
         assert_eq!(Event::Said("a\n".into()).json(), json!({ "event": "said", "text": "a\n" }));
     }
 }

@@ -51,6 +51,12 @@ pub struct Record {
     /// SHA-256 of the component, where the tool is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The agents that the call came through, where an agent made it that is itself a tool: `reviewer/searcher`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The `id` of the call that the last of them answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// The program it was called in.
     #[serde(skip_serializing_if = "Program::is_none")]
     pub program: Program,
@@ -169,6 +175,8 @@ impl Default for Record {
             grant: None,
             origin: None,
             digest: None,
+            agent: None,
+            parent: None,
             program: Program::default(),
             call: String::new(),
             pid: 0,

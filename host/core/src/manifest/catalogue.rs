@@ -151,7 +151,12 @@ pub(super) static ROOT: Table = Table {
             .also(&["mcpServers", "servers"]),
         Key::new("mcp", Kind::Tables(&MCP_SERVER), "the same as `mcp_servers`"),
         Key::new("provider", Kind::Table(&PROVIDER), "the model").also(&["model", "llm", "providers"]),
-        Key::new("agent", Kind::Table(&AGENT), "how the agent works").also(&["agents"]),
+        Key::new("agent", Kind::Table(&AGENT), "how the agent works"),
+        Key::new("agents", Kind::Tables(&AGENTS), "agents that the model may call as tools").also(&[
+            "subagents",
+            "sub_agents",
+            "workers",
+        ]),
         Key::new("serve", Kind::Table(&SERVE), "how many clients `haft serve --http` takes")
             .also(&["server", "http"]),
         Key::new("sandbox", Kind::Table(&SANDBOX), "how far tools reach on this machine"),
@@ -615,6 +620,41 @@ const COUNT_HISTORY: Kind =
 const COUNT_TOTAL: Kind = Kind::Count { min: 1, max: Agent::MAX_MAX_TOKENS_TOTAL as u64 };
 const COUNT_REPEATS: Kind = Kind::Count { min: 0, max: Agent::MAX_MAX_REPEATS as u64 };
 
+pub(super) static AGENTS: Table = Table {
+    header: "[[agents]]",
+    doc: "An agent that the model may call as a tool: another program, or a part of this one.",
+    keys: &[
+        Key::new("name", NAME, "its tool is called `agent__<name>`").required(),
+        Key::new("description", Kind::Text, "what it is for, written for the model that calls it").required(),
+        Key::new(
+            "program",
+            Kind::Path,
+            "its program.toml, with its own tools, provider and rights, which are at most those of this program; \
+             without it the agent is a part of this program",
+        )
+        .also(&["path", "file"]),
+        Key::new("system_prompt", Kind::Text, "what its model is told first; default haft's own")
+            .also(&["system", "prompt", "instructions"]),
+        Key::new(
+            "provider",
+            Kind::OneOf(|| provider::NAMES.iter().map(|row| row.0).collect()),
+            "whose API; default that of the program",
+        ),
+        Key::new("model", Kind::Text, "the model, or `fast` or `complex` of the program; default the program's"),
+        Key::new("tools", TOOL_PATTERNS, "which tools of this program it may use; default all but agents")
+            .also(&["allowed_tools"]),
+        Key::new("max_turns", COUNT_TURNS, "questions to its model in one call; default as in `[agent]`").also(&[
+            "max_steps",
+            "max_iterations",
+            "turns",
+        ]),
+        Key::new("timeout", Kind::Time, "from call to answer; default `30m`").also(&["time", "time_limit"]),
+        Key::new("output", Kind::Json, "JSON Schema of its answer; default any words will do")
+            .also(&["schema", "output_schema"]),
+        Key::new("enabled", Kind::Flag, "default true").also(&["disabled"]),
+    ],
+};
+
 pub(super) static SERVE: Table = Table {
     header: "[serve]",
     doc: "How many clients `haft serve --http` takes.",
@@ -800,6 +840,7 @@ mod tests {
         assert_eq!(time(&PROVIDER, "connect_timeout"), Provider::DEFAULT_CONNECT_TIMEOUT);
         assert_eq!(time(&PROVIDER, "first_byte_timeout"), Provider::DEFAULT_FIRST_BYTE_TIMEOUT);
         assert_eq!(time(&PROVIDER, "idle_timeout"), Provider::DEFAULT_IDLE_TIMEOUT);
+        assert_eq!(time(&AGENTS, "timeout"), super::super::AgentTool::DEFAULT_TIMEOUT);
         assert_eq!(count(&AGENT, "max_turns"), Agent::default().max_turns);
         assert_eq!(count(&AGENT, "max_repeats"), Agent::default().max_repeats);
         assert_eq!(count(&SERVE, "max_sessions"), Serve::default().max_sessions);

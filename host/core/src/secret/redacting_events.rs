@@ -102,11 +102,30 @@ impl Streams {
             Event::Decided { call, decision } => {
                 Event::Decided { call: call.clone(), decision: text(decision) }
             }
+            Event::Within { .. } => self.within(redactor, event)?,
             Event::Completed { call, result, duration } => Event::Completed {
                 call: redactor.call(call),
                 result: redactor.result(result.clone()),
                 duration: *duration,
             },
+        })
+    }
+
+    /// The same of what happened within an agent. Its own session has held back what had to be: pieces of it are no
+    /// part of the streams here.
+    fn within(&mut self, redactor: &Redactor, event: &Event) -> Option<Event> {
+        let text = |text: &str| redactor.redact(text).into_owned();
+        Some(match event {
+            Event::Within { agent, parent, event } => {
+                let event = Box::new(self.within(redactor, event)?);
+                Event::Within { agent: agent.clone(), parent: parent.clone(), event }
+            }
+            Event::Said(piece) => Event::Said(text(piece)),
+            Event::Thought(piece) => Event::Thought(text(piece)),
+            Event::Stdout { call, chunk } => Event::Stdout { call: call.clone(), chunk: text(chunk) },
+            Event::Stderr { call, chunk } => Event::Stderr { call: call.clone(), chunk: text(chunk) },
+            Event::Retrying { reason, delay } => Event::Retrying { reason: text(reason), delay: *delay },
+            other => return self.clean(redactor, other),
         })
     }
 }
@@ -137,10 +156,24 @@ mod tests {
         redacting.events().emit(|| Event::Retrying { reason: "sk-4711-0815?".into(), delay: Duration::ZERO });
         redacting.events().emit(|| Event::Thought("sk-4711-08".into()));
         redacting.events().emit(|| Event::Thought("15 hm".into()));
+        let within = |event| Event::Within { agent: "a".into(), parent: "1".into(), event: Box::new(event) };
+        redacting.events().emit(|| within(within(Event::Said("in sk-4711-0815".into()))));
+        redacting
+            .events()
+            .emit(|| within(Event::Info { call: "2".into(), message: "of sk-4711-0815".into() }));
         redacting.finish("1");
         let received = format!("{:?}", received.lock());
         assert!(!received.contains("4711"), "{received}");
-        for part in ["\"a \"", "\"***!\"", "\"*** b \"", "\"sk-\"", "\"***?\"", "\"*** hm\""] {
+        for part in [
+            "\"a \"",
+            "\"***!\"",
+            "\"*** b \"",
+            "\"sk-\"",
+            "\"***?\"",
+            "\"*** hm\"",
+            "\"in ***\"",
+            "\"of ***\"",
+        ] {
             assert!(received.contains(part), "{part}: {received}");
         }
     }

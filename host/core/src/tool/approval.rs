@@ -1,6 +1,7 @@
 //! Asking a person before a tool runs. A question shows all that would run, made safe to look at;
 //! nothing but a person's yes is taken for one.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use super::subject::Subject;
 use super::{Keep, clip};
 use crate::call::ToolCall;
 use crate::manifest::RulePattern;
+use crate::sync::Lock;
 
 /// What a person is asked about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct Question {
     pub call: String,
     /// The tool that would run.
     pub tool: String,
+    /// The agent that wants it, where that is itself a tool.
+    pub agent: Option<String>,
     /// What it would do: `Run` or `Fetch`.
     pub verb: &'static str,
     /// The command, the URL: all of it, with control characters made visible.
@@ -56,6 +60,8 @@ pub struct Approvals {
     approver: Option<Arc<dyn Approver>>,
     /// The calls that a person has allowed for the session.
     always: Arc<watch::Sender<Vec<RulePattern>>>,
+    /// The same of agents that are tools, by the agents that the calls come through.
+    agents: Arc<Lock<BTreeMap<String, Arc<watch::Sender<Vec<RulePattern>>>>>>,
 }
 
 /// A call that waits for a person's approval.
@@ -64,6 +70,8 @@ pub(super) struct Asked<'a> {
     pub(super) subject: Subject,
     /// Where relative paths start.
     pub(super) workspace: Option<&'a Path>,
+    /// The agent that makes the call, where it is itself a tool.
+    pub(super) agent: Option<String>,
 }
 
 /// How long a person may take to answer. After that the call is refused, and can be made again.
@@ -76,7 +84,7 @@ const MAX_QUESTION: usize = 20_000;
 impl Approvals {
     /// Asks `approver`.
     pub fn by(approver: impl Approver + 'static) -> Self {
-        Self { approver: Some(Arc::new(approver)), always: Arc::default() }
+        Self { approver: Some(Arc::new(approver)), ..Self::default() }
     }
 
     /// Allows every further call that the rule means.
@@ -88,6 +96,14 @@ impl Approvals {
             }
             is_new
         });
+    }
+
+    /// Those of the agents `path`, such as `reviewer/reader`: the same person is asked, and what is allowed to others for
+    /// the session is not allowed to them.
+    #[must_use]
+    pub fn of_agent(&self, path: &str) -> Self {
+        let always = self.agents.lock().entry(path.to_owned()).or_default().clone();
+        Self { approver: self.approver.clone(), always, agents: self.agents.clone() }
     }
 
     /// Takes back a rule, or all of those of the tool of this name; whether there was anything to take back.
@@ -152,7 +168,8 @@ impl Asked<'_> {
         let is_public = redact(about.to_owned()) == about;
         let rule = is_public.then(|| RulePattern::exactly(tool, about)).flatten();
         let call = self.call.id.clone();
-        Question { call, tool: tool.clone(), verb: self.subject.verb(), what: visible(&what), rule }
+        let (tool, agent, verb) = (tool.clone(), self.agent.clone(), self.subject.verb());
+        Question { call, tool, agent, verb, what: visible(&what), rule }
     }
 }
 

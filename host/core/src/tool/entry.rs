@@ -14,7 +14,7 @@ use super::approval::{Asked, Decision};
 use super::rules::{Ruling, ToolRules};
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Context, Notes, Schema, SchemaError, Tool, ToolError};
+use super::{Caller, Context, Notes, Schema, SchemaError, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
@@ -183,7 +183,8 @@ impl Entry {
         let meant = ToolCall { tool: self.def().name.clone(), ..call.clone() };
         let (subject, workspace) = (self.tool.subject(&call.arguments), self.workspace());
         let denied = subject.denied();
-        let asked = Asked { call: &meant, subject, workspace };
+        let agent = session.lineage.path();
+        let asked = Asked { call: &meant, subject, workspace, agent };
         match session.approvals.ask(&asked, |text| session.redactor.redact_owned(text)).await {
             Decision::Approved => notes.decision(|| "approved by a person".into()),
             Decision::Always => {
@@ -221,7 +222,8 @@ impl Entry {
         let (events, notes) = (watch.events(), watch.notes());
         let (grant, limits, cancel) = (&self.grant, &self.limits, &cancel);
         let (whole, client) = (&session.whole, session.client);
-        let context = Context { grant, limits, events, cancel, notes, whole, client };
+        let caller = Caller { session, record: watch.record() };
+        let context = Context { grant, limits, events, cancel, notes, whole, client, caller };
         tokio::select! {
             biased;
             answer = catch_panics(self.tool.call(call, &context)) => answer.map_or_else(Ended::Failed, Ended::Answered),

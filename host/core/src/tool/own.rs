@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Client, Context, Notes, Whole};
+use super::{Caller, Client, Context, Notes, Session, Whole};
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -15,12 +15,14 @@ pub struct Own {
     cancel: CancellationToken,
     notes: Notes,
     whole: Whole,
+    session: Session,
 }
 
 impl Own {
     /// With these rights.
     pub fn context<'a>(&'a self, grant: &'a Grant) -> Context<'a> {
-        let Self { limits, events, cancel, notes, whole } = self;
-        Context { grant, limits, events, cancel, notes, whole, client: Client::default() }
+        let Self { limits, events, cancel, notes, whole, session } = self;
+        let (client, caller) = (Client::default(), Caller::new(session));
+        Context { grant, limits, events, cancel, notes, whole, client, caller }
     }
 }

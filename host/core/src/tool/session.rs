@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::approval::Approvals;
-use super::{Client, Ledger, Whole};
+use super::{Client, Ledger, Lineage, Meter, Whole};
 use crate::event::Events;
 use crate::journal::Journal;
 use crate::secret::Redactor;
@@ -27,4 +27,8 @@ pub struct Session {
     pub whole: Whole,
     /// The client that makes the calls, where several share one process.
     pub client: Client,
+    /// The agents that the calls come through, where those are tools themselves.
+    pub lineage: Lineage,
+    /// Where the turns of models are counted that answer the calls.
+    pub meter: Meter,
 }

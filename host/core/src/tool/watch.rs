@@ -57,7 +57,12 @@ impl<'a> Watch<'a> {
         let Session { events, redactor, journal, .. } = session;
         let (begun, call) = (Instant::now(), redactor.call(call));
         let notes = if journal.is_kept() { Notes::recording() } else { Notes::default() };
-        let record = journal.is_kept().then(|| describe(Record::begun(journal.program(), &call), redactor));
+        let begin = || Record {
+            agent: session.lineage.path(),
+            parent: session.lineage.parent().map(str::to_owned),
+            ..Record::begun(journal.program(), &call)
+        };
+        let record = journal.is_kept().then(|| describe(begin(), redactor));
         if let Some(record) = &record {
             journal.note(record);
         }
@@ -74,6 +79,11 @@ impl<'a> Watch<'a> {
     /// Where the tool tells what happens.
     pub(super) fn events(&self) -> &Events {
         self.redacting.events()
+    }
+
+    /// The journal's id of the call.
+    pub(super) fn record(&self) -> Option<&str> {
+        self.line.record.as_ref().map(|record| record.id.as_str())
     }
 
     /// Where the tool notes what the journal should say.

@@ -47,7 +47,8 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     let (misruled, unknown_to_rules) = program.misnamed_rules();
     unknown.extend(unknown_to_rules);
     let misnamed = misnamed.into_iter().chain(misruled);
-    let others = guidance::problems(program.guidance()).collect::<Vec<_>>();
+    let agents = program.agent_problems().await;
+    let others = guidance::problems(program.guidance()).chain(agents).collect::<Vec<_>>();
     let output = program.output().err();
     program.problems.extend(missing.into_iter().chain(crowded).chain(misnamed).chain(others).chain(output));
     let components = match program.manifest.build {

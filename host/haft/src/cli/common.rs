@@ -136,6 +136,7 @@ impl Common {
             target: self.target(),
             known_only: false,
             further_servers: Vec::new(),
+            under: None,
             servers: Servers::default(),
             events: terminal.loading(),
             // Nothing is started only to be looked at, unless a verb says so.

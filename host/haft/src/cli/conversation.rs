@@ -51,6 +51,15 @@ impl FromStr for SessionName {
 }
 
 impl SessionName {
+    /// The session that is meant, be it one of an agent that worked for another.
+    pub(super) fn find_any(&self, common: &Common) -> anyhow::Result<Saved> {
+        let found = self.find(common);
+        match self {
+            Self::Id(id) if found.is_err() => Dirs::of_this_machine()?.agent_sessions().find(id).or(found),
+            _ => found,
+        }
+    }
+
     /// The session that is meant.
     pub(super) fn find(&self, common: &Common) -> anyhow::Result<Saved> {
         let sessions = Dirs::of_this_machine()?.kept_sessions();

@@ -9,7 +9,7 @@ use super::terminal::{Hinted, Terminal};
 use crate::program::Program;
 use haft_agent::provider::{OutputSchema, Prompt, Provider};
 use haft_agent::{
-    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, Spent, route,
+    Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, route,
 };
 use haft_core::tool::{Session, Toolbox};
 
@@ -35,6 +35,7 @@ impl Dialogue {
         if let Some(unused) = program.unused_of_provider(&choice.model()) {
             terminal.warning(&unused);
         }
+        program.agents.use_model(&choice.model());
         let (history, promised) = (History::default(), None);
         Ok(Self { program, choice, toolbox, settings, provider, history, promised })
     }
@@ -96,6 +97,7 @@ impl Dialogue {
         let provider = self.program.provider(&choice.model()).await?;
         check_prices(self.settings.budget, provider.as_ref(), self.program.route(&choice.model()))?;
         self.provider = provider;
+        self.program.agents.use_model(&choice.model());
         self.choice = choice;
         Ok(())
     }
@@ -127,9 +129,7 @@ impl Dialogue {
         let way = self.program.route(&self.choice.model());
         let Routed { model, usage } = route(self.provider.as_ref(), way, told, session).await;
         let settings = AgentSettings { model: Some(model), ..self.settings.clone() };
-        let spent = Spent::default();
-        spent.add(usage);
-        let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), settings).counting(spent);
+        let agent = Agent::new(self.provider.clone(), self.toolbox.clone(), settings).having_spent(usage);
         agent.go_on(&mut self.history, session).await
     }
 }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::Value;
 
 use self::outcome::is_unfinished;
 use self::show::{detail, row};
@@ -30,6 +31,9 @@ const DEFAULT_FOLLOWED: usize = 10;
 
 /// How often the journal is looked at while it is followed: soon enough for a person.
 const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Calls of an agent that are listed below the one that it answers: more than an agent makes in a task.
+const MAX_CHILDREN: usize = 1000;
 
 /// Bytes of output that are printed at once.
 const BATCH: usize = 64 << 10;
@@ -86,7 +90,7 @@ impl Log {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let directory = Dirs::of_this_machine()?.journal();
         if let Some(id) = &self.id {
-            return one(id, journal::read(&directory)?, terminal);
+            return one(id, &directory, terminal);
         }
         // Before the journal is read, so that nothing is missed in between.
         let followed = self.follow.then(|| Followed::new(&directory)).transpose()?;
@@ -184,7 +188,8 @@ fn is_of(record: &Record, program: &Path) -> bool {
 }
 
 /// Shows one call in full.
-fn one(id: &str, mut lines: Lines, terminal: Terminal) -> anyhow::Result<Exit> {
+fn one(id: &str, directory: &Path, terminal: Terminal) -> anyhow::Result<Exit> {
+    let mut lines = journal::read(directory)?;
     let mut found = None;
     for record in &mut lines {
         let record = record?;
@@ -201,11 +206,32 @@ fn one(id: &str, mut lines: Lines, terminal: Terminal) -> anyhow::Result<Exit> {
         anyhow::bail!("no call in the journal begins with `{id}`");
     };
     if terminal.json {
-        terminal.json(&record)?;
+        terminal.json(&with_calls(&record, &children(directory, &record)?)?)?;
     } else {
-        terminal.data(&detail(&record))?;
+        terminal.data(&detail(&record, &children(directory, &record)?))?;
     }
     Ok(Exit::Success)
+}
+
+/// The calls that an agent made to answer `parent`, in order.
+fn children(directory: &Path, parent: &Record) -> anyhow::Result<Vec<Record>> {
+    let mut children = Vec::new();
+    for record in journal::read(directory)? {
+        let record = record?;
+        if record.parent.as_ref() == Some(&parent.id) && children.len() < MAX_CHILDREN {
+            children.push(record);
+        }
+    }
+    Ok(children)
+}
+
+/// The record as it is in the journal, with the ids of the calls that an agent made to answer it.
+fn with_calls(record: &Record, children: &[Record]) -> anyhow::Result<Value> {
+    let mut value = serde_json::to_value(record)?;
+    if let Some(object) = value.as_object_mut().filter(|_| !children.is_empty()) {
+        object.insert("calls".into(), children.iter().map(|child| child.id.as_str()).collect());
+    }
+    Ok(value)
 }
 
 /// Says that there is something in the journal that is none of its lines.

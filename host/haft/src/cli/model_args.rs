@@ -38,16 +38,11 @@ pub(super) struct ModelArgs {
 impl ModelArgs {
     /// How an agent with `tools` goes about it.
     pub(super) fn settings(&self, program: &Program, tools: &Toolbox) -> AgentSettings {
-        let agent = &program.manifest.agent;
-        let mut settings = AgentSettings { system: program.system_prompt(tools), ..AgentSettings::default() };
-        settings.max_repeats = agent.max_repeats;
-        settings.history_budget = Some(agent.history_budget);
-        settings.summarise = agent.summarise;
-        settings.budget = Budget {
-            cost: self.max_cost.or_else(|| agent.max_cost.map(Cost::of_dollars)),
-            tokens: self.max_tokens_total.or_else(|| agent.max_tokens_total.map(u64::from)),
-        };
-        settings.max_turns = self.max_turns.unwrap_or(agent.max_turns);
+        let mut settings = program.agent_settings(tools);
+        let budget = &mut settings.budget;
+        budget.cost = self.max_cost.or(budget.cost);
+        budget.tokens = self.max_tokens_total.or(budget.tokens);
+        settings.max_turns = self.max_turns.unwrap_or(settings.max_turns);
         settings
     }
 

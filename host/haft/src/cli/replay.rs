@@ -58,7 +58,7 @@ struct Recorded {
 
 impl Replay {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let saved = self.session.find(common)?;
+        let saved = self.session.find_any(common)?;
         let Some(which) = self.rerun else {
             let text = saved.text().map_err(hinted)?;
             if terminal.json {

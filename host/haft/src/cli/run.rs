@@ -17,6 +17,7 @@ use crate::program::read_output;
 use haft_agent::provider::ProviderError;
 use haft_agent::{End, Outcome};
 use haft_core::report::Report;
+use haft_core::tool::AgentUse;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -140,6 +141,7 @@ fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<&str>) -> Value {
         "output_tokens": outcome.usage.output,
         "cached_tokens": outcome.usage.cached,
         "cost_usd": outcome.usage.cost,
+        "agents": agents(outcome),
         "session": id,
         "hint": outcome.failure.as_ref().and_then(ProviderError::hint),
         "resume": resume,
@@ -162,6 +164,22 @@ fn report_shortfall(outcome: &Outcome, resume: Option<String>, terminal: Termina
 /// What a task came to of which haft knows no more than `why` it ended, for a program.
 fn cut_short(end: End, why: &str, id: Option<&str>, resume: Option<&str>) -> Value {
     json!({ "event": "ended", "end": end, "text": "", "shortfall": why, "session": id, "resume": resume })
+}
+
+/// What the agents used that were called as tools, by their names.
+fn agents(outcome: &Outcome) -> Value {
+    let agent = |(name, used): (&String, &AgentUse)| {
+        let AgentUse { turns, usage, .. } = used;
+        let used = json!({
+            "turns": turns,
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "cached_tokens": usage.cached,
+            "cost_usd": usage.cost,
+        });
+        (name.clone(), used)
+    };
+    Value::Object(outcome.agents.iter().map(agent).collect())
 }
 
 /// What to type to go on with a task that was left in the middle, with the form of the answer that it is to have.

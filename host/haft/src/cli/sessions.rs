@@ -40,6 +40,9 @@ pub(super) struct List {
     /// Show only sessions of this program that were begun in this folder
     #[arg(long)]
     here: bool,
+    /// Show also those of agents that worked for another
+    #[arg(long)]
+    agents: bool,
     /// Remove a session; may be given several times
     #[arg(long, value_name = "ID")]
     remove: Vec<SessionName>,
@@ -64,7 +67,11 @@ impl List {
             return self.remove(common, terminal);
         }
         let dirs = Dirs::of_this_machine()?;
-        let all = dirs.kept_sessions().all().map_err(hinted)?;
+        let mut all = dirs.kept_sessions().all().map_err(hinted)?;
+        if self.agents {
+            all.extend(dirs.agent_sessions().all().map_err(hinted)?);
+            all.sort_by_key(|saved| saved.path().file_name().map(ToOwned::to_owned));
+        }
         let begun = common.begun();
         let is_meant = |saved: &Saved| !self.here || saved.begun().is_some_and(|own| own.is_like(&begun));
         let meant: Vec<_> = all.into_iter().filter(is_meant).collect();
@@ -87,7 +94,7 @@ impl List {
     }
 
     fn remove(&self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let found: Vec<_> = self.remove.iter().map(|name| name.find(common)).collect::<Result<_, _>>()?;
+        let found: Vec<_> = self.remove.iter().map(|name| name.find_any(common)).collect::<Result<_, _>>()?;
         for saved in found {
             saved.remove().map_err(hinted)?;
             terminal.message(format_args!("removed {}", saved.id));
@@ -108,7 +115,8 @@ fn state(saved: &Saved, restored: &Restored) -> &'static str {
 fn row(saved: &Saved, restored: &Restored) -> String {
     let (time, state) = (local(restored.changed), state(saved, restored));
     let turns = if restored.turns == 1 { "turn" } else { "turns" };
-    let program = restored.begun.program.as_deref().unwrap_or("-");
+    let agent = restored.begun.agent.as_ref().map(|agent| format!("agent {agent}"));
+    let program = agent.as_deref().or(restored.begun.program.as_deref()).unwrap_or("-");
     format!(
         "{}  {time}  {state:<11}  {:>3} {turns:<5}  {:<12}  {}\n",
         saved.id,
@@ -127,6 +135,8 @@ fn value(saved: &Saved, restored: &Restored) -> Value {
         "model": restored.model,
         "usage": restored.usage,
         "program": restored.begun.program,
+        "agent": restored.begun.agent,
+        "parent": restored.begun.parent,
         "path": restored.begun.path,
         "folder": restored.begun.folder,
         "title": title(restored),

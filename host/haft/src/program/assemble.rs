@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::agents::{self, Agents};
 use super::assembly::Assembly;
 use super::loaded::Loaded;
 use super::options::Options;
@@ -16,6 +17,7 @@ use haft_sandbox::Backend;
 
 /// What runs besides the tools, and has to be closed.
 pub(super) struct Started {
+    pub(super) agents: Agents,
     pub(super) backend: Option<Arc<dyn Backend>>,
     pub(super) servers: Servers,
 }
@@ -41,8 +43,9 @@ pub(super) async fn fill<'a>(
     let mut declared = servers::declared(&loaded.manifest, &grant);
     declared.extend(servers::of_packages(installed, &grant)?);
     let servers = servers::start(assembly, declared, options, dirs, &confiner).await?;
+    let agents = agents::add(assembly, options, loaded, &files)?;
     rest(assembly, only, later, &engine, secrets).await?;
-    Ok(Started { backend, servers })
+    Ok(Started { agents, backend, servers })
 }
 
 /// Loads `later` where the tool `only` has not been found yet; otherwise checks names that need all tools.

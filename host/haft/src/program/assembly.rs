@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::loaded::FILE_NAME;
+use super::family::FILE_NAME;
 use super::patterns::Unseen;
+use super::under::Under;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest::{Manifest, Package};
@@ -26,6 +27,10 @@ pub(super) struct Assembly<'a> {
     pub(super) files: Vec<PathBuf>,
     /// Tools that there may be, and that are not in the toolbox.
     pub(super) unseen: Unseen,
+    /// What binds its tools, where it works as an agent of another program.
+    under: Option<Under>,
+    /// What is closed to its tools besides.
+    sealed: Grant,
 }
 
 impl<'a> Assembly<'a> {
@@ -44,7 +49,28 @@ impl<'a> Assembly<'a> {
             is_target: false,
             files,
             unseen,
+            under: None,
+            sealed: Grant::none(),
         }
+    }
+
+    /// The same, all of whose tools are bound by `under` and to which is closed what is closed in `sealed`.
+    pub(super) fn bound(self, under: Option<Under>, sealed: Grant) -> Self {
+        Self { under, sealed, ..self }
+    }
+
+    /// What is left of the grant of a tool from `origin`. What is not is a warning, once for each origin.
+    fn narrowed(&mut self, wanted: &Grant, origin: &str) -> Grant {
+        let grant = match &self.under {
+            Some(under) => {
+                let withheld = under.withheld(wanted);
+                let problem = (!withheld.is_empty()).then(|| withheld_from(origin, &withheld));
+                self.problems.extend(problem.filter(|problem| !self.problems.contains(problem)));
+                under.narrowed(wanted)
+            }
+            None => wanted.clone(),
+        };
+        grant.with_protected_paths_of(&self.sealed)
     }
 
     /// Puts a tool in, and the line of program.toml that has a person asked before it runs.
@@ -56,6 +82,7 @@ impl<'a> Assembly<'a> {
         origin: String,
         asking: Option<String>,
     ) -> Result<(), DuplicateTool> {
+        let grant = self.narrowed(&grant, &origin);
         match asking {
             Some(setting) => self.toolbox.insert_asking(tool, grant, limits, origin, setting),
             None => self.toolbox.insert(tool, grant, limits, origin),
@@ -72,4 +99,10 @@ impl<'a> Assembly<'a> {
     pub(super) fn left_out(&mut self, package: &Package, why: String) {
         self.problems.push(Problem::new(why).at(package.name.span, "this package"));
     }
+}
+
+/// That tools from `origin` do not get what they ask for.
+pub(super) fn withheld_from(origin: &str, withheld: &[String]) -> Problem {
+    let text = format!("tools of this agent ({origin}) may not {}", withheld.join(", "));
+    Problem::new(text).warning().hint("an agent gets no more than the program that calls it has")
 }

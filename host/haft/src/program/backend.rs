@@ -23,7 +23,8 @@ pub(super) async fn connect(
     grant: &Grant,
 ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
     let backend = connected(assembly.manifest, options, dirs, confiner, grant).await?;
-    assembly.is_target = choice(assembly.manifest, &options.target, dirs).is_some();
+    assembly.is_target = chosen(assembly.manifest, options, dirs).is_some();
+    assembly.problems.extend(without_effect(assembly.manifest, options));
     children::add_native(assembly, confiner, grant, (backend.clone(), options.only.is_some()))?;
     Ok(backend)
 }
@@ -36,8 +37,8 @@ async fn connected(
     confiner: &Confiner,
     grant: &Grant,
 ) -> anyhow::Result<Option<Arc<dyn Backend>>> {
-    let Some(choice) = choice(manifest, &options.target, dirs) else { return Ok(None) };
-    if let Some(problem) = two_targets(manifest, &options.target) {
+    let Some(choice) = chosen(manifest, options, dirs) else { return Ok(None) };
+    if let Some(problem) = two_targets(manifest, &options.target).filter(|_| options.under.is_none()) {
         return Err(manifest.report(vec![problem]).into());
     }
     let is_selected = options.only.as_deref().is_none_or(is_of_target);
@@ -69,6 +70,22 @@ fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
             .at(ssh.span, "the host")
             .hint("leave one of the two away, or choose with `--container` or `--ssh`"),
     )
+}
+
+/// What was chosen, if anything was: for an agent of another program, what was for that.
+pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Option<BackendConfig> {
+    match &options.under {
+        Some(under) => under.backend().cloned(),
+        None => choice(manifest, &options.target, dirs),
+    }
+}
+
+/// A place that an agent of another program names: it could be one that its caller may not reach.
+fn without_effect(manifest: &Manifest, options: &Options) -> Option<Problem> {
+    let BackendTable { container, ssh, .. } = &manifest.backend;
+    let is_named = options.under.is_some() && (container.is_some() || ssh.is_some());
+    let text = "`[backend]` has no effect in an agent: its commands run where those of the program run that calls it";
+    is_named.then(|| Problem::new(text).warning())
 }
 
 /// What was chosen, if anything was.

@@ -78,6 +78,11 @@ impl Dirs {
         Sessions::new(self.sessions()).with_answers(&self.answers)
     }
 
+    /// Those of agents that work for another: below those of people, so that neither drives the other out.
+    pub fn agent_sessions(&self) -> Sessions {
+        Sessions::new(self.sessions().join("agents")).with_answers(&self.answers)
+    }
+
     /// Where approvals are signed and used up: below [`Self::state`].
     pub fn approvals(&self) -> PathBuf {
         self.state.join("approvals")

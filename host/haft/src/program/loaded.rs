@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use super::Dirs;
+use super::family::FILE_NAME;
+use super::family::Family;
 use super::options::Options;
 use super::pins::Pinned;
+use super::under::Under;
 use haft_core::manifest::Manifest;
 use haft_core::report::{Problem, Report};
 use haft_core::secret::{Redactor, Secrets};
 use haft_package::{Lock, Project, Store, lock_path};
-
-/// The name of a program file.
-pub const FILE_NAME: &str = "program.toml";
 
 /// What is written about a program: its files, as they are on this machine. Grants nothing.
 pub(super) struct Loaded {
@@ -20,6 +20,8 @@ pub(super) struct Loaded {
     pub(super) lock: Lock,
     pub(super) store: Store,
     pub(super) redactor: Redactor,
+    /// The programs that work for it as agents.
+    pub(super) family: Family,
 }
 
 impl Loaded {
@@ -34,7 +36,10 @@ impl Loaded {
         let (mut manifest, lock) = read(options.program.as_deref(), &here).await?;
         manifest.mcp_servers.extend(options.further_servers.iter().cloned());
         let (store, redactor) = (Store::new(&dirs.store), options.redactor.clone());
-        let loaded = Self { dirs, manifest, lock, store, redactor };
+        let above = options.under.as_ref().map_or(&[][..], Under::chain);
+        let family = Family::read(&manifest, above, &dirs.home)?;
+        family.learn(&dirs.home, &redactor);
+        let loaded = Self { dirs, manifest, lock, store, redactor, family };
         loaded.secrets().learn();
         Ok(loaded)
     }

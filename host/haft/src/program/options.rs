@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::grants::Allow;
 use super::server_set::Servers;
 use super::target::Target;
+use super::under::Under;
 use haft_core::event::Events;
 use haft_core::manifest::McpServer;
 use haft_core::secret::Redactor;
@@ -44,8 +45,20 @@ pub struct Options {
     pub known_only: bool,
     /// MCP servers besides those of program.toml, with the same rights.
     pub further_servers: Vec<McpServer>,
+    /// What binds it, where it works as an agent of another program.
+    pub under: Option<Under>,
     /// MCP servers that may run already: those that are declared as before go on.
     pub servers: Servers,
+}
+
+impl Options {
+    /// The same where the only tool that is called may be an agent, which can take all of the program.
+    pub(super) fn all_for_agents(&self) -> Option<Self> {
+        let prefix =
+            |tool: &str| tool.split_once("__").is_some_and(|(first, _)| first.eq_ignore_ascii_case("agent"));
+        let is_agent = self.only.as_deref().is_some_and(prefix);
+        is_agent.then(|| Self { only: None, ..self.clone() })
+    }
 }
 
 /// Which MCP servers are started for no other reason than to learn which tools they have.

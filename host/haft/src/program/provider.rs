@@ -2,6 +2,7 @@
 //! that the vendors' own tools look at. Sends nothing, and gives no vendor the key of another.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -10,9 +11,9 @@ use super::Program;
 use haft_agent::provider::{
     self, OLLAMA_HOST, Prices, Provider, ProviderKind, ProviderSettings, ollama_host,
 };
-use haft_core::manifest::{self, ROUTES, Route, TextOrSecret};
+use haft_core::manifest::{self, Manifest, ROUTES, Route, TextOrSecret};
 use haft_core::report::{Problem, Report};
-use haft_core::secret::SecretError;
+use haft_core::secret::{Redactor, SecretError, Secrets};
 
 /// What a person says about the model, in place of what program.toml says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,13 +55,48 @@ const NO_MODEL: &str = "-";
 impl Program {
     /// The provider of program.toml with what `choice` says in its place.
     pub async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
+        self.models().provider(choice).await
+    }
+
+    /// Which of its models does the work.
+    pub fn route(&self, choice: &ModelChoice) -> Route {
+        self.models().route(choice)
+    }
+
+    /// The provider to be asked what it offers, which needs no model.
+    pub async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
+        self.models().listed(choice).await
+    }
+
+    /// What `[provider]` says of its vendor alone and `choice` makes useless, for a person to know.
+    pub fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
+        self.models().unused_of_provider(choice)
+    }
+
+    fn models(&self) -> Models<'_> {
+        Models { manifest: &self.manifest, home: &self.dirs.home, redactor: &self.redactor }
+    }
+}
+
+/// The models that a program.toml names.
+pub(super) struct Models<'a> {
+    pub(super) manifest: &'a Manifest,
+    /// What `~` means there.
+    pub(super) home: &'a Path,
+    /// It learns their keys.
+    pub(super) redactor: &'a Redactor,
+}
+
+impl Models<'_> {
+    /// The provider of program.toml with what `choice` says in its place.
+    pub(super) async fn provider(&self, choice: &ModelChoice) -> anyhow::Result<Arc<dyn Provider>> {
         let (kind, mut settings) = self.settings(choice).await?;
         models(choice, self.own(kind), kind, &mut settings)?;
         Ok(provider::build(settings)?)
     }
 
     /// The same to ask what it offers, which needs no model.
-    pub async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
+    async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
         let (kind, mut settings) = self.settings(choice).await?;
         let has_models = models(choice, self.own(kind), kind, &mut settings).is_ok();
         if !has_models {
@@ -105,7 +141,7 @@ impl Program {
     }
 
     /// What `[provider]` says of its vendor alone and `choice` makes useless, for a person to know.
-    pub fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
+    pub(super) fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
         let section = self.manifest.provider.as_ref()?;
         let (own, chosen) = (section.name.value.as_str(), choice.provider.as_deref()?);
         let keys = [
@@ -122,7 +158,7 @@ impl Program {
     }
 
     /// Which of its models does the work.
-    pub fn route(&self, choice: &ModelChoice) -> Route {
+    pub(super) fn route(&self, choice: &ModelChoice) -> Route {
         match (choice.route(), choice.named_model()) {
             (Some(route), _) => route,
             // Who names a model wants that one.
@@ -143,7 +179,7 @@ impl Program {
         section: &manifest::Provider,
         settings: &mut ProviderSettings,
     ) -> Result<(), SecretError> {
-        let secrets = self.secrets();
+        let secrets = Secrets::new(self.manifest, self.home, self.redactor);
         if let Some(source) = &section.api_key {
             settings.api_key = Some(secrets.read(source).await?);
         }

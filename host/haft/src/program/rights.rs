@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Dirs;
+use super::assembly::withheld_from;
 use super::grants::{self, Sandbox};
 use super::loaded::Loaded;
 use super::options::Options;
@@ -41,6 +42,9 @@ impl Rights {
         let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
         grants::unknown_plugins(manifest, &options.allow, &names)?;
         let Sandbox { tools: grant, files } = grants::sandbox(manifest, dirs, &options.allow, &mut problems)?;
+        let sealed = loaded.family.sealed(&dirs.home)?;
+        let grant = bound(grant, options, &mut problems).with_protected_paths_of(&sealed);
+        let files = bound(files, options, &mut Vec::new()).with_protected_paths_of(&sealed);
         let plugins = grants::plugins(manifest, dirs, &options.allow, &grant, &mut problems)?;
         let confiner = options.confiner.clone().unwrap_or_default();
         let of_program = (&grant, options.allow.as_slice());
@@ -52,6 +56,14 @@ impl Rights {
         }
         Ok(Self { grant, files, plugins, packages, confiner, engine, problems })
     }
+}
+
+/// What is left of what `[sandbox]` allows, where the program works as an agent of another.
+fn bound(grant: Grant, options: &Options, problems: &mut Vec<Problem>) -> Grant {
+    let Some(under) = &options.under else { return grant };
+    let withheld = under.withheld(&grant);
+    problems.extend((!withheld.is_empty()).then(|| withheld_from("`[sandbox]`", &withheld)));
+    under.narrowed(&grant)
 }
 
 /// Makes ready for children where there will be many; or why there cannot be any.

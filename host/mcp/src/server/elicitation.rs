@@ -154,11 +154,12 @@ fn missing(question: &Question) -> ErrorData {
 }
 
 fn form(question: &Question) -> ElicitRequestParams {
-    let Question { tool, verb, what, .. } = question;
+    let Question { tool, agent, verb, what, .. } = question;
     let schema = ElicitationSchema::builder().required_bool_with(APPROVE, |approve| {
         approve.title(format!("{verb} it")).description("Only a yes lets the tool run").with_default(false)
     });
-    let message = format!("`{tool}` wants your approval.\n\n{verb}: {what}");
+    let agent = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
+    let message = format!("`{tool}`{agent} wants your approval.\n\n{verb}: {what}");
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message,

@@ -65,7 +65,7 @@ async fn rs06_a_person_s_yes_runs_it_and_a_no_does_not() {
     let what = "ls\\u{d}\\u{1b}[2K\\u{202e}x".to_owned();
     assert_eq!(
         asked,
-        [Question { call: "1".into(), tool: "bash".into(), verb: "Run", what, rule: None }],
+        [Question { call: "1".into(), tool: "bash".into(), agent: None, verb: "Run", what, rule: None }],
         "and no rule says such a text"
     );
     let (result, _) = call(Decision::Denied, json!({"command": "ls"})).await;

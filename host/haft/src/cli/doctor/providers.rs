@@ -21,6 +21,17 @@ pub(super) struct Providers {
     known: Vec<Known>,
     ollama: Local,
     program: Option<Named>,
+    agents: Vec<OfAgent>,
+}
+
+/// What an agent of the program asks.
+#[derive(Serialize)]
+struct OfAgent {
+    name: String,
+    provider: Option<String>,
+    model: Option<String>,
+    /// Why it cannot ask anything.
+    error: Option<String>,
 }
 
 /// A row of the catalogue.
@@ -80,12 +91,39 @@ impl Providers {
             known: known.collect(),
             ollama: Local::probe(std::env::var(OLLAMA_HOST).ok().as_deref()).await,
             program: named,
+            agents: match program {
+                Some(program) => program.agent_models().await.into_iter().map(OfAgent::new).collect(),
+                None => Vec::new(),
+            },
         }
     }
 
     pub(super) fn lines(&self) -> Vec<Line> {
         let program = self.program.iter().map(Named::line);
+        let program = program.chain(self.agents.iter().map(OfAgent::line));
         program.chain(self.known.iter().map(Known::line)).chain([self.ollama.line()]).collect()
+    }
+}
+
+impl OfAgent {
+    fn new((name, model): (String, Result<(String, String), String>)) -> Self {
+        match model {
+            Ok((provider, model)) => Self { name, provider: Some(provider), model: Some(model), error: None },
+            Err(error) => Self { name, provider: None, model: None, error: Some(error) },
+        }
+    }
+
+    fn line(&self) -> Line {
+        let name = format!("agent {}", self.name);
+        match (&self.provider, &self.model, &self.error) {
+            (Some(provider), Some(model), None) => {
+                Line::new(Mark::Good, name, format!("`{provider}`, {model}"))
+            }
+            (_, _, error) => {
+                let why = error.as_deref().and_then(|why| why.lines().next()).unwrap_or("no model");
+                Line::new(Mark::Warning, name, format!("cannot ask its model: {why}"))
+            }
+        }
     }
 }
 

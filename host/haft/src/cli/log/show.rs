@@ -15,6 +15,9 @@ const SHORT_ID: usize = 8;
 /// Characters of the arguments in a line.
 const MAX_ARGUMENTS: usize = 100;
 
+/// Spaces before the call of an agent, for each agent that it came through.
+const INDENT: usize = 2;
+
 /// Width of the names of tools: most built-in ones and many others.
 const NAME: usize = 12;
 
@@ -24,6 +27,12 @@ pub(super) fn row(record: &Record) -> String {
     let id: String = record.id.chars().take(SHORT_ID).collect();
     let style = if record.outcome == Outcome::Ok { Style::new() } else { FAILED };
     let (tool, outcome) = (plain(&record.tool), outcome(record));
+    let tool = match record.agent.as_deref().map(plain) {
+        Some(agent) => {
+            format!("{:width$}{agent}/{tool}", "", width = INDENT * (agent.matches('/').count() + 1))
+        }
+        None => tool,
+    };
     let tool = tool.replace('\n', "\\n");
     let duration = record.duration_ms.map(took).unwrap_or_default();
     let arguments = shortened(&plain(&record.arguments.to_string()));
@@ -33,7 +42,7 @@ pub(super) fn row(record: &Record) -> String {
 }
 
 /// Everything, a line each.
-pub(super) fn detail(record: &Record) -> String {
+pub(super) fn detail(record: &Record, children: &[Record]) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -50,12 +59,28 @@ pub(super) fn detail(record: &Record) -> String {
     row("memory", &record.peak_memory.map(memory).unwrap_or_default());
     row("component", &record.digest.as_ref().map(|digest| format!("sha256:{digest}")).unwrap_or_default());
     row("program", &program(record));
+    row("agent", &agent(record));
     row("haft", &format!("{}, process {}, call `{}`", record.haft, record.pid, record.call));
     record.grant.iter().for_each(|granted| row("granted", &grant(granted)));
     row("decided", &record.decisions.join("\n"));
     row("arguments", &serde_json::to_string_pretty(&record.arguments).unwrap_or_default());
     row("error", record.error.as_deref().unwrap_or_default());
+    row("calls", &children.iter().map(child).collect::<Vec<_>>().join("\n"));
     text
+}
+
+/// The agent that made the call, and the call that it answers.
+fn agent(record: &Record) -> String {
+    match (&record.agent, &record.parent) {
+        (Some(agent), Some(parent)) => format!("{agent}, for call {parent}"),
+        (Some(agent), None) => agent.clone(),
+        _ => String::new(),
+    }
+}
+
+/// A call that an agent made to answer another, in a line.
+fn child(record: &Record) -> String {
+    format!("{} {} {}", record.id, record.tool, outcome(record))
 }
 
 fn named(name: &str, more: Option<&str>) -> String {
@@ -133,7 +158,7 @@ mod tests {
             ..Record::default()
         };
         assert_eq!(row(&record).lines().count(), 1);
-        for shown in [row(&record), detail(&record)] {
+        for shown in [row(&record), detail(&record, &[])] {
             let own: Vec<_> = vec![crate::cli::terminal::written(&shown, false)];
             assert!(!own.concat().contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
             assert!(shown.contains("\\u{1b}"), "{shown:?}");

@@ -128,7 +128,8 @@ fn tty() -> Result<File, String> {
 fn prompt(question: &Question, always: bool) -> String {
     let what = question.what.replace('\n', "\n       ");
     let choices = if always { "[y/N/always]" } else { "[y/N]" };
-    format!("  {}: {what} {choices} ", question.verb)
+    let agent = question.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
+    format!("  {agent}{}: {what} {choices} ", question.verb)
 }
 
 /// Reads away what was typed before.
@@ -199,6 +200,7 @@ mod tests {
         let question = Question {
             call: "a".into(),
             tool: "bash".into(),
+            agent: None,
             verb: "Run",
             what: "cd x\nrm y".into(),
             rule: None,

@@ -21,6 +21,9 @@ const MAX_ARGUMENTS: usize = 100;
 /// Characters of them beside something that turns, so that it stays on one line.
 const MAX_WAITING: usize = 50;
 
+/// Spaces before the call of an agent that was called as a tool, for each agent that it came through.
+const INDENT: usize = 2;
+
 /// How often something shows that it goes on.
 const TICK: Duration = Duration::from_millis(120);
 
@@ -164,7 +167,36 @@ impl Screen {
             }
             Event::Info { message, .. } => self.print_line(state, format!("{DIM}{}{DIM:#}", plain(message))),
             Event::Progress { message, .. } => state.note(message),
+            Event::Within { agent, event, .. } => self.show_within(agent, event, state),
             // Among it words that cannot be streamed: they are printed at the end.
+            _ => {}
+        }
+    }
+
+    /// Shows what an agent does that was called as a tool: its calls and what keeps it waiting. Its words go to its
+    /// caller.
+    fn show_within(&self, agent: &str, event: &Event, state: &mut State) {
+        let name = plain(agent);
+        match event {
+            Event::Within { agent, event, .. } => self.show_within(&format!("{name}/{agent}"), event, state),
+            Event::Completed { call, result, duration } => {
+                let depth = agent.matches('/').count() + 1;
+                let line = completed(call, result, *duration);
+                self.print_line(
+                    state,
+                    format!("{:width$}{DIM}{name}{DIM:#} {line}", "", width = depth * INDENT),
+                );
+            }
+            Event::Retrying { reason, delay } => {
+                let (reason, seconds) = (plain(reason), delay.as_secs_f64());
+                self.print_line(
+                    state,
+                    format!("{DIM}{name}: {reason}; asking again in {seconds:.1} s{DIM:#}"),
+                );
+            }
+            Event::Info { message, .. } => {
+                self.print_line(state, format!("{DIM}{name}: {}{DIM:#}", plain(message)));
+            }
             _ => {}
         }
     }
@@ -310,6 +342,22 @@ mod tests {
     fn durations_are_short() {
         let all = [12, 1500, 61_000].map(|ms| time(Duration::from_millis(ms)));
         assert_eq!(all, ["12 ms", "1.5 s", "1 min 1 s"]);
+    }
+
+    /// The calls of an agent stand below its name, before the line of the call that it answers.
+    #[test]
+    fn the_calls_of_an_agent_are_told_with_its_name() {
+        let screen = Screen::new(Terminal::new(false), Show::All);
+        let mut state = State { held: Some(Vec::new()), ..State::default() };
+        let call = ToolCall { id: "1".into(), tool: "read".into(), arguments: json!({}) };
+        let mut event = Event::Completed { call, result: ToolResult::success("x"), duration: Duration::ZERO };
+        for agent in ["inner", "outer"] {
+            event = Event::Within { agent: agent.into(), parent: "0".into(), event: Box::new(event) };
+        }
+        screen.show_event(&event, &mut state);
+        let lines = state.held.unwrap();
+        let plain = super::super::style::written(&lines[0], false);
+        assert_eq!(plain, "    outer/inner ✓ read {} (0 ms)");
     }
 
     /// RS09: nothing turns while a question stands there, and what is said waits for the answer.

@@ -1,0 +1,51 @@
+//! Who made a call, as its tool may know it: what an agent needs that is itself a tool and makes calls of its own. Their
+//! caller's approvals, journal and redactor are theirs; they get no others.
+
+use super::{Context, Ledger, Lineage, Session, Whole};
+use crate::event::{Event, Events};
+
+/// What a tool may know of who made a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    pub(super) session: &'a Session,
+    /// The journal's id of the call.
+    pub(super) record: Option<&'a str>,
+}
+
+impl<'a> Caller<'a> {
+    /// One that brings `session`, of a call that no journal notes.
+    pub fn new(session: &'a Session) -> Self {
+        Self { session, record: None }
+    }
+
+    /// The agents that the call came through.
+    pub fn lineage(&self) -> &'a Lineage {
+        &self.session.lineage
+    }
+}
+
+impl Context<'_> {
+    /// What `agent` brings to the calls that it makes to answer this one, `call`: who is asked, what is left out and
+    /// where calls are noted is as here. Its events are told as this call's, it is cancelled with it, and what it uses
+    /// counts for whoever made it.
+    pub fn session_of_agent(&self, agent: &str, call: &str) -> Session {
+        let Caller { session, record } = self.caller;
+        let lineage = session.lineage.within(agent, record);
+        let approvals = session.approvals.of_agent(&lineage.path().unwrap_or_default());
+        let (events, name, parent) = (self.events.clone(), agent.to_owned(), call.to_owned());
+        let within = move |event: &Event| {
+            let (agent, parent, event) = (name.clone(), parent.clone(), Box::new(event.clone()));
+            events.emit(|| Event::Within { agent, parent, event });
+        };
+        Session {
+            events: if self.events.has_listener() { Events::to(within) } else { Events::none() },
+            cancel: self.cancel.child_token(),
+            ledger: Ledger::default(),
+            whole: Whole::default(),
+            meter: session.meter.of_agent(agent),
+            lineage,
+            approvals,
+            ..session.clone()
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! An agent that is a part of the program that offers it: its tools are a choice of the program's, with their rights, and
+//! its model is the program's unless it names another.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::ready::Ready;
+use crate::program::loaded::Loaded;
+use crate::program::provider::Models;
+use crate::program::{ModelChoice, agent_settings};
+use haft_agent::{AgentSettings, Begun, Sessions};
+use haft_core::grant::{Grant, Root};
+use haft_core::manifest::{AgentKind, AgentTool as Declared, Manifest};
+use haft_core::secret::Redactor;
+use haft_core::sync::Lock;
+use haft_core::tool::Toolbox;
+
+/// A part of a program that is an agent of it.
+pub(super) struct Part {
+    manifest: Manifest,
+    home: PathBuf,
+    /// The folder that the program is run in.
+    here: PathBuf,
+    redactor: Redactor,
+    toolbox: Toolbox,
+    settings: AgentSettings,
+    own: ModelChoice,
+    /// What a person says in the place of what the program says.
+    choice: Arc<Lock<ModelChoice>>,
+    sessions: Sessions,
+}
+
+impl Part {
+    /// `declared`, which may use `toolbox`, in the program that was `loaded` and has the rights `sandbox`.
+    pub(super) fn new(
+        loaded: &Loaded,
+        declared: &Declared,
+        toolbox: Toolbox,
+        sandbox: &Grant,
+        choice: Arc<Lock<ModelChoice>>,
+    ) -> Self {
+        // What the program's own agent is told is not meant for it.
+        let mut settings = agent_settings::of(&loaded.manifest.agent);
+        settings.system = haft_agent::system_prompt(sandbox.workspace().map(Root::path));
+        let mut own = ModelChoice::default();
+        if let AgentKind::Part { system_prompt, provider, model, .. } = &declared.kind {
+            if let Some(prompt) = system_prompt {
+                settings.system.clone_from(prompt);
+            }
+            own = ModelChoice {
+                provider: provider.map(|provider| provider.as_str().to_owned()),
+                model: model.clone(),
+                base_url: None,
+            };
+        }
+        Self {
+            manifest: loaded.manifest.clone(),
+            home: loaded.dirs.home.clone(),
+            redactor: loaded.redactor.clone(),
+            toolbox,
+            settings,
+            own,
+            choice,
+            here: loaded.dirs.here.clone(),
+            sessions: loaded.dirs.agent_sessions(),
+        }
+    }
+
+    /// Whether none of its tools changes anything.
+    pub(super) fn only_reads(&self) -> bool {
+        self.toolbox.entries().all(|entry| entry.def().hints.read_only)
+    }
+
+    /// The agent, with the model that is asked now.
+    pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
+        let choice = self.model_choice();
+        let models = Models { manifest: &self.manifest, home: &self.home, redactor: &self.redactor };
+        let provider = models.provider(&choice).await?;
+        let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
+        let begun = Begun::new(name, Some(&self.manifest.path), Some(&self.here));
+        Ok(Ready {
+            provider,
+            toolbox: self.toolbox.clone(),
+            settings: self.settings.clone(),
+            route: models.route(&choice),
+            begun,
+            sessions: self.sessions.clone(),
+            journal: None,
+        })
+    }
+
+    /// Its own say first, then a person's. An address and a model belong to one provider.
+    fn model_choice(&self) -> ModelChoice {
+        let (own, said) = (&self.own, self.choice.lock().clone());
+        if own.provider.is_some() {
+            return own.clone();
+        }
+        ModelChoice { model: own.model.clone().or(said.model), ..said }
+    }
+}

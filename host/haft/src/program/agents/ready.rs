@@ -1,0 +1,90 @@
+//! An agent that can be asked: its model, its tools and how it goes about it. It keeps every conversation as a session of
+//! its own, beside those of people.
+
+use std::sync::Arc;
+
+use crate::program::under::Under;
+use crate::program::{ModelChoice, Program, call_rules};
+use haft_agent::provider::Provider;
+use haft_agent::{Agent, AgentSettings, Begun, History, Outcome, Routed, SessionError, Sessions, route};
+use haft_core::grant::Grant;
+use haft_core::journal::Journal;
+use haft_core::manifest::{Route, ToolPattern};
+use haft_core::tool::{Session, Toolbox};
+
+/// An agent that can be asked.
+#[derive(Clone)]
+pub(super) struct Ready {
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) toolbox: Toolbox,
+    pub(super) settings: AgentSettings,
+    pub(super) route: Route,
+    pub(super) begun: Begun,
+    /// Where its conversations are kept.
+    pub(super) sessions: Sessions,
+    /// Where its calls are noted, where they are.
+    pub(super) journal: Option<Journal>,
+}
+
+/// What a task came to, and the session in which it is kept.
+pub(super) struct Done {
+    pub(super) outcome: Outcome,
+    pub(super) session: Option<String>,
+}
+
+impl Ready {
+    /// The agent of `program`, whose model `provider` is.
+    pub(super) fn of_program(
+        program: &Program,
+        under: Option<&Under>,
+        provider: Arc<dyn Provider>,
+    ) -> anyhow::Result<Self> {
+        let toolbox = program.chosen_tools(&[], |text| tracing::warn!("{text}"))?;
+        let own = call_rules::of(&program.manifest);
+        let toolbox = toolbox.ruled(&under.map_or(own.clone(), |under| under.rules(own)));
+        let output = program.output().map_err(|problem| program.manifest.report(vec![problem]))?;
+        Ok(Self {
+            provider,
+            settings: AgentSettings { output, ..program.agent_settings(&toolbox) },
+            toolbox,
+            route: program.route(&ModelChoice::default()),
+            begun: program.begun(),
+            sessions: program.dirs.agent_sessions(),
+            journal: Some(program.journal.clone()),
+        })
+    }
+
+    /// Takes from its tools what `grant` does not allow.
+    pub(super) fn narrow(&mut self, grant: &Grant) {
+        let all: Vec<ToolPattern> = "*".parse().into_iter().collect();
+        self.toolbox = self.toolbox.select(&all, Some(grant));
+    }
+
+    /// Does `task` as the agent `name`.
+    pub(super) async fn run(
+        self,
+        task: String,
+        mut session: Session,
+        name: &str,
+    ) -> Result<Done, SessionError> {
+        let parent = session.lineage.parent().map(str::to_owned);
+        if let Some(journal) = self.journal.filter(|_| session.journal.is_kept()) {
+            session.journal = journal;
+        }
+        let begun = Begun { agent: Some(name.to_owned()), parent, ..self.begun };
+        let mut history = if session.journal.is_kept() {
+            let log = self.sessions.begin(begun, task.as_str(), &session.redactor)?;
+            History::logged(log, task.as_str())
+        } else {
+            let mut history = History::default();
+            history.push_prompt(task.as_str())?;
+            history
+        };
+        let kept = history.log().map(|log| log.id().to_owned());
+        let Routed { model, usage } = route(self.provider.as_ref(), self.route, &task, &session).await;
+        let settings = AgentSettings { model: Some(model), ..self.settings };
+        let agent = Agent::new(self.provider, self.toolbox, settings).having_spent(usage);
+        let outcome = Box::pin(agent.go_on(&mut history, &session)).await?;
+        Ok(Done { outcome, session: kept })
+    }
+}

@@ -1,0 +1,253 @@
+//! The tool that an agent is offered as: a task goes in, the agent's last words come out. An agent that does not come to an
+//! end of its own is a failure that says how far it came.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use super::answer::answered;
+use super::exposed;
+use super::part::Part;
+use super::ready::{Done, Ready};
+use crate::program::family::MAX_DEPTH;
+use crate::program::options::Options;
+use crate::program::{ModelChoice, Program};
+use haft_agent::provider::{OutputSchema, Provider};
+use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
+use haft_core::event::{Event, Events};
+use haft_core::grant::Grant;
+use haft_core::manifest::AgentTool as Declared;
+use haft_core::report::{Problem, Span};
+use haft_core::tool::{Context, Session, Tool, ToolError};
+
+/// An agent as a tool.
+pub(super) struct AgentTool {
+    def: ToolDef,
+    name: String,
+    span: Span,
+    kind: Kind,
+    /// What it may do at most.
+    grant: Grant,
+    max_turns: Option<u32>,
+    output: Option<Arc<OutputSchema>>,
+}
+
+/// A program with a file of its own, loaded once: by the first call. What keeps it from that is tried again by the next.
+struct Own {
+    options: Options,
+    program: OnceCell<Program>,
+    provider: OnceCell<Arc<dyn Provider>>,
+}
+
+/// The end of what a program keeps running.
+type Closing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// What an agent does to answer a call.
+type Work<'a> = Pin<Box<dyn Future<Output = Result<Done, ToolError>> + Send + 'a>>;
+
+/// What an agent is.
+enum Kind {
+    /// A program with a file of its own.
+    Program(Box<Own>),
+    /// A part of the program that offers it.
+    Part(Part),
+}
+
+impl AgentTool {
+    /// One that is the program which `options` load.
+    pub(super) fn of_program(declared: &Declared, options: Options, grant: Grant) -> Result<Self, Problem> {
+        let own = Own { options, program: OnceCell::new(), provider: OnceCell::new() };
+        Self::new(declared, Kind::Program(Box::new(own)), grant, false)
+    }
+
+    /// One that is a part of the program that offers it.
+    pub(super) fn of_part(declared: &Declared, part: Part, grant: Grant) -> Result<Self, Problem> {
+        let reads = part.only_reads();
+        Self::new(declared, Kind::Part(part), grant, reads)
+    }
+
+    fn new(declared: &Declared, kind: Kind, grant: Grant, read_only: bool) -> Result<Self, Problem> {
+        let name = declared.name.as_str().to_owned();
+        let schema = declared.output.as_ref().map(|output| {
+            OutputSchema::new(&output.value).map(Arc::new).map_err(|error| {
+                let text = format!("`output` of agent `{name}` cannot be used: {error}");
+                Problem::new(text).at(output.span, "this schema")
+            })
+        });
+        let output = schema.transpose()?;
+        let is_object = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("object");
+        let def = ToolDef {
+            name: exposed(&name),
+            description: declared.description.clone(),
+            parameters: parameters(),
+            hints: Hints { read_only, ..Hints::default() },
+            // Clients take objects only.
+            output: declared.output.as_ref().map(|output| &output.value).filter(is_object).cloned(),
+        };
+        Ok(Self { def, name, span: declared.name.span, kind, grant, max_turns: declared.max_turns, output })
+    }
+
+    /// Its name, and where it stands in the program that offers it.
+    pub(super) fn place(&self) -> (&str, Span) {
+        (&self.name, self.span)
+    }
+
+    /// The program that it is, loaded; `None` for a part of the one that offers it.
+    pub(super) async fn program(&self) -> anyhow::Result<Option<&Program>> {
+        match &self.kind {
+            Kind::Part(_) => Ok(None),
+            Kind::Program(own) => Ok(Some(own.program().await?)),
+        }
+    }
+
+    /// The agent, ready to be asked.
+    pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
+        match &self.kind {
+            Kind::Part(part) => part.ready().await,
+            Kind::Program(own) => own.ready().await,
+        }
+    }
+
+    /// Ends what its program keeps running, if it was loaded.
+    pub(super) fn close(&self) -> Closing<'_> {
+        // A program closes its agents, whose programs close theirs.
+        Box::pin(async move {
+            if let Kind::Program(own) = &self.kind
+                && let Some(program) = own.program.get()
+            {
+                program.close().await;
+            }
+        })
+    }
+
+    /// The agent for this call: no turn more than program.toml says, and the answer in its form.
+    async fn prepared(&self, context: &Context<'_>) -> anyhow::Result<Ready> {
+        let mut ready = self.ready().await?;
+        ready.settings.max_turns = self.max_turns.unwrap_or(ready.settings.max_turns);
+        if self.output.is_some() {
+            ready.settings.output.clone_from(&self.output);
+        }
+        if *context.grant != self.grant {
+            ready.narrow(context.grant);
+        }
+        Ok(ready)
+    }
+}
+
+impl Own {
+    async fn program(&self) -> anyhow::Result<&Program> {
+        let load = || async {
+            let program = Box::pin(Program::load(&self.options)).await?;
+            for problem in program.problems.iter().filter(|problem| !problem.is_warning()) {
+                tracing::warn!("{}: {}", program.manifest.path.display(), problem.message());
+            }
+            anyhow::Ok(program)
+        };
+        self.program.get_or_try_init(load).await
+    }
+
+    async fn ready(&self) -> anyhow::Result<Ready> {
+        let program = self.program().await?;
+        let choice = ModelChoice::default();
+        let provider = self.provider.get_or_try_init(|| program.provider(&choice)).await?;
+        Ready::of_program(program, self.options.under.as_ref(), provider.clone())
+    }
+}
+
+fn parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "task": {
+                "type": "string",
+                "minLength": 1,
+                "description": "What the agent is to do, and what it is to answer. It knows nothing of this conversation.",
+            },
+            "context": {
+                "type": "string",
+                "description": "What it needs to know for that: findings, names of files, constraints",
+            },
+        },
+        "required": ["task"],
+        "additionalProperties": false,
+    })
+}
+
+/// What the agent is asked.
+fn prompt(arguments: &Value) -> String {
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default().trim();
+    match (text("task"), text("context")) {
+        (task, "") => task.to_owned(),
+        (task, context) => format!("{task}\n\n{context}"),
+    }
+}
+
+/// The session's events, and the steps among them as the call's progress, which any client can show.
+fn telling_progress(session: Session, call: &str, to: &Events) -> Session {
+    if !to.has_listener() {
+        return session;
+    }
+    let (inner, outer, call, turns) = (session.events.clone(), to.clone(), call.to_owned(), Mutex::new(0.0));
+    let events = Events::to(move |event| {
+        inner.emit(|| event.clone());
+        let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let message = match event {
+            Event::Asked { .. } => {
+                *turns += 1.0;
+                format!("turn {turns}")
+            }
+            Event::Started(call) => format!("turn {turns}: {}", call.tool),
+            _ => return,
+        };
+        outer.emit(|| Event::Progress { call: call.clone(), done: *turns, total: None, message });
+    });
+    Session { events, ..session }
+}
+
+#[async_trait]
+impl Tool for AgentTool {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let session = context.session_of_agent(&self.name, &call.id);
+        if session.lineage.depth() > MAX_DEPTH {
+            let path = session.lineage.path().unwrap_or_default();
+            let text = format!("agents may call each other {MAX_DEPTH} deep, not deeper: {path}");
+            return Err(ToolError::Host(text));
+        }
+        let session = telling_progress(session, &call.id, context.events);
+        let cancel = session.cancel.clone();
+        let work = async {
+            let Some(ready) = cancel.run_until_cancelled(self.prepared(context)).await else {
+                return Err(ToolError::Host(format!("agent `{}` was cancelled before it began", self.name)));
+            };
+            let unusable = |error: anyhow::Error| {
+                ToolError::Host(format!("agent `{}` cannot be used: {error:#}", self.name))
+            };
+            let run = ready.map_err(unusable)?.run(prompt(&call.arguments), session, &self.name);
+            Box::pin(run).await.map_err(|error| ToolError::Host(error.to_string()))
+        };
+        let mut work: Work<'_> = Box::pin(work);
+        let (ended, is_late) = tokio::select! {
+            ended = &mut work => (ended, false),
+            // It stops what it does; the caller waits a moment for that.
+            () = tokio::time::sleep(context.limits.time) => {
+                context.notes.timed_out();
+                cancel.cancel();
+                (work.await, true)
+            }
+        };
+        Ok(answered(&self.name, &ended?, is_late.then_some(context.limits.time)))
+    }
+}
+
+impl std::fmt::Debug for AgentTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentTool").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,153 @@
+//! The program.toml files of the agents of a program, and of their agents, read when it is: which of them cannot be used,
+//! that none calls itself, and what they name that no tool may see. Loads no program.
+
+use std::path::{Path, PathBuf};
+
+use haft_core::grant::{Grant, Root};
+use haft_core::manifest::{AgentKind, AgentTool, Located, Manifest};
+use haft_core::report::{Problem, Report, Span};
+use haft_core::secret::{Redactor, Secrets};
+use haft_package::lock_path;
+
+/// The name of a program file.
+pub const FILE_NAME: &str = "program.toml";
+
+/// How many agents may call each other: the fourth is the last. What a person can still follow, and few enough
+/// conversations that wait for each other.
+pub const MAX_DEPTH: usize = 4;
+
+/// Programs that work for one, directly or not: each is read at every start.
+const MAX_PROGRAMS: usize = 64;
+
+/// The programs that work for one as agents.
+#[derive(Debug, Default)]
+pub(super) struct Family {
+    /// The files of the programs that this one works for, and its own.
+    chain: Vec<PathBuf>,
+    members: Vec<Manifest>,
+    seen: Vec<PathBuf>,
+    /// Agents of the program itself that cannot be used.
+    broken: Vec<(Span, Problem)>,
+}
+
+impl Family {
+    /// Reads the programs that work for `manifest`, which itself works for those of `above`. Fails where they call each
+    /// other in a circle, or too deep.
+    pub(super) fn read(manifest: &Manifest, above: &[PathBuf], home: &Path) -> Result<Self, Report> {
+        let mut family = Self { chain: above.to_vec(), ..Self::default() };
+        let mut chain = above.to_vec();
+        family.visit(manifest, home, &mut chain)?;
+        if !manifest.path.as_os_str().is_empty() {
+            family.chain.push(canonical(&manifest.path));
+        }
+        Ok(family)
+    }
+
+    fn visit(&mut self, manifest: &Manifest, home: &Path, chain: &mut Vec<PathBuf>) -> Result<(), Report> {
+        chain.push(canonical(&manifest.path));
+        for agent in manifest.agents.iter().filter(|agent| agent.enabled) {
+            let AgentKind::Program(program) = &agent.kind else { continue };
+            let path = file(manifest, program, home);
+            let real = canonical(&path);
+            if let Some(why) = self.refusal(chain, &real) {
+                let problem =
+                    Problem::new(format!("agent `{}` cannot be called: {why}", agent.name.as_str()));
+                return Err(manifest.report(vec![problem.at(program.span, "this program")]));
+            }
+            if self.seen.contains(&real) {
+                continue;
+            }
+            self.seen.push(real);
+            match Manifest::load(&path) {
+                Ok(member) => {
+                    self.visit(&member, home, chain)?;
+                    self.members.push(member);
+                }
+                Err(report) if chain.len() == self.chain.len() + 1 => {
+                    self.broken.push((program.span, unusable(agent, &path, &report)))
+                }
+                // For whoever calls that one to find out.
+                Err(_) => {}
+            }
+        }
+        chain.pop();
+        Ok(())
+    }
+
+    /// Why `program` cannot work for the last of `chain`.
+    fn refusal(&self, chain: &[PathBuf], program: &Path) -> Option<String> {
+        let named = |chain: &[PathBuf]| {
+            let names = chain.iter().map(PathBuf::as_path).chain([program]);
+            names.map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(" → ")
+        };
+        if let Some(at) = chain.iter().position(|own| own == program) {
+            let circle = named(chain.get(at..).unwrap_or_default());
+            return Some(format!("the programs call each other in a circle: {circle}"));
+        }
+        if chain.len() > MAX_DEPTH {
+            return Some(format!(
+                "agents may call each other {MAX_DEPTH} deep, not deeper: {}",
+                named(chain)
+            ));
+        }
+        (self.seen.len() >= MAX_PROGRAMS).then(|| format!("at most {MAX_PROGRAMS} programs may work for one"))
+    }
+
+    /// The files of the programs that it works for, and its own.
+    pub(super) fn chain(&self) -> &[PathBuf] {
+        &self.chain
+    }
+
+    /// What is wrong with agents of the program itself.
+    pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
+        self.broken.iter().map(|(_, problem)| problem)
+    }
+
+    /// Whether `agent`, one of the program itself, cannot be used.
+    pub(super) fn is_broken(&self, agent: &AgentTool) -> bool {
+        let AgentKind::Program(program) = &agent.kind else { return false };
+        self.broken.iter().any(|(span, _)| *span == program.span)
+    }
+
+    /// The files that were looked at.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.seen.iter().flat_map(|file| [file.clone(), lock_path(file)]).collect()
+    }
+
+    /// Has `redactor` learn the secrets that they name: whatever the program reads of them is left out from now on.
+    pub(super) fn learn(&self, home: &Path, redactor: &Redactor) {
+        self.members.iter().for_each(|member| Secrets::new(member, home, redactor).learn());
+    }
+
+    /// What they are made of, closed: a tool that could write it would say what they ask, and of whom. Allows nothing.
+    pub(super) fn sealed(&self, home: &Path) -> anyhow::Result<Grant> {
+        let mut grant = Grant::none();
+        let root = |path: &Path| Root::resolve(Path::new("/"), path);
+        for file in self.files() {
+            grant = grant.with_fixed(root(&file)?);
+        }
+        for member in &self.members {
+            for key in member.secret_files() {
+                grant = grant.with_hidden(root(&member.resolve(key, home))?);
+            }
+        }
+        Ok(grant)
+    }
+}
+
+/// The program.toml that `program` names, be it by its folder.
+pub(super) fn file(manifest: &Manifest, program: &Located<PathBuf>, home: &Path) -> PathBuf {
+    let path = manifest.resolve(&program.value, home);
+    if path.is_dir() { path.join(FILE_NAME) } else { path }
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}
+
+fn unusable(agent: &AgentTool, path: &Path, report: &Report) -> Problem {
+    let first = report.problems().first().map_or("it cannot be read", Problem::message);
+    let text = format!("agent `{}` cannot be used: {first}", agent.name.as_str());
+    let problem = Problem::new(text).at(agent.name.span, "left out");
+    problem.hint(format!("`haft check -p {}` says what is wrong, and where", path.display()))
+}

@@ -1,0 +1,157 @@
+//! What an agent may not do: more than its caller, longer than its time, without its caller's person.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{LEAD_KEY, Team, WORKER_KEY, delegates, ended, runs};
+use crate::backends::host_context::{processes, unusual};
+use crate::sessions::{Model, Says, answers};
+
+/// What the agent's own file allows ends where the caller's does.
+#[test]
+fn an_agent_writes_only_where_its_caller_may() {
+    let rwx = "[sandbox]\nmode = \"rwx\"\nworkspace = \"..\"\n";
+    let command = "echo in > inside; (echo out > $HOME/outside) 2>&1; (echo '#' >> reviewer/program.toml) 2>&1; cat inside";
+    let team = Team::new(delegates("agent__reviewer"), runs(command), ["", "", rwx]);
+    let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("\nin"), "{text}");
+    assert_eq!(std::fs::read_to_string(team.home.work().join("inside")).unwrap(), "in\n");
+    assert!(!team.home.work().join("../outside").exists(), "{text}");
+    let journal = team.journal();
+    let bash = journal.iter().find(|record| record["tool"] == "bash").unwrap();
+    let write = bash["grant"]["write"].as_array().unwrap();
+    assert!(!write.contains(&json!("/")) && !write.is_empty(), "{bash}");
+    let check = team.haft(&["check"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+    assert!(
+        check.stderr.contains("agent `reviewer`: tools of this agent (`[sandbox]`) may not write `/`"),
+        "{}",
+        check.stderr
+    );
+    // By itself it may.
+    let alone = team.haft(&[
+        "call",
+        "-p",
+        "reviewer/program.toml",
+        "bash",
+        "--arg",
+        "command=echo out > $HOME/outside",
+    ]);
+    assert_eq!(alone.code, 0, "{}", alone.stderr);
+    assert!(team.home.work().join("../outside").exists());
+}
+
+/// A caller cannot rewrite the program that works for it.
+#[test]
+fn the_file_of_an_agent_is_closed_to_its_caller() {
+    let team = Team::new(delegates("agent__reviewer"), runs("true"), ["", "", ""]);
+    let answer = team.haft(&["call", "bash", "--arg", "command=echo '#' >> reviewer/program.toml"]);
+    assert_ne!(answer.code, 0, "{}", answer.stdout);
+    let text = std::fs::read_to_string(team.home.work().join("reviewer/program.toml")).unwrap();
+    assert!(!text.ends_with("#\n"));
+}
+
+/// A host that no tool of the caller reaches, none of the agent does.
+#[test]
+fn an_agent_reaches_only_what_its_caller_reaches() {
+    let worker = Model::start(|messages| match answers(messages).as_slice() {
+        [] => Says::call("fetch_url", json!({ "url": "http://127.0.0.1:9/" })),
+        [.., (_, _, answer)] => Says::text(answer.clone()),
+    });
+    let fetch = "[builtins]\nfetch = true\nfetch_allow = [\"http://127.0.0.1:9\"]\n";
+    let team = Team::new(delegates("agent__reviewer"), worker, ["", "", fetch]);
+    let events = team.run(&["look"]);
+    let fetched = team.journal().into_iter().find(|record| record["tool"] == "fetch_url").unwrap();
+    assert!(fetched["grant"]["hosts"].is_null(), "{fetched}");
+    assert!(ended(&events)["text"].as_str().unwrap().contains("127.0.0.1:9"), "{events:?}");
+    assert!(team.haft(&["check"]).stderr.contains("reach `http://127.0.0.1:9`"));
+}
+
+/// An agent stops where its caller has used what it may, and so does the caller.
+#[test]
+fn an_agent_spends_what_its_caller_may_and_no_more() {
+    // The lead's first turn and the agent's have 15 tokens each.
+    let team =
+        Team::new(delegates("agent__reviewer"), runs("true"), ["[agent]\nmax_tokens_total = 25\n", "", ""]);
+    let events = team.run(&["look"]);
+    let end = ended(&events);
+    assert_eq!((&end["end"], &end["agents"]["reviewer"]["turns"]), (&json!("budget"), &json!(1)), "{end}");
+    let answer = events.iter().rfind(|event| event["event"] == "completed").unwrap();
+    let text = answer["result"]["content"].as_str().unwrap();
+    assert!(text.contains("after 1 turn: ") && text.contains("the budget is spent"), "{text}");
+}
+
+/// The caller's rules hold for the agent's calls.
+#[test]
+fn what_the_caller_s_rules_refuse_the_agent_does_not_do() {
+    let deny = "[agent]\ndeny = [\"bash(touch *)\"]\n";
+    let team = Team::new(
+        delegates("agent__reviewer"),
+        runs("touch here"),
+        [deny, "", "[agent]\nallow = [\"bash\"]\n"],
+    );
+    let text = ended(&team.run(&["look"]))["text"].as_str().unwrap().to_owned();
+    assert!(text.contains("the rule `bash(touch *)` in `deny`"), "{text}");
+    assert!(!team.home.work().join("here").exists());
+}
+
+/// An interrupt reaches what the agent runs.
+#[test]
+fn a_cancel_stops_what_an_agent_runs() {
+    let time = unusual();
+    let team = Team::new(delegates("agent__reviewer"), runs(&format!("sleep {time}")), ["", "", ""]);
+    let mut command = team.command(&["run", "--json", "look"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let sleep = format!("sleep {time}");
+    until("the agent's command runs", || !processes(&sleep).is_empty());
+    let pid = rustix::process::Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    until("nothing is left", || processes(&sleep).is_empty());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!((&end["end"], output.status.code()), (&json!("cancelled"), Some(130)), "{text}");
+    // What was asked until then is counted.
+    assert_eq!(end["agents"]["reviewer"]["turns"], 1);
+    let bash = team.journal().into_iter().find(|record| record["tool"] == "bash").unwrap();
+    assert_eq!(bash["outcome"], "cancelled");
+}
+
+/// So does the end of its time; the caller goes on.
+#[test]
+fn an_agent_that_is_out_of_time_stops_and_says_how_far_it_came() {
+    let time = unusual();
+    let team =
+        Team::new(delegates("agent__reviewer"), runs(&format!("sleep {time}")), ["", "timeout = \"3s\"", ""]);
+    let events = team.run(&["look"]);
+    let text = ended(&events)["text"].as_str().unwrap();
+    assert!(text.contains("did not finish, after 1 turn: it was stopped after 3s"), "{text}");
+    until("nothing is left", || processes(&format!("sleep {time}")).is_empty());
+    let record = team.journal().into_iter().find(|record| record["tool"] == "agent__reviewer").unwrap();
+    assert_eq!(record["outcome"], "timeout");
+}
+
+/// The caller's person is asked, and told who wants it.
+#[test]
+fn a_person_is_told_which_agent_asks() {
+    let confirm = "[builtins]\nfetch = false\nshell_confirm = true\n";
+    let team = Team::new(delegates("agent__reviewer"), runs("echo seen"), ["", "", confirm]);
+    let variables = [("LEAD_KEY", LEAD_KEY), ("WORKER_KEY", WORKER_KEY)];
+    let call = ["call", "agent__reviewer", "{\"task\":\"look\"}"];
+    let Some(screen) = team.home.at_a_terminal_with(&variables, &call, "y\n") else { return };
+    assert!(screen.contains("reviewer: Run: echo seen [y/N]"), "{screen}");
+    assert!(screen.contains("found seen"), "{screen}");
+    // Without a person it does not run.
+    let text = team.haft(&call).stdout;
+    assert!(text.contains("needs a person's approval"), "{text}");
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "never came true: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
