@@ -55,7 +55,7 @@ impl History {
         if let Some(open) = &open {
             open.give_up()?;
         }
-        let window = Window::after(restored.summary);
+        let window = Window::after(restored.summary, restored.counted);
         Ok(Self { messages: restored.messages, open, log, window })
     }
 

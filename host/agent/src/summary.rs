@@ -199,7 +199,7 @@ mod tests {
     fn a_summary_grows_and_is_summed_up_itself_when_it_is_full() {
         let part = |text: &str| {
             let summary = Summary { messages: 4, text: text.into(), model: "m".into() };
-            let mut window = Window::after(Some(summary));
+            let mut window = Window::after(Some(summary), None);
             window.begin("m", crate::window::Room { history: Some(4000), ..Default::default() });
             window
         };

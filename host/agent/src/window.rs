@@ -66,6 +66,8 @@ pub(super) struct Window {
     /// The first message that is shown as it is.
     from: usize,
     summary: Option<Summary>,
+    /// What an earlier process was told: how many messages were shown, and their tokens.
+    counted: Option<(usize, u64)>,
 }
 
 impl Default for Window {
@@ -79,22 +81,25 @@ impl Default for Window {
             sizes: Vec::new(),
             from: 0,
             summary: None,
+            counted: None,
         }
     }
 }
 
 impl Window {
-    /// That of a conversation of which `summary` stands for the beginning.
-    pub(super) fn after(summary: Option<Summary>) -> Self {
+    /// That of a conversation of which `summary` stands for the beginning, and of which the vendor `counted` the tokens
+    /// of so many messages.
+    pub(super) fn after(summary: Option<Summary>, counted: Option<(usize, u64)>) -> Self {
         let from = summary.as_ref().map_or(0, |summary| summary.messages);
-        Self { from, summary, ..Self::default() }
+        Self { from, summary, counted, ..Self::default() }
     }
 
     /// Shows what `model` has `room` for. What was learnt of another model does not hold for it.
     pub(super) fn begin(&mut self, model: &str, room: Room) {
         if self.model != model {
             let (sizes, summary) = (std::mem::take(&mut self.sizes), self.summary.take());
-            *self = Self { model: model.to_owned(), sizes, from: self.from, summary, ..Self::default() };
+            let (from, counted) = (self.from, self.counted.take());
+            *self = Self { model: model.to_owned(), sizes, from, summary, counted, ..Self::default() };
         }
         self.room = room;
     }
@@ -107,6 +112,7 @@ impl Window {
         self.sizes.extend(messages.iter().skip(known).map(Size::new));
         // A session's file that lost lines.
         self.from = self.from.min(messages.len().saturating_sub(1));
+        self.recall();
         if self.rest() <= self.budget_of_rest() {
             return None;
         }
@@ -171,6 +177,17 @@ impl Window {
         let bytes = self.shown().saturating_add(self.room.fixed);
         let Some(tokens) = usize::try_from(tokens).ok().filter(|_| tokens >= COUNTED_FROM) else { return };
         self.learn(bytes, tokens);
+    }
+
+    /// Learns what an earlier process was told of the tokens of the first messages.
+    fn recall(&mut self) {
+        let Some((messages, tokens)) = self.counted.take() else { return };
+        // What was left out since was shown then.
+        if messages > self.from && messages <= self.sizes.len() {
+            let later = self.sizes.split_off(messages);
+            self.count(tokens);
+            self.sizes.extend(later);
+        }
     }
 
     /// Learns from a refusal of what was shown last; whether less can be shown.

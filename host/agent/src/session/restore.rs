@@ -24,6 +24,8 @@ pub struct Restored {
     pub ended: Option<Ended>,
     /// What stands for the beginning, where it was summed up.
     pub summary: Option<Summary>,
+    /// How many messages the model had read when it took its last turn, and their tokens by its vendor's count.
+    pub(crate) counted: Option<(usize, u64)>,
     /// Tokens of all turns and summaries.
     pub usage: Usage,
     /// How often the model answered.
@@ -129,6 +131,7 @@ impl Restored {
     fn turn(&mut self, turned: Turned) {
         let Turned { reply, usage, model, .. } = turned;
         self.turns += 1;
+        self.counted = Some((self.messages.len(), usage.input));
         self.usage += usage;
         self.model = model;
         let calls = vec![Known::Waiting; reply.calls.len()];

@@ -185,7 +185,7 @@ fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{}", said.text);
     assert_eq!(shown.len(), messages.len() - range.end + 1);
     // A conversation that is gone on with begins there.
-    let mut resumed = Window::after(window.summary().cloned());
+    let mut resumed = Window::after(window.summary().cloned(), None);
     resumed.begin("m", history(1000));
     assert_eq!(resumed.fit(&messages), None);
     assert_eq!(visible(&resumed, &messages), shown);
@@ -206,6 +206,20 @@ fn the_cut_stays_from_one_task_to_the_next() {
     window.begin("other", history(1000));
     assert_eq!((window.from, window.bytes_of_100), (range.end, BYTES_OF_100));
     assert_eq!(window.fit(&messages), None);
+}
+
+/// What an earlier process was told of the tokens holds for the next: it does not have to be refused first.
+#[test]
+fn a_conversation_that_goes_on_knows_what_was_counted() {
+    let mut messages = vec![says("the task")];
+    messages.extend((0..30).map(|_| turn(1000)));
+    let fits = |counted| {
+        let mut window = Window::after(None, counted);
+        window.begin("m", history(10_000));
+        window.fit(&messages).is_none()
+    };
+    assert!(fits(None) && fits(Some((20, 1000))) && fits(Some((90, 90_000))));
+    assert!(!fits(Some((30, 24_000))));
 }
 
 /// The model is told where the rest of an answer is, and not of a copy of what it was reading.
