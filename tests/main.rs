@@ -16,6 +16,7 @@ mod act;
 mod agent;
 mod agents;
 mod ahead;
+mod attach;
 mod authoring;
 mod backends;
 mod bash;

@@ -3,6 +3,7 @@
 
 mod aimock;
 mod anthropic;
+mod attached;
 mod ended;
 pub(crate) mod format;
 mod gemini;

@@ -48,6 +48,7 @@ use self::remote::{Remote, is_vendor};
 pub use self::settings::{ProviderSettings, Timeouts};
 pub(crate) use self::too_long::TooLong;
 pub use self::turn::{Reply, RequestedCall, Stop, Turn};
+use haft_core::call::Attachment;
 use haft_core::event::Events;
 pub use haft_core::manifest::{ApiFormat, Effort};
 pub use haft_core::net::Retry;
@@ -75,6 +76,12 @@ pub trait Provider: Send + Sync {
     /// How many tools a request may name.
     fn max_tools(&self) -> usize {
         usize::MAX
+    }
+
+    /// Why a model is not shown `file`, where that is known before anything is asked: the vendor's API has no place for
+    /// it. What a certain model takes of the rest is the vendor's to say.
+    fn refusal(&self, _file: &Attachment) -> Option<String> {
+        None
     }
 
     /// Whether `model` can be asked for a form of its answer ([`Ask::output`]) only where it is offered no tools.

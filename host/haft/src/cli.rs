@@ -3,6 +3,7 @@
 
 mod acp;
 mod add;
+mod attach;
 mod build;
 mod call;
 mod chat;

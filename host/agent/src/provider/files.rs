@@ -69,6 +69,14 @@ impl Takes {
         }
     }
 
+    /// Why `file` is not sent, by what the vendor publishes; `None` where it is.
+    pub(super) fn refusal(&self, file: &Attachment) -> Option<String> {
+        match self.verdict(file) {
+            Verdict::Not(why) => Some(why),
+            Verdict::Inline(_) | Verdict::Sent(_) => None,
+        }
+    }
+
     fn kind(&self, media_type: &str) -> Option<&Kind> {
         self.kinds.iter().find(|kind| kind.media_types.contains(&media_type))
     }

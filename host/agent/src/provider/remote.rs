@@ -30,7 +30,7 @@ use super::reading::Reading;
 use super::{
     Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, body, windows,
 };
-use haft_core::call::ToolDef;
+use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
 use haft_core::secret::Redactor;
 
@@ -346,6 +346,10 @@ impl<D: Dialect> Provider for Remote<D> {
 
     fn max_tools(&self) -> usize {
         self.kind.max_tools.filter(|_| self.terms.is_vendor).unwrap_or(usize::MAX)
+    }
+
+    fn refusal(&self, file: &Attachment) -> Option<String> {
+        self.dialect.files(&self.terms).refusal(file)
     }
 
     fn formats_alone(&self, model: &str) -> bool {

@@ -6,14 +6,19 @@ mod rules;
 
 use crate::cli::common::Common;
 use clap::Args;
+use std::path::PathBuf;
 
 use self::command::{Command, Next};
 use self::editor::{Editor, Entered};
 use super::Exit;
+use super::attach;
 use super::model_args::ModelArgs;
 use super::terminal::{DIM, HEAD, Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
+use haft_agent::provider::Prompt;
 use haft_agent::{End, Outcome};
+use haft_core::call::Attachment;
+use haft_core::report::plain;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -60,6 +65,7 @@ async fn converse(
     screen: &Screen,
     terminal: Terminal,
 ) -> anyhow::Result<Exit> {
+    let mut attached = Vec::new();
     loop {
         let text = match editor.read().await? {
             Entered::End => return Ok(Exit::Success),
@@ -89,7 +95,19 @@ async fn converse(
                 }
                 false
             }
-            Next::Do(prompt) => answer(conversation, prompt.as_deref(), screen, terminal).await?,
+            Next::Attach(paths) => {
+                attach(conversation, &paths, &mut attached, terminal);
+                false
+            }
+            Next::Detach => {
+                attached.clear();
+                terminal.message(format_args!("{DIM}nothing is attached to what you say next{DIM:#}"));
+                false
+            }
+            Next::Do(text) => {
+                let prompt = text.map(|text| Prompt { text, attachments: std::mem::take(&mut attached) });
+                answer(conversation, prompt, screen, terminal).await?
+            }
         };
         if is_left {
             return Ok(Exit::Interrupted);
@@ -100,11 +118,11 @@ async fn converse(
 /// Runs one prompt; whether the user wants to leave. An error is printed, and the conversation goes on.
 async fn answer(
     conversation: &mut Conversation,
-    prompt: Option<&str>,
+    prompt: Option<Prompt>,
     screen: &Screen,
     terminal: Terminal,
 ) -> anyhow::Result<bool> {
-    match conversation.task(prompt.map(Into::into)).await {
+    match conversation.task(prompt).await {
         Ok(None) => return Ok(true),
         Ok(Some(outcome)) => {
             if !screen.has_shown() {
@@ -121,6 +139,26 @@ async fn answer(
         }
     }
     Ok(false)
+}
+
+/// Attaches files to what is said next, and says what is attached.
+fn attach(
+    conversation: &Conversation,
+    paths: &[PathBuf],
+    attached: &mut Vec<Attachment>,
+    terminal: Terminal,
+) {
+    let mut all = attached.clone();
+    let read = attach::read_all(paths, &mut all);
+    match read.and_then(|()| attach::check(&all, &conversation.dialogue)) {
+        Ok(()) => *attached = all,
+        Err(error) => terminal.fail(&error),
+    }
+    let list: Vec<_> = attached.iter().map(|file| plain(&file.described())).collect();
+    match list.as_slice() {
+        [] => terminal.message("nothing is attached to what you say next"),
+        list => terminal.message(format_args!("attached to what you say next: {}", list.join("; "))),
+    }
 }
 
 async fn use_model(conversation: &mut Conversation, model: &str, terminal: Terminal) {

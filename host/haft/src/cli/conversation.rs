@@ -10,9 +10,9 @@ use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::dialogue::{Dialogue, hinted};
-use super::guidance;
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal, reader_is_gone};
+use super::{attach, guidance};
 use crate::program::Dirs;
 use haft_agent::provider::{OutputSchema, Prompt};
 use haft_agent::{Begun, Outcome, Restored, Saved};
@@ -134,6 +134,7 @@ impl Conversation {
             return Err(Hinted::new("nothing is left to do in this session", hint).into());
         }
         let dialogue = &mut self.dialogue;
+        attach::check(prompt.iter().flat_map(|prompt| &prompt.attachments), dialogue)?;
         // Before the first model is asked, be it only for the route.
         let told = prompt.as_ref().map(Prompt::told);
         prompt.map_or(Ok(()), |prompt| dialogue.push_prompt(prompt)).map_err(hinted)?;

@@ -11,6 +11,7 @@ use haft_agent::provider::{OutputSchema, Prompt, Provider};
 use haft_agent::{
     Agent, AgentSettings, Begun, History, Outcome, Restored, Routed, Saved, SessionError, route,
 };
+use haft_core::call::Attachment;
 use haft_core::tool::{Session, Toolbox};
 
 /// A dialogue that goes on.
@@ -100,6 +101,11 @@ impl Dialogue {
         self.program.agents.use_model(&choice.model());
         self.choice = choice;
         Ok(())
+    }
+
+    /// Why the model's API is not shown `file`, where that is known.
+    pub(super) fn refusal(&self, file: &Attachment) -> Option<String> {
+        self.provider.refusal(file)
     }
 
     /// Adds what a person said, and begins a session with the first of it: one in which nothing was said is none. It is

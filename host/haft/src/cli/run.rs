@@ -10,11 +10,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Exit;
+use super::attach;
 use super::model_args::ModelArgs;
 use super::terminal::{Hinted, Screen, Show, Terminal};
 use crate::cli::conversation::{Conversation, SessionName};
 use crate::program::read_output;
-use haft_agent::provider::ProviderError;
+use haft_agent::provider::{Prompt, ProviderError};
 use haft_agent::{End, Outcome};
 use haft_core::report::Report;
 use haft_core::tool::AgentUse;
@@ -34,6 +35,7 @@ More examples:
   git diff | haft run -                    the task from standard input
   haft run --schema answer.schema.json 'Which tests are slow?'    JSON that is valid against a schema
   haft run --max-cost 0.50 'Mend the build'                       ends when that is spent, to be gone on with
+  haft run --attach page.png 'What is wrong on this page?'
   haft run --json 'What is here?' | jq -r 'select(.event == \"completed\") | .call.tool'")]
 pub(super) struct Run {
     /// What to do; `-` reads it from standard input. May be left out with `--resume`
@@ -42,6 +44,10 @@ pub(super) struct Run {
     /// Go on with a session: its id or the beginning of it, or `last`, the newest of this program in this folder
     #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "last")]
     resume: Option<SessionName>,
+    /// Show the model a file with the prompt: a picture (PNG, JPEG, GIF, WebP), a PDF or a text. Can be given several
+    /// times
+    #[arg(long, value_name = "FILE", requires = "prompt")]
+    attach: Vec<PathBuf>,
     /// Say nothing but the answer
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
@@ -62,7 +68,7 @@ impl Run {
             (false, true) => Show::Quiet,
             (false, false) => Show::All,
         };
-        let prompt = self.prompt.as_deref().map(prompt).transpose()?;
+        let prompt = self.prompt()?;
         let schema = self.schema.as_deref().map(read_output).transpose().map_err(Report::from)?;
         let screen = Screen::new(terminal, show);
         let mut conversation =
@@ -76,7 +82,7 @@ impl Run {
             screen.hold_words();
             conversation.dialogue.expect(schema);
         }
-        let outcome = conversation.task(prompt.map(Into::into)).await;
+        let outcome = conversation.task(prompt).await;
         let id = conversation.id();
         conversation.close().await;
         let resumed = |end| resume_command(end, id.as_deref(), self.schema.as_deref());
@@ -109,6 +115,14 @@ impl Run {
         }
         report_shortfall(&outcome, resume.filter(|_| screen.show() == Show::All), terminal);
         Ok(exit(&outcome))
+    }
+
+    /// What is asked, with the files that are attached to it.
+    fn prompt(&self) -> anyhow::Result<Option<Prompt>> {
+        let text = self.prompt.as_deref().map(prompt).transpose()?;
+        let mut attachments = Vec::new();
+        attach::read_all(&self.attach, &mut attachments)?;
+        Ok(text.map(|text| Prompt { text, attachments }))
     }
 }
 

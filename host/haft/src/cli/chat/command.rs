@@ -5,6 +5,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
+
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
 use super::super::transcript;
 use super::rules;
@@ -46,6 +48,18 @@ pub(super) const COMMANDS: &[Kind] = &[
         make: |tool| Command::Deny(tool.to_owned()),
     },
     Kind {
+        name: "attach",
+        argument: "[FILE]",
+        help: "show the model a picture, a PDF or a text with what you say next, or list what is attached",
+        make: |files| Command::Attach(files.to_owned()),
+    },
+    Kind {
+        name: "detach",
+        argument: "",
+        help: "attach nothing to what you say next",
+        make: |_| Command::Detach,
+    },
+    Kind {
         name: "continue",
         argument: "",
         help: "go on with what was stopped or failed",
@@ -77,6 +91,9 @@ pub(super) enum Command {
     Allow(String),
     Keep(String),
     Deny(String),
+    /// Files, as words are split by a shell.
+    Attach(String),
+    Detach,
     Continue,
     Clear,
     Save(Option<PathBuf>),
@@ -94,6 +111,10 @@ pub(super) enum Next {
     Model(String),
     /// Keep this rule in program.toml.
     Keep(String),
+    /// Attach these to what is said next, and list what is attached.
+    Attach(Vec<PathBuf>),
+    /// Attach nothing.
+    Detach,
     /// Leave.
     Leave,
 }
@@ -128,6 +149,11 @@ impl Command {
             Self::Allow(rule) => rules::allow(conversation, &rule, terminal),
             Self::Keep(rule) => return Next::Keep(rule),
             Self::Deny(rule) => rules::deny(conversation, &rule, terminal),
+            Self::Attach(files) => match paths(&files) {
+                Ok(paths) => return Next::Attach(paths),
+                Err(error) => terminal.fail(&error),
+            },
+            Self::Detach => return Next::Detach,
             Self::Continue if conversation.is_unfinished() => return Next::Do(None),
             Self::Continue => terminal.message("nothing is left to go on with"),
             Self::Clear => {
@@ -141,6 +167,17 @@ impl Command {
         }
         Next::Read
     }
+}
+
+/// The files that `words` name: quoted or with `\` as a shell has them, which is how terminals drop files too.
+fn paths(words: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let words = shell_words::split(words).context("a quote has no end")?;
+    let home = etcetera::home_dir().ok();
+    let path = |word: String| match (word.strip_prefix("~/"), &home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(word),
+    };
+    Ok(words.into_iter().map(path).collect())
 }
 
 fn help(terminal: Terminal) {
@@ -188,11 +225,22 @@ mod tests {
         assert_eq!(parse("model  gpt x "), Ok(Command::Model("gpt x".into())));
         assert_eq!(parse("allow bash"), Ok(Command::Allow("bash".into())));
         assert_eq!(parse("allow --save  bash(ls *)"), Ok(Command::Keep("bash(ls *)".into())));
+        assert_eq!(parse("attach a.png 'b c.pdf'"), Ok(Command::Attach("a.png 'b c.pdf'".into())));
         assert_eq!(parse("exit"), Ok(Command::Quit));
         assert_eq!(parse("save"), Ok(Command::Save(None)));
         assert_eq!(parse("deny"), Err("`/deny` needs a RULE".into()));
         assert_eq!(parse("clear all"), Err("`/clear` takes nothing after it".into()));
         assert_eq!(parse("etc/passwd"), Err("unknown command `/etc/passwd`".into()));
+    }
+
+    #[test]
+    fn files_are_named_as_in_a_shell() {
+        let named = paths("a.png 'b c.pdf' d\\ e.txt ~/f \"~/g\"").unwrap();
+        let home = etcetera::home_dir().unwrap();
+        let expected: Vec<PathBuf> =
+            vec!["a.png".into(), "b c.pdf".into(), "d e.txt".into(), home.join("f"), home.join("g")];
+        assert_eq!(named, expected);
+        assert!(paths("").unwrap().is_empty() && paths("'a").is_err());
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Completer for Words {
         context: &rustyline::Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let typed = line.get(..at).unwrap_or_default();
-        if typed.starts_with("/save ") {
+        if typed.starts_with("/save ") || typed.starts_with("/attach ") {
             return self.files.complete(line, at, context);
         }
         Ok(complete(typed, &self.tools))

@@ -1,0 +1,47 @@
+//! A picture that a person attaches, in the format of every vendor; and a PDF, where the vendor takes one.
+
+use std::fs;
+
+use super::routing::home;
+use super::server::{Answer, Said, Server};
+use super::{KEY, VENDORS};
+use crate::attach::PNG;
+
+/// What haft answers to a prompt with `file`.
+async fn run(server: &Server, file: &str) -> (bool, String) {
+    let home = home(server, "");
+    fs::write(home.work().join("dot.png"), PNG).unwrap();
+    fs::write(home.work().join("page.pdf"), b"%PDF-1.4\n").unwrap();
+    let mut command = home.command(&["run", "--attach", file, "What is it?"]);
+    command.env("TEST_KEY", KEY);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    (output.status.success(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[tokio::test]
+async fn every_vendor_is_shown_what_a_person_attaches_or_not_asked() {
+    let says = || Answer::Turn(Said { text: "a dot", ..Said::default() });
+    let mut takes_pdf = Vec::new();
+    for vendor in VENDORS {
+        let server = Server::start(vendor, [says()]).await;
+        let (is_good, stderr) = run(&server, "dot.png").await;
+        assert!(is_good, "{}: {stderr}", vendor.name());
+        let body = server.bodies().remove(0).to_string();
+        assert!(body.contains("iVBORw0KGgo") && body.contains("What is it?"), "{}: {body}", vendor.name());
+        server.assert_done();
+
+        let server = Server::start(vendor, [says()]).await;
+        let (is_good, stderr) = run(&server, "page.pdf").await;
+        match server.bodies().first() {
+            Some(body) => {
+                assert!(is_good && body.to_string().contains("JVBERi0xLjQK"), "{}: {body}", vendor.name());
+                takes_pdf.push(vendor.name());
+            }
+            None => {
+                assert!(!is_good && stderr.contains("the model's API takes no `application/pdf`"), "{stderr}")
+            }
+        }
+    }
+    assert!(takes_pdf.contains(&"anthropic") && takes_pdf.contains(&"gemini"), "{takes_pdf:?}");
+    assert!(!takes_pdf.contains(&"ollama"), "{takes_pdf:?}");
+}

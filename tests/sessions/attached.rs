@@ -1,0 +1,43 @@
+//! Files that a person attaches in `haft chat`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::Place;
+use super::model::{Model, Says};
+use super::terminal::Terminal;
+
+/// Says what it was shown last.
+fn script(messages: &[Value]) -> Says {
+    let last = messages.last().unwrap()["content"].to_string();
+    let pictures = last.matches("data:image/png").count();
+    let text = if last.contains("Four thousand") { "the text" } else { "no text" };
+    Says::text(format!("I see {pictures} pictures and {text}."))
+}
+
+#[test]
+fn a_person_attaches_files_to_what_is_said_next() {
+    let place = Place::new(Model::start(script), "");
+    fs::write(place.home.work().join("a dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    place.home.write("notes.txt", "Four thousand.\n");
+    let Some(terminal) = Terminal::start(&place, "attached", &["chat"]) else { return };
+    let steps = [
+        (
+            "/attach 'a dot.png' notes.txt",
+            "attached to what you say next: a dot.png: image/png, 8 bytes; notes.txt: text/plain, 15 bytes",
+        ),
+        ("/attach none.png", "cannot attach `none.png`"),
+        ("What is it?", "I see 1 pictures and the text."),
+        ("/attach notes.txt", "attached to what you say next: notes.txt"),
+        ("/detach", "nothing is attached to what you say next"),
+        ("And now?", "I see 0 pictures and no text."),
+        ("/quit", "ended with 0"),
+    ];
+    for (number, (typed, seen)) in (1..).zip(steps) {
+        terminal.prompts(number);
+        terminal.enter(typed);
+        terminal.sees(seen, 1);
+    }
+    place.model.assert_content();
+}
