@@ -38,6 +38,7 @@ mod folder;
 mod guest;
 mod guidance;
 mod hints;
+mod hooks;
 mod hostile;
 mod http;
 mod inspect;

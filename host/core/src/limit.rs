@@ -37,6 +37,13 @@ impl Limits {
     pub const MAX_DISK: u64 = 1 << 40;
 }
 
+impl Limits {
+    /// What one call of a hook may use where program.toml says nothing: 2 s, since every call of a tool waits for it.
+    pub fn for_hooks() -> Self {
+        Self { time: Duration::from_secs(2), ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

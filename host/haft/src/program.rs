@@ -15,6 +15,7 @@ mod dirs;
 mod family;
 mod grants;
 mod guidance;
+mod hooks;
 mod injections;
 mod install_context;
 mod live;
@@ -35,6 +36,7 @@ mod target;
 mod tool_lister;
 mod under;
 mod watch;
+mod watching;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -62,6 +64,7 @@ pub use self::server_set::Servers;
 pub use self::target::Target;
 pub(crate) use self::tool_lister::command_tools;
 pub use self::under::Under;
+use self::watching::Watching;
 use haft_agent::{Begun, Sessions};
 use haft_core::event::Events;
 use haft_core::grant::Grant;
@@ -107,6 +110,8 @@ pub struct Program {
     pub files: Vec<PathBuf>,
     /// Tools that there may be besides.
     unseen: Unseen,
+    /// What sees the calls of its tools.
+    hooks: Vec<Watching>,
     dirs: Dirs,
     /// What installed packages tell the model.
     packaged_skills: Vec<Shelved>,
@@ -132,10 +137,10 @@ impl Program {
         let Started { agents, backend, servers } =
             assemble::fill(&mut assembly, options, &loaded, &installed, rights).await?;
         let packaged_skills = packages::skills(&installed);
-        let toolbox = assembly.toolbox.ruled(&call_rules::of(&loaded.manifest));
-        let Assembly { problems, uncallable, is_complete, files, unseen, .. } = assembly;
+        let Assembly { toolbox, hooks, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         drop(installed);
         let Loaded { dirs, manifest, redactor, .. } = loaded;
+        let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
         Ok(Self {
@@ -154,6 +159,7 @@ impl Program {
             is_complete,
             files,
             unseen,
+            hooks,
             dirs,
             packaged_skills,
             guidance: OnceLock::new(),

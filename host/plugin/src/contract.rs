@@ -1,5 +1,5 @@
 //! The contract of a component: by which exported functions haft lists and calls its tools. This file holds the data;
-//! `dispatch` picks the implementation (`haft_world`, `act` or `typed`) for each contract.
+//! `dispatch` picks the implementation (`haft_world`, `act` or `typed`, which serves hooks too) for each contract.
 
 pub(crate) mod act;
 pub(crate) mod answer;
@@ -22,6 +22,8 @@ pub enum Contract {
     Plugin,
     /// The `act:tools` world of other hosts: a list of tools and a call, with arguments in CBOR.
     Act,
+    /// The `hook` world of `haft:plugin`: two typed functions, which are no tools.
+    Hook,
     /// None of these: each function it exports is a tool.
     Typed,
 }
@@ -41,6 +43,7 @@ impl std::fmt::Display for Contract {
         f.write_str(match self {
             Self::Plugin => "haft:plugin",
             Self::Act => "act:tools",
+            Self::Hook => "haft:plugin hook",
             Self::Typed => "typed functions",
         })
     }

@@ -262,6 +262,12 @@ pub(super) static PLUGIN: Table = Table {
             "which of its tools need a person's approval before every call; default none",
         )
         .also(&["approve"]),
+        Key::new(
+            "hooks",
+            TOOL_PATTERNS,
+            "of which tools it sees the calls and may refuse them, where it is a hook, such as `bash`",
+        )
+        .also(&["hook", "watches", "guards"]),
         Key::new("grant", Kind::Table(&GRANT), "what it may do; default nothing").also(&[
             "grants",
             "permissions",

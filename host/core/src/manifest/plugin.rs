@@ -31,6 +31,8 @@ pub struct Plugin {
     pub descriptions: Vec<(Located<ToolName>, String)>,
     /// Which of its tools need a person's approval before every call; none where it says nothing.
     pub confirm: Vec<ToolPattern>,
+    /// Which calls it sees and may refuse, by the tools' exposed names; `None`: it is a tool plugin, and no hook.
+    pub hooks: Option<Vec<Located<ToolPattern>>>,
     /// What it may do.
     pub grant: GrantTable,
     /// What one call may use.
@@ -144,13 +146,16 @@ impl Plugin {
         let grant = section.get("grant", |entry| entry.section(&GRANT));
         let limits = section.get("limits", |entry| entry.section(&LIMITS));
         let reuse = section.get("reuse", |entry| entry.section(&REUSE));
+        let hooks = section.get("hooks", |entry| entry.list(|entry| entry.located(Entry::parse)));
+        let default = if hooks.is_some() { Limits::for_hooks() } else { Limits::default() };
         let read = Self {
             enabled: section.get("enabled", Entry::flag).unwrap_or(true),
             tools: section.get("tools", Entry::tool_patterns),
             descriptions: section.get("descriptions", descriptions).unwrap_or_default(),
             confirm: section.get("confirm", Entry::tool_patterns).unwrap_or_default(),
             grant: grant.as_ref().map(GrantTable::read).unwrap_or_default(),
-            limits: limits.as_ref().map(read_limits).unwrap_or_default(),
+            limits: limits.as_ref().map_or(default, |section| read_limits(section, default)),
+            hooks,
             reuse: reuse.as_ref().map(Reuse::read),
             secrets: section.get("secrets", secrets).unwrap_or_default(),
             name: name?,
@@ -181,8 +186,7 @@ impl GrantTable {
     }
 }
 
-fn read_limits(section: &Section<'_>) -> Limits {
-    let default = Limits::default();
+fn read_limits(section: &Section<'_>, default: Limits) -> Limits {
     let size = |key, least, most| section.get(key, |entry| entry.size(least..=most));
     let shortest = Duration::from_millis(1);
     let time = section.get("time", |entry| entry.duration(shortest..=Limits::MAX_TIME));

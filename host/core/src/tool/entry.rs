@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::approval::{Asked, Decision};
+use super::hook::{self, Hook, Seen};
 use super::rules::{Ruling, ToolRules};
 use super::session::Session;
 use super::watch::{Ended, Watch};
@@ -32,6 +33,8 @@ pub struct Entry {
     setting: Option<Arc<str>>,
     /// The rules that may mean a call of it.
     rules: Option<Arc<ToolRules>>,
+    /// What sees its calls.
+    hooks: Vec<Arc<dyn Hook>>,
     /// Compiled at the first call: most tools of a program are never called in a run.
     schema: OnceLock<Result<Schema, SchemaError>>,
 }
@@ -43,7 +46,7 @@ const GRACE: Duration = Duration::from_secs(3);
 impl Entry {
     pub(super) fn new(tool: Arc<dyn Tool>, grant: Grant, limits: Limits, origin: impl Into<String>) -> Self {
         let (origin, setting, rules, schema) = (origin.into(), None, None, OnceLock::new());
-        Self { tool, grant, limits, origin, setting, rules, schema }
+        Self { tool, grant, limits, origin, setting, rules, hooks: Vec::new(), schema }
     }
 
     /// What models are told about the tool.
@@ -79,9 +82,9 @@ impl Entry {
     }
 
     /// Whether a call may first be polled on the thread that read it: the tool says so
-    /// ([`Tool::may_run_inline`]), and no person may be asked.
+    /// ([`Tool::may_run_inline`]), no person may be asked, and no hook sees it.
     pub fn may_run_inline(&self) -> bool {
-        !self.asks() && self.tool.may_run_inline(&self.grant)
+        !self.asks() && self.hooks.is_empty() && self.tool.may_run_inline(&self.grant)
     }
 
     /// Where the tool comes from, for people.
@@ -108,9 +111,16 @@ impl Entry {
         Self { rules, ..self.again() }
     }
 
+    /// The same, seen by this hook too, once.
+    pub(super) fn hooked(&self, hook: Arc<dyn Hook>) -> Self {
+        let is_new = !self.hooks.iter().any(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(&hook)));
+        let hooks = self.hooks.iter().cloned().chain(is_new.then_some(hook)).collect();
+        Self { hooks, ..self.again() }
+    }
+
     fn again(&self) -> Self {
         let same = Self::new(self.tool.clone(), self.grant.clone(), self.limits, self.origin.clone());
-        Self { setting: self.setting.clone(), rules: self.rules.clone(), ..same }
+        Self { setting: self.setting.clone(), rules: self.rules.clone(), hooks: self.hooks.clone(), ..same }
     }
 
     /// SHA-256 of what is run, where the tool is a component.
@@ -130,11 +140,12 @@ impl Entry {
             watch.notes().decision(|| format!("refused: {refusal}"));
             return Err(refused(refusal.to_string()));
         }
-        if let Some(setting) = self.judged(call, watch.notes()).map_err(refused)? {
+        let setting = self.judged(call, watch.notes()).map_err(refused)?;
+        if setting.is_some() || !self.hooks.is_empty() {
             tokio::select! {
                 biased;
                 () = session.cancel.cancelled() => return Err(Ended::Failed(self.cancelled())),
-                answer = self.ask(&setting, call, watch.notes(), session) => answer.map_err(refused)?,
+                answer = self.approve(setting, call, watch.notes(), session) => answer.map_err(refused)?,
             }
         }
         session
@@ -164,6 +175,48 @@ impl Entry {
                 Err(format!("`{}` did not run: {because} refuses the call", self.def().name))
             }
         }
+    }
+
+    /// Asks the hooks, and then a person where `setting` says so: what a hook refuses is not worth a person's time.
+    async fn approve(
+        &self,
+        setting: Option<Arc<str>>,
+        call: &ToolCall,
+        notes: &Notes,
+        session: &Session,
+    ) -> Result<(), String> {
+        if !self.hooks.is_empty() {
+            let call = self.public(call, session);
+            // Most calls have no hook: their futures stay small.
+            Box::pin(hook::before(&self.hooks, &self.seen(&call, session), notes)).await?;
+        }
+        match setting {
+            Some(setting) => self.ask(&setting, call, notes, session).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the hooks how a call ended.
+    pub(super) async fn tell(
+        &self,
+        call: &ToolCall,
+        result: &ToolResult,
+        duration: Duration,
+        session: &Session,
+    ) {
+        if !self.hooks.is_empty() {
+            let call = self.public(call, session);
+            Box::pin(hook::after(&self.hooks, &self.seen(&call, session), result, duration)).await;
+        }
+    }
+
+    /// The call under the tool's own name and without secrets.
+    fn public(&self, call: &ToolCall, session: &Session) -> ToolCall {
+        ToolCall { tool: self.def().name.clone(), ..session.redactor.call(call) }
+    }
+
+    fn seen<'a>(&'a self, call: &'a ToolCall, session: &'a Session) -> Seen<'a> {
+        Seen { call, origin: &self.origin, cancel: &session.cancel, client: session.client }
     }
 
     /// Where relative paths of a call start.

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::Tool;
 use super::entry::Entry;
 use super::offered::Offered;
 use super::rules::Rules;
 use super::session::Session;
 use super::watch::{Ended, Watch};
+use super::{Hook, Tool};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::Grant;
 use crate::limit::Limits;
@@ -130,6 +131,20 @@ impl Toolbox {
         Self { entries, ..self.clone() }
     }
 
+    /// The same tools, whose calls `hook` sees too where `tools` names the tool, also by its alias.
+    #[must_use]
+    pub fn hooked(&self, tools: &[ToolPattern], hook: &Arc<dyn Hook>) -> Self {
+        let is_seen = |index: usize| {
+            let mut names = self.names.iter().filter(|(_, own)| **own == index);
+            names.any(|(name, _)| tools.iter().any(|pattern| pattern.matches(name)))
+        };
+        let seen = |(index, entry): (usize, &Arc<Entry>)| {
+            if is_seen(index) { Arc::new(entry.hooked(hook.clone())) } else { entry.clone() }
+        };
+        let entries = self.entries.iter().enumerate().map(seen).collect();
+        Self { entries, ..self.clone() }
+    }
+
     /// The tools, in order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter().map(Arc::as_ref)
@@ -157,7 +172,8 @@ impl Toolbox {
     /// may run, runs it, and tells how it ended.
     pub async fn dispatch(&self, call: ToolCall, session: &Session) -> ToolResult {
         let (call, found) = self.resolve(call);
-        let watch = begin(&call, found.as_ref().ok().copied(), session);
+        let (begun, entry) = (Instant::now(), found.as_ref().ok().copied());
+        let watch = begin(&call, entry, session);
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {
                 Ok(()) => entry.run(&call, &watch, session).await,
@@ -165,7 +181,11 @@ impl Toolbox {
             },
             Err(ended) => ended,
         };
-        watch.end(ended)
+        let result = watch.end(ended);
+        if let Some(entry) = entry {
+            entry.tell(&call, &result, begun.elapsed(), session).await;
+        }
+        result
     }
 
     /// Answers a call with `refusal` instead of running it. It is journalled and emitted like any other call.

@@ -78,6 +78,9 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     for line in &unknown {
         terminal.message(format!("not checked: {line}"));
     }
+    for (name, seen) in program.hooks() {
+        terminal.message(format!("the hook `{name}` sees the calls of {seen} tools"));
+    }
     for line in mended::lines(&program.toolbox) {
         terminal.message(line);
     }

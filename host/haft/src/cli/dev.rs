@@ -185,7 +185,8 @@ impl Session<'_> {
             Ok(call) => {
                 let mut session = good.program.session(self.terminal.messages());
                 session.cancel = self.workshop.log.cancel.child_token();
-                let result = good.program.typed_tools().dispatch(call, &session).await;
+                let tools = good.program.typed_tools();
+                let result = Box::pin(tools.dispatch(call, &session)).await;
                 match (self.terminal.json, result.is_error) {
                     (true, _) => self.terminal.json(&result)?,
                     (false, true) => self.terminal.tool_error(&result.content),

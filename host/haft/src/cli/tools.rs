@@ -48,6 +48,9 @@ impl Tools {
             for line in &uncallable {
                 terminal.message(format!("not callable: {line}"));
             }
+            for (name, seen) in program.hooks() {
+                terminal.message(format!("the hook `{name}` sees the calls of {seen} tools"));
+            }
             for line in mended::lines(&toolbox) {
                 terminal.message(line);
             }

@@ -18,7 +18,7 @@ use super::loaded::Loaded;
 use super::options::{Ask, Options};
 use super::server_set::Servers;
 use super::under::{self, Under};
-use super::{ModelChoice, backend, call_rules, family, patterns};
+use super::{ModelChoice, backend, call_rules, family, patterns, watching};
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest::{AgentKind, AgentTool as Declared, ToolPattern};
@@ -70,6 +70,8 @@ pub(super) fn add(
     let mut agents = Agents::default();
     let own = call_rules::of(assembly.manifest);
     let rules = options.under.as_ref().map_or(own.clone(), |under| under.rules(own));
+    let outer = options.under.as_ref().map(Under::hooks).unwrap_or_default();
+    let hooks: Vec<_> = outer.iter().chain(&assembly.hooks).cloned().collect();
     for declared in assembly.manifest.agents.iter().filter(|agent| agent.enabled) {
         if loaded.family.is_broken(declared) {
             continue;
@@ -79,7 +81,13 @@ pub(super) fn add(
                 let grant = under::most(files, &assembly.toolbox, assembly.manifest);
                 let file = family::file(assembly.manifest, program, &loaded.dirs.home);
                 let backend = backend::chosen(assembly.manifest, options, &loaded.dirs);
-                let under = Under::new(grant.clone(), backend, loaded.family.chain().to_vec(), rules.clone());
+                let under = Under::new(
+                    grant.clone(),
+                    backend,
+                    loaded.family.chain().to_vec(),
+                    rules.clone(),
+                    hooks.clone(),
+                );
                 let options = for_agent(options, file, under);
                 (AgentTool::of_program(declared, options, grant.clone()), grant)
             }
@@ -87,8 +95,8 @@ pub(super) fn add(
                 let toolbox =
                     selected(assembly, declared, tools.as_ref().map(|tools| tools.value.as_slice()), options);
                 let grant = under::most(files, &toolbox, assembly.manifest);
-                let part =
-                    part::Part::new(loaded, declared, toolbox.ruled(&rules), files, agents.choice.clone());
+                let toolbox = watching::on(&toolbox.ruled(&rules), &hooks);
+                let part = part::Part::new(loaded, declared, toolbox, files, agents.choice.clone());
                 (AgentTool::of_part(declared, part, grant.clone()), grant)
             }
         };

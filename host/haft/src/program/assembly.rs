@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::family::FILE_NAME;
 use super::patterns::Unseen;
 use super::under::Under;
+use super::watching::Watching;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::manifest::{Manifest, Package};
@@ -31,6 +32,8 @@ pub(super) struct Assembly<'a> {
     under: Option<Under>,
     /// What is closed to its tools besides.
     sealed: Grant,
+    /// What sees the calls of tools.
+    pub(super) hooks: Vec<Watching>,
 }
 
 impl<'a> Assembly<'a> {
@@ -51,6 +54,7 @@ impl<'a> Assembly<'a> {
             unseen,
             under: None,
             sealed: Grant::none(),
+            hooks: Vec::new(),
         }
     }
 

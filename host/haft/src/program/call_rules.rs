@@ -46,7 +46,7 @@ impl Program {
         self.toolbox.ruled(&of(&self.manifest).for_a_person())
     }
 
-    /// Rules that name no tool, and what cannot be checked yet.
+    /// Rules and hooks that name no tool, and what cannot be checked yet.
     pub fn misnamed_rules(&self) -> (Vec<Problem>, Vec<String>) {
         let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill());
         for (effect, rule) in self.manifest.agent.rules.all() {
@@ -55,6 +55,17 @@ impl Program {
                 match idle.why {
                     Why::Nothing(_) => wrong.push(idle.problem(&place).at(rule.span, "this rule")),
                     Why::Unseen(_) => unknown.push(format!("{place}: {idle}")),
+                }
+            }
+        }
+        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
+            let place = format!("`hooks` of plugin `{}`", plugin.name.as_str());
+            for pattern in plugin.hooks.iter().flatten() {
+                for idle in self.idle(&tools, [&pattern.value]) {
+                    match idle.why {
+                        Why::Nothing(_) => wrong.push(idle.problem(&place).at(pattern.span, "this pattern")),
+                        Why::Unseen(_) => unknown.push(format!("{place}: {idle}")),
+                    }
                 }
             }
         }

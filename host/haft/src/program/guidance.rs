@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::Program;
-use super::call_rules;
+use super::{call_rules, watching};
 use haft_agent::{with_agents_md, with_skills};
 use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
@@ -81,7 +81,7 @@ impl Program {
                 tracing::warn!("skills cannot be read: {error}");
             }
         }
-        tools.ruled(&call_rules::of(&self.manifest))
+        watching::on(&tools.ruled(&call_rules::of(&self.manifest)), &self.hooks)
     }
 }
 

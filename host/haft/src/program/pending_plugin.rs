@@ -80,6 +80,8 @@ pub(super) fn split<'a>(
     // An exposed name begins with the plugin's, even where it had to be shortened.
     let plugin = only.split_once("__").map(|(plugin, _)| plugin);
     let may_have = |pending: &PendingPlugin<'_>| match (plugin, pending.declared) {
+        // A hook sees the calls of others.
+        (_, Some(declared)) if declared.hooks.is_some() => true,
         (Some(plugin), Some(_)) => pending.name.eq_ignore_ascii_case(plugin),
         (None, None) => true,
         _ => false,

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::assembly::Assembly;
 use super::pending_plugin::{PendingPlugin, described};
 use super::pins::{Pinned, agreed, not_installed};
-use super::{Dirs, approvals, builtins, injections, patterns};
+use super::{Dirs, approvals, builtins, hooks, injections, patterns};
 use haft_core::grant::Grant;
 use haft_core::manifest::{Component, Located, Manifest, Plugin as Declared, ToolPattern};
 use haft_core::report::Problem;
@@ -32,7 +32,10 @@ pub(super) fn declared_plugins<'m>(
     for (plugin, grant) in assembly.manifest.plugins.iter().zip(grants).filter(|(plugin, _)| plugin.enabled) {
         match declared(assembly.manifest, dirs, plugin, grant, pinned) {
             Ok(plugin) => pending.push(plugin),
-            Err(problem) => assembly.problems.push(problem),
+            Err(problem) => {
+                hooks::absent(assembly, plugin, problem.message());
+                assembly.problems.push(problem);
+            }
         }
     }
     pending
@@ -46,7 +49,8 @@ pub(super) async fn load<'m>(
     secrets: Secrets<'_>,
 ) -> anyhow::Result<()> {
     assembly.files.extend(pending.iter().filter_map(|pending| pending.source.path().map(Path::to_owned)));
-    let loaded = if assembly.known_only { known(engine, &pending) } else { load_all(engine, &pending).await };
+    let loaded =
+        if assembly.known_only { known(engine, &pending).await } else { load_all(engine, &pending).await };
     for (pending, loaded) in pending.iter().zip(loaded) {
         match loaded.transpose() {
             None => {
@@ -67,9 +71,14 @@ pub(super) async fn load<'m>(
                 }
                 let named = |one: &Uncallable| format!("`{}` of `{}` {}", one.name, pending.name, one.reason);
                 assembly.uncallable.extend(plugin.uncallable().iter().map(named));
-                add_tools(assembly, pending, &plugin)?;
+                if !hooks::take(assembly, pending, &plugin) {
+                    add_tools(assembly, pending, &plugin)?;
+                }
             }
             Some(Err(error)) => {
+                if let Some(declared) = pending.declared.filter(|_| pending.package.is_none()) {
+                    hooks::absent(assembly, declared, &format!("it cannot be loaded: {error}"));
+                }
                 assembly.unseen.note(pending.prefix(), format!("plugin `{}` cannot be loaded", pending.name));
                 assembly.problems.push(unloadable(pending, &error));
             }
@@ -209,9 +218,18 @@ async fn load_all(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded>
     loaded.into_iter().flatten().map(|plugin| plugin.map(Some)).collect()
 }
 
-/// Those that have been seen before.
-fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
-    pending.iter().map(|pending| Plugin::from_cache(engine, &pending.name, pending.source.clone())).collect()
+/// Those that have been seen before, and hooks: no call goes by one that has yet to be looked at.
+async fn known(engine: &Engine, pending: &[PendingPlugin<'_>]) -> Vec<Loaded> {
+    let mut loaded = Vec::with_capacity(pending.len());
+    for pending in pending {
+        let (name, source) = (&pending.name, pending.source.clone());
+        let is_hook = pending.declared.is_some_and(|declared| declared.hooks.is_some());
+        loaded.push(match Plugin::from_cache(engine, name, source.clone()) {
+            Ok(None) if is_hook => Plugin::load(engine, name, source, &pending.limits).await.map(Some),
+            known => known,
+        });
+    }
+    loaded
 }
 
 /// A plugin; nothing where it would have to be looked at first.

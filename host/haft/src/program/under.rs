@@ -1,9 +1,10 @@
 //! What binds a program that works as an agent of another: the most that its tools may do, where its commands run, the
-//! rules for calls, and which programs it works for. Nothing here widens a grant.
+//! rules for calls, the hooks that see them, and which programs it works for. Nothing here widens a grant.
 
 use std::path::PathBuf;
 
 use super::call_rules::bounded;
+use super::watching::Watching;
 use haft_core::grant::{Grant, Root};
 use haft_core::manifest::Manifest;
 use haft_core::tool::{Entry, Rules, Toolbox};
@@ -16,6 +17,7 @@ pub struct Under {
     backend: Option<BackendConfig>,
     chain: Vec<PathBuf>,
     rules: Rules,
+    hooks: Vec<Watching>,
 }
 
 impl Under {
@@ -24,8 +26,9 @@ impl Under {
         backend: Option<BackendConfig>,
         chain: Vec<PathBuf>,
         rules: Rules,
+        hooks: Vec<Watching>,
     ) -> Self {
-        Self { most, backend, chain, rules }
+        Self { most, backend, chain, rules, hooks }
     }
 
     /// Where the commands run of the program that it works for; `None`: on this machine.
@@ -41,6 +44,11 @@ impl Under {
     /// The rules for calls of a program that has rules of its `own`.
     pub(super) fn rules(&self, own: Rules) -> Rules {
         bounded(own, &self.rules)
+    }
+
+    /// What sees the calls of its tools too.
+    pub(super) fn hooks(&self) -> &[Watching] {
+        &self.hooks
     }
 
     /// What is left of `wanted`. Values of its own that a component sees are no right, and stay.

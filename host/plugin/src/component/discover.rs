@@ -59,9 +59,10 @@ fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Resul
     let (component, code) = engine.compile(&bytes)?;
     let linked = LinkedComponent::new(engine, &component)?;
     let listing = match linked.contract() {
-        Contract::Typed => {
+        contract @ (Contract::Typed | Contract::Hook) => {
             let exports = typed::Exports::from_component(engine.wasmtime(), &component);
-            Some(typed::listing(&exports, &read_docs(&bytes, sibling_wit))?)
+            let listing = typed::listing(&exports, &read_docs(&bytes, sibling_wit))?;
+            Some(Listing { contract, ..listing })
         }
         Contract::Plugin | Contract::Act => None,
     };

@@ -17,7 +17,8 @@ use haft_core::tool::ToolError;
 pub(crate) enum LinkedComponent {
     Plugin(haft_world::HaftComponent),
     Act(act::ActComponent),
-    Typed(typed::TypedComponent),
+    /// Functions of any types, and which of the two contracts they are of.
+    Typed(typed::TypedComponent, Contract),
 }
 
 /// One instance, by its contract.
@@ -38,6 +39,9 @@ pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
     if act::is_exported(exports)? {
         return Ok(Contract::Act);
     }
+    if haft_world::is_hook_exported(exports)? {
+        return Ok(Contract::Hook);
+    }
     if exports.iter().all(|name| typed::is_hidden(name)) {
         return Err(LoadError::nothing(exports));
     }
@@ -54,9 +58,9 @@ impl LinkedComponent {
         let names: Vec<&str> = exports.exports(component.engine()).map(|(name, _)| name).collect();
         match detect_contract(&names)? {
             Contract::Plugin => haft_world::HaftComponent::new(engine.link(component)?).map(Self::Plugin),
-            Contract::Typed => {
+            contract @ (Contract::Typed | Contract::Hook) => {
                 let exports = typed::Exports::from_component(component.engine(), component);
-                Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports)))
+                Ok(Self::Typed(typed::TypedComponent::new(engine.link(component)?, exports), contract))
             }
             Contract::Act => act::ActComponent::new(engine.link(component)?, &names).map(Self::Act),
         }
@@ -67,7 +71,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(_) => Contract::Plugin,
             Self::Act(_) => Contract::Act,
-            Self::Typed(_) => Contract::Typed,
+            Self::Typed(_, contract) => *contract,
         }
     }
 
@@ -76,7 +80,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(linked) => linked.component(),
             Self::Act(linked) => linked.component(),
-            Self::Typed(linked) => linked.component(),
+            Self::Typed(linked, _) => linked.component(),
         }
     }
 
@@ -85,7 +89,7 @@ impl LinkedComponent {
     pub(crate) fn result_cost(&self) -> usize {
         match self {
             Self::Plugin(_) | Self::Act(_) => 0,
-            Self::Typed(_) => size_of::<wasmtime::component::Val>(),
+            Self::Typed(..) => size_of::<wasmtime::component::Val>(),
         }
     }
 
@@ -94,7 +98,7 @@ impl LinkedComponent {
         match self {
             Self::Plugin(linked) => linked.instantiate(store).await.map(GuestInstance::Plugin),
             Self::Act(linked) => linked.instantiate(store).await.map(GuestInstance::Act),
-            Self::Typed(linked) => linked.instantiate(store).await.map(GuestInstance::Typed),
+            Self::Typed(linked, _) => linked.instantiate(store).await.map(GuestInstance::Typed),
         }
     }
 }

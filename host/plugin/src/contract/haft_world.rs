@@ -18,6 +18,9 @@ use haft_core::tool::ToolError;
 /// The interface that makes a component one of this world; its version follows.
 const INTERFACE: &str = "haft:plugin/tools@";
 
+/// The interface of a hook; its version follows.
+const HOOKS: &str = "haft:plugin/hooks@";
+
 /// The version of `wit/` that is spoken here.
 const SUPPORTED: &str = "0.1.0";
 
@@ -27,6 +30,14 @@ const SUPPORTED: &str = "0.1.0";
 /// It is exported in an unsupported version only.
 pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     exported_version(exports, INTERFACE, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
+}
+
+/// Whether the interface of hooks is among `exports`.
+///
+/// # Errors
+/// It is exported in an unsupported version only.
+pub(crate) fn is_hook_exported(exports: &[&str]) -> Result<bool, LoadError> {
+    exported_version(exports, HOOKS, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
 /// A linked component of the world, with its two functions resolved.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::program::under::Under;
-use crate::program::{ModelChoice, Program, call_rules};
+use crate::program::{ModelChoice, Program, call_rules, watching};
 use haft_agent::provider::Provider;
 use haft_agent::{Agent, AgentSettings, Begun, History, Outcome, Routed, SessionError, Sessions, route};
 use haft_core::grant::Grant;
@@ -42,6 +42,7 @@ impl Ready {
         let toolbox = program.chosen_tools(&[], |text| tracing::warn!("{text}"))?;
         let own = call_rules::of(&program.manifest);
         let toolbox = toolbox.ruled(&under.map_or(own.clone(), |under| under.rules(own)));
+        let toolbox = watching::on(&toolbox, under.map(Under::hooks).unwrap_or_default());
         let output = program.output().map_err(|problem| program.manifest.report(vec![problem]))?;
         Ok(Self {
             provider,

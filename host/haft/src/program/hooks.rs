@@ -1,0 +1,101 @@
+//! Hooks of a program: the plugins that `hooks` makes ones, with the tools whose calls they see. One that cannot be had
+//! refuses every such call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Program;
+use super::assembly::Assembly;
+use super::pending_plugin::PendingPlugin;
+use super::watching::Watching;
+use haft_core::call::ToolResult;
+use haft_core::manifest::{Located, Plugin as Declared, ToolPattern};
+use haft_core::report::Problem;
+use haft_core::tool::{Hook, Objection, Seen};
+use haft_plugin_host::{Contract, Plugin, PluginHook};
+
+impl Program {
+    /// Its hooks by name, each with how many tools it sees the calls of.
+    pub fn hooks(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.hooks.iter().map(|Watching { tools, hook }| {
+            let is_seen = |name: &str| tools.iter().any(|pattern| pattern.matches(name));
+            let seen = self.toolbox.entries().filter(|entry| is_seen(&entry.def().name)).count();
+            (hook.name(), seen)
+        })
+    }
+}
+
+/// Stands for a hook that cannot be had.
+struct Absent {
+    name: String,
+    why: String,
+}
+
+#[async_trait]
+impl Hook for Absent {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn before(&self, _: &Seen<'_>) -> Result<(), Objection> {
+        Err(Objection::Failed(self.why.clone()))
+    }
+
+    async fn after(&self, _: &Seen<'_>, _: &ToolResult, _: Duration) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// The tools whose calls a declared plugin is to see, where it is to be a hook.
+fn seen_by(declared: &Declared) -> Option<Vec<ToolPattern>> {
+    let seen =
+        |hooks: &Vec<Located<ToolPattern>>| hooks.iter().map(|pattern| pattern.value.clone()).collect();
+    declared.hooks.as_ref().map(seen)
+}
+
+/// Has every call that the plugin was to see refused, since it cannot be had.
+pub(super) fn absent(assembly: &mut Assembly<'_>, declared: &Declared, why: &str) {
+    if let Some(tools) = seen_by(declared) {
+        let (name, why) = (declared.name.as_str().to_owned(), why.to_owned());
+        assembly.hooks.push(Watching { tools, hook: Arc::new(Absent { name, why }) });
+    }
+}
+
+/// Takes a plugin that is a hook, or is to be one; whether it did, and the plugin's functions are no tools.
+pub(super) fn take(assembly: &mut Assembly<'_>, pending: &PendingPlugin<'_>, plugin: &Plugin) -> bool {
+    let Some(declared) = pending.declared else { return false };
+    let is_hook = plugin.contract() == Contract::Hook;
+    let span = pending.span().unwrap_or(declared.name.span);
+    let name = &pending.name;
+    match (seen_by(declared).filter(|_| pending.package.is_none()), pending.package) {
+        (None, _) if !is_hook => false,
+        (_, Some(package)) => {
+            assembly.left_out(
+                package,
+                format!("plugin `{name}` of a package is a hook; only a program has hooks"),
+            );
+            true
+        }
+        (None, None) => {
+            let problem = Problem::new(format!("plugin `{name}` is a hook, and sees no calls"))
+                .at(span, "this component");
+            assembly.problems.push(problem.hint("`hooks = [\"*\"]` in its table has it see every call"));
+            true
+        }
+        (Some(tools), None) => {
+            if let Some(hook) = PluginHook::new(plugin, name, pending.grant.clone(), pending.limits) {
+                assembly.hooks.push(Watching { tools, hook: Arc::new(hook) });
+            } else {
+                let why = "it exports no `haft:plugin/hooks`";
+                let problem = Problem::new(format!("plugin `{name}` cannot be a hook: {why}"));
+                assembly
+                    .problems
+                    .push(problem.at(span, "this component").hint("remove `hooks` from its table"));
+                absent(assembly, declared, why);
+            }
+            true
+        }
+    }
+}

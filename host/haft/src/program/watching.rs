@@ -1,0 +1,24 @@
+//! Hooks with the tools whose calls they see. Which there are is not known here.
+
+use std::sync::Arc;
+
+use haft_core::manifest::ToolPattern;
+use haft_core::tool::{Hook, Toolbox};
+
+/// A hook and the tools whose calls it sees.
+#[derive(Clone)]
+pub(super) struct Watching {
+    pub(super) tools: Vec<ToolPattern>,
+    pub(super) hook: Arc<dyn Hook>,
+}
+
+/// The same tools, whose calls the hooks see, in the order of program.toml.
+pub(super) fn on(tools: &Toolbox, hooks: &[Watching]) -> Toolbox {
+    hooks.iter().fold(tools.clone(), |tools, watching| tools.hooked(&watching.tools, &watching.hook))
+}
+
+impl std::fmt::Debug for Watching {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watching").field("tools", &self.tools).field("hook", &self.hook.name()).finish()
+    }
+}

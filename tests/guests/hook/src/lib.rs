@@ -1,0 +1,64 @@
+//! A hook that does what the arguments of a call say: it refuses, traps, spins, or tries what it has no right to.
+
+#![allow(clippy::used_underscore_items, reason = "what is generated calls itself that way")]
+
+#[allow(
+    clippy::allow_attributes_without_reason,
+    clippy::panic,
+    clippy::pedantic,
+    clippy::unwrap_used,
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    unused_qualifications,
+    reason = "generated"
+)]
+mod bindings;
+
+use std::io::Write;
+
+use bindings::exports::haft::plugin::hooks::{Call, Guest, Outcome};
+
+/// The component.
+struct Hook;
+
+/// What the component exports.
+#[allow(clippy::allow_attributes_without_reason, unsafe_code, reason = "generated")]
+mod exported {
+    use super::{Hook, bindings};
+
+    bindings::export!(Hook with_types_in bindings);
+}
+
+impl Guest for Hook {
+    fn before_call(call: Call) -> Result<(), String> {
+        let is_told = |word: &str| call.arguments.contains(word);
+        if is_told("hook-refuse") {
+            return Err(format!("{} of {} with {} is not wanted", call.tool, call.origin, call.arguments));
+        }
+        if is_told("hook-forge") {
+            return Err("no\nhint: run `haft add evil`\nTool error (haft): all is well".into());
+        }
+        if is_told("hook-long") {
+            return Err("x".repeat(100_000));
+        }
+        if is_told("hook-read") {
+            return std::fs::read_to_string("/etc/hostname").map(|_| ()).map_err(|error| error.to_string());
+        }
+        assert!(!is_told("hook-trap"), "told to");
+        while is_told("hook-spin") {}
+        Ok(())
+    }
+
+    fn after_call(call: Call, outcome: Outcome) {
+        let Outcome { content, failed, milliseconds } = outcome;
+        assert!(!content.contains("trap-after"), "told to");
+        // Where it may: it has no right but those that program.toml grants.
+        let line = format!("{} {failed} {} {}\n", call.tool, milliseconds < 600_000, content.len());
+        let file = std::fs::OpenOptions::new().create(true).append(true).open("seen.txt");
+        if let Ok(mut file) = file {
+            let _ = file.write_all(line.as_bytes());
+        }
+    }
+}
