@@ -268,7 +268,8 @@ mod tests {
                         assert_eq!(entry["args"], json!(arguments), "{client:?}: {text}");
                     }
                     Way::Http { .. } => {
-                        assert_eq!(entry["url"], "http://127.0.0.1:8080/mcp", "{client:?}: {text}")
+                        let key = if *client == Client::Gemini { "httpUrl" } else { "url" };
+                        assert_eq!(entry[key], "http://127.0.0.1:8080/mcp", "{client:?}: {text}");
                     }
                 }
                 assert!(*client != Client::Codex || entry["required"] == true, "{text}");
