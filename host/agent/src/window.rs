@@ -5,10 +5,12 @@
 mod cut;
 mod files;
 mod head;
+mod said;
 mod shorten;
 mod size;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use self::head::Head;
@@ -159,13 +161,18 @@ impl Window {
         let (before, after) = messages.split_at_checked(self.from).unwrap_or((messages, &[]));
         // A prompt right after the cut is joined to what stands for the messages before it.
         let joined = after.first().filter(|message| matches!(message, Message::User(_)));
-        let own = joined.and_then(asked);
-        let first = messages.iter().find_map(asked);
-        let asked = own.or_else(|| before.iter().rev().find_map(asked));
+        let own = joined.and_then(asked_of);
+        let first = messages.iter().find_map(asked_of);
+        let asked = own.or_else(|| before.iter().rev().find_map(asked_of));
         let head = Head {
             left_out: self.from,
             summary: self.summary.as_ref(),
             first: first.filter(|first| !asked.is_some_and(|asked| std::ptr::eq(*first, asked))),
+            said: self
+                .said()
+                .iter()
+                .filter_map(|index| Some(asked_of(before.get(*index)?)?.text.as_str()))
+                .collect(),
             asked,
         };
         let rest = all.skip(self.from + usize::from(joined.is_some())).map(shortened);
@@ -269,21 +276,34 @@ impl Window {
             return 0;
         }
         let shares = self.shares();
-        let is_joined = self.sizes.get(self.from).is_some_and(|size| size.is_asked);
         let before = self.sizes.get(..self.from).unwrap_or_default();
-        let first = before.iter().position(|size| size.is_asked);
-        let last = before.iter().rposition(|size| size.is_asked).filter(|_| !is_joined);
+        let [first, last] = self.ends();
         let bytes = |index: Option<usize>, share| {
             index.and_then(|index| before.get(index)).map_or(0, |size| size.prompt(share))
         };
         let prompts =
             bytes(first.filter(|first| last != Some(*first)), shares.first) + bytes(last, shares.prompt);
         let summary = self.summary.as_ref().map_or(0, |summary| summary.text.len().min(shares.summary));
-        head::WORDS + summary + prompts
+        head::WORDS + summary + prompts + said::bytes(before, &self.said())
+    }
+
+    /// The first and the last prompt of a person before the cut. The last is none of them where one is right after it.
+    fn ends(&self) -> [Option<usize>; 2] {
+        let is_joined = self.sizes.get(self.from).is_some_and(|size| size.is_asked);
+        let before = self.sizes.get(..self.from).unwrap_or_default();
+        let last = before.iter().rposition(|size| size.is_asked).filter(|_| !is_joined);
+        [before.iter().position(|size| size.is_asked), last]
+    }
+
+    /// The prompts between them that stay in their own words.
+    fn said(&self) -> BTreeSet<usize> {
+        let before = self.sizes.get(..self.from).unwrap_or_default();
+        let besides: Vec<usize> = self.ends().into_iter().flatten().collect();
+        said::kept(before, &besides, self.shares().summary)
     }
 }
 
-fn asked(message: &Message) -> Option<&Prompt> {
+fn asked_of(message: &Message) -> Option<&Prompt> {
     match message {
         // What haft asked is not what the person asked.
         Message::User(said) => Some(said).filter(|said| !is_own_question(&said.text)),

@@ -1,5 +1,5 @@
 //! What stands in the place of messages that are left out: how many there were, what they came to, and what a person
-//! asked for first and last, in their own words. The same until the next cut, for what providers have cached.
+//! asked for first and last, and said in few words between, in their own words. The same until the next cut, for what providers have cached.
 
 use super::cut::cut;
 use super::shorten::{self, PROMPT_CUT};
@@ -18,6 +18,8 @@ pub(super) struct Head<'m> {
     pub(super) summary: Option<&'m Summary>,
     /// What a person said first, where something else is being worked on.
     pub(super) first: Option<&'m Prompt>,
+    /// What a person said after that, in few words.
+    pub(super) said: Vec<&'m str>,
     /// What is being worked on.
     pub(super) asked: Option<&'m Prompt>,
 }
@@ -47,6 +49,10 @@ impl Head<'_> {
         if let Some(first) = first {
             parts.push("[The conversation began with this prompt:]".into());
             parts.push(first.text.clone());
+        }
+        if !self.said.is_empty() {
+            parts.push("[After that the person said:]".into());
+            parts.push(self.said.iter().map(|said| format!("- {said}")).collect::<Vec<_>>().join("\n"));
         }
         if parts.len() > 1 {
             parts.push("[The prompt that is being worked on:]".into());

@@ -52,6 +52,14 @@ impl Size {
         }
     }
 
+    /// Bytes of a prompt that is words alone; `None` where files come with it.
+    pub(super) fn words(&self) -> Option<usize> {
+        match self.prompt.as_slice() {
+            [words] if self.rest == 0 => Some(*words),
+            _ => None,
+        }
+    }
+
     pub(super) fn shown(&self, shares: Shares) -> usize {
         cut(&self.prompt, shares.prompt) + cut(&self.answers, shares.answer) + self.rest
     }

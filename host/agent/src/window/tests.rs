@@ -191,6 +191,30 @@ fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     assert_eq!(visible(&resumed, &messages), shown);
 }
 
+/// What a person said in few words stays, whatever a summary made of it.
+#[test]
+fn what_was_said_in_few_words_stays_as_it_was_said() {
+    let mut messages =
+        vec![says("the first task"), turn(10), says("Keep in mind: the key is 4711."), turn(10)];
+    for report in 0..8 {
+        messages.extend([says(&format!("report {report}: {}", "x".repeat(900))), turn(20)]);
+    }
+    messages.extend([says("the last task"), turn(10)]);
+    let mut window = new(history(1500));
+    let range = window.fit(&messages).unwrap();
+    assert!(range.end > 5, "{range:?}");
+    let shown = visible(&window, &messages);
+    let Message::User(said) = &shown[0] else { panic!() };
+    assert!(
+        said.text.contains("[After that the person said:]\n\n- Keep in mind: the key is 4711.\n\n["),
+        "{}",
+        said.text
+    );
+    assert!(!said.text.contains("report 0"), "{}", said.text);
+    let all: usize = shown.iter().map(bytes).sum();
+    assert!(all <= window.shown(), "{all}, and {} were counted", window.shown());
+}
+
 /// What providers have cached outlives a task: the next one does not move the cut.
 #[test]
 fn the_cut_stays_from_one_task_to_the_next() {
