@@ -1,8 +1,6 @@
 //! Agents as tools: a program that works for another, and a part of a program that works for the rest, with models that do
 //! what a function says.
 
-#![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
-
 mod bounds;
 mod calls;
 mod chains;
@@ -92,11 +90,9 @@ impl Team {
                 if entry.path().is_dir() {
                     folders.push(entry.path());
                 } else {
-                    text += &format!(
-                        "{}\n{}",
-                        entry.path().display(),
-                        fs::read_to_string(entry.path()).unwrap_or_default()
-                    );
+                    text.push_str(&entry.path().display().to_string());
+                    text.push('\n');
+                    text.push_str(&fs::read_to_string(entry.path()).unwrap_or_default());
                 }
             }
         }

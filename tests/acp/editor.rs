@@ -47,12 +47,14 @@ impl Editor {
         self.input.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a test says it in one expression")]
     pub(super) fn notify(&mut self, method: &str, params: Value) {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         self.write(format!("{message}\n").as_bytes());
     }
 
     /// Sends a request; its id.
+    #[expect(clippy::needless_pass_by_value, reason = "a test says it in one expression")]
     pub(super) fn send(&mut self, method: &str, params: Value) -> i64 {
         self.next += 1;
         let message = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });

@@ -55,7 +55,7 @@ fn a_whole_task_is_seen_as_it_happens() {
         let states: Vec<_> = of_call.filter_map(|update| update["status"].as_str()).collect();
         assert_eq!(states, ["in_progress", "completed"], "{call}");
     }
-    let titles: Vec<_> = updates.iter().filter_map(|update| Some(update.get("title")?.as_str()?)).collect();
+    let titles: Vec<_> = updates.iter().filter_map(|update| update["title"].as_str()).collect();
     assert!(titles.contains(&"change it"), "{titles:?}");
     assert_eq!(editor.leave(), 0);
     let own = place.home.haft(&["sessions", "--json"]).stdout;

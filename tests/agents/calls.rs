@@ -136,13 +136,12 @@ fn parts_of_a_program_that_only_read_work_at_the_same_time() {
 fn a_part_of_a_program_has_the_tools_that_it_names() {
     let model = Model::start(|messages| {
         let system = messages[0]["content"].as_str().unwrap_or_default();
-        let call = match (system, answers(messages).len()) {
+        match (system, answers(messages).len()) {
             ("You are the second.", 0) => Says::call("agent__first", json!({ "task": "try" })),
             ("You are the first.", 0) => Says::call("bash", json!({ "command": "echo no" })),
             (_, 0) => Says::call("agent__second", json!({ "task": "try" })),
             _ => Says::text(answers(messages)[0].2.clone()),
-        };
-        call
+        }
     });
     let parts = "[[agents]]\nname = \"first\"\ndescription = \"A.\"\nsystem_prompt = \"You are the first.\"\ntools = [\"read\"]\n\
                  [[agents]]\nname = \"second\"\ndescription = \"B.\"\nsystem_prompt = \"You are the second.\"\ntools = [\"agent__first\"]\n";

@@ -38,7 +38,10 @@ async fn every_vendor_is_shown_what_a_person_attaches_or_not_asked() {
                 takes_pdf.push(vendor.name());
             }
             None => {
-                assert!(!is_good && stderr.contains("the model's API takes no `application/pdf`"), "{stderr}")
+                assert!(
+                    !is_good && stderr.contains("the model's API takes no `application/pdf`"),
+                    "{stderr}"
+                );
             }
         }
     }

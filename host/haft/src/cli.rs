@@ -182,7 +182,8 @@ impl Cli {
             Verb::Update(verb) => verb.execute(&self.common, terminal).await,
             Verb::List(verb) => verb.execute(&self.common, terminal).await,
             Verb::Verify(verb) => verb.execute(&self.common, terminal),
-            Verb::Inspect(verb) => verb.execute(&self.common, terminal).await,
+            // Its future holds more than any other's.
+            Verb::Inspect(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
             Verb::Enable(verb) => verb.execute(&self.common, terminal),
             Verb::Disable(verb) => verb.execute(&self.common, terminal),
             Verb::Gc(verb) => verb.execute(terminal),
@@ -192,8 +193,7 @@ impl Cli {
             Verb::Init(verb) => verb.execute(terminal),
             Verb::New(verb) => verb.execute(terminal),
             Verb::Build(verb) => verb.execute(terminal).await,
-            // Its future holds more than any other's.
-            Verb::Dev(verb) => Box::pin(verb.execute(&self.common, terminal)).await,
+            Verb::Dev(verb) => verb.execute(&self.common, terminal).await,
             Verb::Pack(verb) => verb.execute(terminal, self.common.program.as_deref()),
             Verb::Publish(verb) => verb.execute(&self.common, terminal).await,
             Verb::Schema(verb) => verb.execute(terminal),

@@ -135,7 +135,8 @@ impl Program {
         let assembly = Assembly::new(&loaded.manifest, unseen, options.known_only);
         let mut assembly = assembly.bound(options.under.clone(), loaded.family.sealed(&loaded.dirs.home)?);
         let Started { agents, backend, servers } =
-            assemble::fill(&mut assembly, options, &loaded, &installed, rights).await?;
+            // Its future holds more than everything around it, and would be part of every verb's.
+            Box::pin(assemble::fill(&mut assembly, options, &loaded, &installed, rights)).await?;
         let packaged_skills = packages::skills(&installed);
         let Assembly { toolbox, hooks, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         drop(installed);

@@ -59,9 +59,9 @@ impl PluginHook {
         let caller = Caller::new(&session);
         let (events, notes, whole) = (&events, &notes, &whole);
         let context = Context { grant, limits, events, cancel, notes, client, whole, caller };
-        let called = tokio::time::timeout(limits.time + GRACE, part.call(&call, &context)).await;
-        let late = |_| ToolError::Host(format!("it did not end within {:?}", limits.time + GRACE));
-        called.map_err(late).and_then(|answer| answer).map(|_| ())
+        let ended = tokio::time::timeout(limits.time + GRACE, part.call(&call, &context)).await;
+        let overdue = |_| ToolError::Host(format!("it did not end within {:?}", limits.time + GRACE));
+        ended.map_err(overdue).and_then(|answer| answer).map(|_| ())
     }
 }
 

@@ -54,14 +54,17 @@ pub trait Approver: Send + Sync {
     async fn ask(&self, question: &Question) -> Decision;
 }
 
+/// What a person has allowed for the session.
+type Allowed = Arc<watch::Sender<Vec<RulePattern>>>;
+
 /// The approver of a session; none by default. Clones share it, and an answer of `always` holds for all of them.
 #[derive(Clone, Default)]
 pub struct Approvals {
     approver: Option<Arc<dyn Approver>>,
     /// The calls that a person has allowed for the session.
-    always: Arc<watch::Sender<Vec<RulePattern>>>,
+    always: Allowed,
     /// The same of agents that are tools, by the agents that the calls come through.
-    agents: Arc<Lock<BTreeMap<String, Arc<watch::Sender<Vec<RulePattern>>>>>>,
+    agents: Arc<Lock<BTreeMap<String, Allowed>>>,
 }
 
 /// A call that waits for a person's approval.

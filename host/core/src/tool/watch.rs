@@ -57,12 +57,12 @@ impl<'a> Watch<'a> {
         let Session { events, redactor, journal, .. } = session;
         let (begun, call) = (Instant::now(), redactor.call(call));
         let notes = if journal.is_kept() { Notes::recording() } else { Notes::default() };
-        let begin = || Record {
+        let first_line = || Record {
             agent: session.lineage.path(),
             parent: session.lineage.parent().map(str::to_owned),
             ..Record::begun(journal.program(), &call)
         };
-        let record = journal.is_kept().then(|| describe(begin(), redactor));
+        let record = journal.is_kept().then(|| describe(first_line(), redactor));
         if let Some(record) = &record {
             journal.note(record);
         }

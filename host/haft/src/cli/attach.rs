@@ -153,7 +153,8 @@ mod tests {
             fs::write(&path, data).unwrap();
             path
         };
-        let large = [PNG, &vec![0; MAX_FILE as usize]].concat();
+        let bytes = |most: u64| usize::try_from(most).unwrap();
+        let large = [PNG, &vec![0; bytes(MAX_FILE)]].concat();
         for (path, expected) in [
             (PathBuf::from("-"), "standard input cannot be attached"),
             (place.path().join("none"), "none`: No such file or directory"),
@@ -163,7 +164,7 @@ mod tests {
             (write("x.bin", b"a\0b"), "x.bin`: it is neither a picture"),
             (write("x.latin", b"\xe4"), "x.latin`: it is neither a picture"),
             (
-                write("x.log", &vec![b'x'; MAX_TEXT as usize + 1]),
+                write("x.log", &vec![b'x'; bytes(MAX_TEXT) + 1]),
                 "x.log`: it is larger than 4194304 bytes, the most of text",
             ),
             (write("x.png", &large), "x.png`: it is larger than 33554432 bytes, the most of image/png"),

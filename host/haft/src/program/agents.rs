@@ -109,7 +109,7 @@ pub(super) fn add(
         };
         let origin = format!("`[[agents]]` at {}", assembly.manifest.source.place(declared.name.span));
         let limits = Limits { time: declared.timeout, ..Limits::default() };
-        assembly.insert(tool.clone(), grant, limits, origin, None)?;
+        assembly.insert(tool.clone(), &grant, limits, origin, None)?;
         agents.tools.push(tool);
     }
     Ok(agents)

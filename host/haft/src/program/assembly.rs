@@ -81,12 +81,12 @@ impl<'a> Assembly<'a> {
     pub(super) fn insert(
         &mut self,
         tool: Arc<dyn Tool>,
-        grant: Grant,
+        grant: &Grant,
         limits: Limits,
         origin: String,
         asking: Option<String>,
     ) -> Result<(), DuplicateTool> {
-        let grant = self.narrowed(&grant, &origin);
+        let grant = self.narrowed(grant, &origin);
         match asking {
             Some(setting) => self.toolbox.insert_asking(tool, grant, limits, origin, setting),
             None => self.toolbox.insert(tool, grant, limits, origin),

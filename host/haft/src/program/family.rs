@@ -64,7 +64,7 @@ impl Family {
                     self.members.push(member);
                 }
                 Err(report) if chain.len() == self.chain.len() + 1 => {
-                    self.broken.push((program.span, unusable(agent, &path, &report)))
+                    self.broken.push((program.span, unusable(agent, &path, &report)));
                 }
                 // For whoever calls that one to find out.
                 Err(_) => {}

@@ -217,7 +217,7 @@ pub(super) fn add_commands(
         for tool in tools {
             let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));
             let grant = env.fold(own.clone(), Grant::with_env);
-            add_command(assembly, declared, bundle, tool, confiner, grant);
+            add_command(assembly, declared, bundle, tool, confiner, &grant);
         }
     }
     Ok(())
@@ -229,7 +229,7 @@ fn add_command(
     bundle: &Bundle,
     tool: &haft_core::manifest::CommandTool,
     confiner: &Confiner,
-    grant: Grant,
+    grant: &Grant,
 ) {
     let spec = command_spec(&bundle.manifest, declared.name.as_str(), tool);
     let exposed = command::exposed_name(&spec.program, &spec.tool);

@@ -150,7 +150,7 @@ fn add_tools(
         let described = described(pending.declared, own);
         let tool = PluginTool::new(plugin, &described, exposed, pending.place.clone()).about(pending.about);
         let (grant, approval) = (pending.grant.clone(), approval(assembly, pending, plugin, &own.name));
-        let inserted = assembly.insert(Arc::new(tool), grant, pending.limits, origin.clone(), approval);
+        let inserted = assembly.insert(Arc::new(tool), &grant, pending.limits, origin.clone(), approval);
         match (inserted, pending.package) {
             // A package's choice of names does not keep the rest from working.
             (Err(error), Some(package)) => assembly.left_out(package, error.to_string()),

@@ -154,7 +154,7 @@ fn add_tools(
     for tool in listed.tools.iter().filter(|tool| declared.offers(&tool.name)) {
         let tool = ServerTool::new(server, tool);
         let limits = client::limits(server.config());
-        assembly.insert(Arc::new(tool), declared.grant.clone(), limits, origin.clone(), None)?;
+        assembly.insert(Arc::new(tool), &declared.grant, limits, origin.clone(), None)?;
     }
     assembly.problems.extend(listed.rejected.iter().map(|rejected| declared.rejection(rejected)));
     assembly.problems.extend(declared.idle_patterns(listed));

@@ -61,7 +61,7 @@ mod tests {
             capped.content
         );
         assert!(capped.content.contains("haft replay 3f9ac801") && capped.content.ends_with("half"));
-        let late = answered("a", &done(End::Cancelled, ""), Some(Duration::from_secs(60)));
+        let late = answered("a", &done(End::Cancelled, ""), Some(Duration::from_mins(1)));
         assert!(late.is_error && late.content.contains("it was stopped after 1m"), "{}", late.content);
     }
 }

@@ -53,7 +53,7 @@ enum Kind {
     /// A program with a file of its own.
     Program(Box<Own>),
     /// A part of the program that offers it.
-    Part(Part),
+    Part(Box<Part>),
 }
 
 impl AgentTool {
@@ -66,7 +66,7 @@ impl AgentTool {
     /// One that is a part of the program that offers it.
     pub(super) fn of_part(declared: &Declared, part: Part, grant: Grant) -> Result<Self, Problem> {
         let reads = part.only_reads();
-        Self::new(declared, Kind::Part(part), grant, reads)
+        Self::new(declared, Kind::Part(Box::new(part)), grant, reads)
     }
 
     fn new(declared: &Declared, kind: Kind, grant: Grant, read_only: bool) -> Result<Self, Problem> {
