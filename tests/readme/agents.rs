@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{Reader, shown_below};
+use crate::attach::PNG;
 use crate::sessions::{Model, Says};
 
 pub(super) const LINES: &[&str] = &[
@@ -13,6 +14,7 @@ pub(super) const LINES: &[&str] = &[
     "haft run --resume last 'And now mend it'",
     "haft run --resume 3f9ac801 'What did you find?'",
     "haft run --schema answer.schema.json 'How many tests are there, and which is the slowest?'",
+    "haft run --attach page.png --attach style.css 'Why is the title cut off?'",
     "haft acp --print-config zed",
     "haft acp --print-config jetbrains > acp.json",
 ];
@@ -58,8 +60,8 @@ fn without_times(line: &str) -> String {
 fn editors_are_told_of_haft() {
     let reader = Reader::new();
     let own = |text: &str| serde_json::from_str::<Value>(text).unwrap()["agent_servers"]["haft"].clone();
-    assert_eq!(own(&reader.runs(LINES[5]).stdout)["args"], json!(["acp"]));
-    assert_eq!(reader.runs(LINES[6]).stdout, "");
+    assert_eq!(own(&reader.runs(LINES[6]).stdout)["args"], json!(["acp"]));
+    assert_eq!(reader.runs(LINES[7]).stdout, "");
     let written = fs::read_to_string(reader.home.work().join("acp.json")).unwrap();
     assert!(own(&written)["command"].as_str().unwrap().starts_with('/'), "{written}");
 }
@@ -90,6 +92,21 @@ fn an_answer_of_a_form_is_what_the_page_shows() {
     reader.home.write("answer.schema.json", &schema.to_string());
     let line = LINES.iter().find(|line| line.contains("--schema")).unwrap();
     assert_eq!(reader.runs(line).stdout.trim_end(), shown_below(line).join("\n"));
+}
+
+/// Files for the model: a picture and a text.
+#[test]
+fn files_are_shown_to_the_model() {
+    let model = Model::start(|messages| {
+        let all = messages.last().unwrap()["content"].to_string();
+        let sees = all.contains("data:image/png;base64,") && all.contains("overflow: hidden");
+        Says::text(if sees { "By `overflow: hidden`." } else { "I see nothing." })
+    });
+    let reader = reader(&model, "");
+    fs::write(reader.home.work().join("page.png"), PNG).unwrap();
+    reader.home.write("style.css", "h1 { overflow: hidden }");
+    let line = LINES.iter().find(|line| line.contains("--attach")).unwrap();
+    assert_eq!(reader.runs(line).stdout.trim_end(), "By `overflow: hidden`.");
 }
 
 /// A task that was ended by its cap goes on, and two more tasks follow it.
