@@ -26,30 +26,40 @@ pub(crate) struct AtEditor {
 #[async_trait]
 impl Approver for AtEditor {
     async fn ask(&self, question: &Question) -> Decision {
-        let Some(id) = self.updates.call_id(&question.call) else {
-            return Decision::Unasked("the call is none of this session's".into());
+        let Question { verb, tool, what, agent, .. } = question;
+        // What an agent calls that is itself a tool is no call of this session: it has an id of its own.
+        let own = if agent.is_some() { None } else { self.updates.call_id(&question.call) };
+        let id = match (&own, agent) {
+            (Some(id), _) => id.clone(),
+            (None, Some(_)) => self.updates.new_call_id(),
+            (None, None) => return Decision::Unasked("the call is none of this session's".into()),
         };
-        let Question { verb, tool, what, .. } = question;
+        let by = agent.as_ref().map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let asked = ContentBlock::from(format!("{verb}:\n{}", fenced(what)));
         let fields = ToolCallUpdateFields::new()
-            .title(format!("{verb} {}", first_line(what)))
+            .title(titled(verb, agent.as_deref(), what))
             .status(ToolCallStatus::Pending)
             .content(vec![asked.into()]);
         let options = vec![
             PermissionOption::new(ONCE, "Allow", PermissionOptionKind::AllowOnce),
             PermissionOption::new(
                 ALWAYS,
-                format!("Always allow `{tool}` in this session"),
+                format!("Always allow `{tool}`{by} in this session"),
                 PermissionOptionKind::AllowAlways,
             ),
             PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
         ];
-        let call = ToolCallUpdate::new(id, fields);
+        let call = ToolCallUpdate::new(id.clone(), fields);
         let request = RequestPermissionRequest::new(self.updates.session().clone(), call, options);
-        match self.client.ask_permission(&request).await {
+        let decision = match self.client.ask_permission(&request).await {
             Ok(response) => decision(&response.outcome),
             Err(error) => Decision::Unasked(format!("the editor could not ask: {}", error.message)),
+        };
+        if own.is_none() {
+            let is_allowed = matches!(decision, Decision::Approved | Decision::Always);
+            self.updates.decided(id, is_allowed);
         }
+        decision
     }
 }
 
@@ -68,6 +78,12 @@ fn decision(outcome: &RequestPermissionOutcome) -> Decision {
 
 /// Characters of a title.
 const MAX_TITLE: usize = 120;
+
+/// What a question is about, in a line.
+fn titled(verb: &str, agent: Option<&str>, what: &str) -> String {
+    let what = first_line(what);
+    agent.map_or_else(|| format!("{verb} {what}"), |agent| format!("{agent}: {verb} {what}"))
+}
 
 /// The first line, cut: all of it stands below.
 fn first_line(text: &str) -> String {

@@ -14,9 +14,9 @@ use agent_client_protocol_schema::v1::{
     CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse, Error, Implementation,
     InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
     LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
-    RequestId, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
-    SessionDeleteCapabilities, SessionId, SessionInfo, SessionListCapabilities, SessionResumeCapabilities,
-    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    PromptResponse, RequestId, ResumeSessionRequest, ResumeSessionResponse, SessionCapabilities,
+    SessionCloseCapabilities, SessionDeleteCapabilities, SessionId, SessionInfo, SessionListCapabilities,
+    SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, StopReason,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -220,15 +220,22 @@ impl Connection {
 
     /// Opens a session of earlier times, also one that is open here.
     async fn open(&self, id: &SessionId, opening: Opening) -> Result<Arc<Session>, Error> {
+        let open = self.sessions.find(id).ok();
+        // Nobody else may begin a prompt meanwhile.
+        let _working = open.as_ref().map(Session::begin_work).transpose()?;
+        let opened_here = open.filter(|open| !open.has_said());
         if let Ok(open) = self.sessions.find(id) {
-            // Nobody else may begin a prompt meanwhile.
-            let _working = open.begin_work()?;
-            self.sessions.close(id).await;
+            open.rest().await;
         }
-        let _place = self.sessions.make_room(&*self.host, None).await?;
-        let conversation = self.host.resume(&id.0, opening.clone()).await.map_err(failed)?;
-        let session = Arc::new(Session::new(&self.client, conversation, opening));
-        self.sessions.add(&session);
+        let _place = self.sessions.make_room(&*self.host, Some(id)).await?;
+        let conversation = match opened_here {
+            // Of a session in which nothing was said nothing is kept.
+            Some(_) => self.host.begin(Opening { id: Some(id.0.to_string()), ..opening.clone() }).await,
+            None => self.host.resume(&id.0, opening.clone()).await,
+        };
+        // Where that fails the one that was open is still there.
+        let session = Arc::new(Session::new(&self.client, conversation.map_err(failed)?, opening));
+        self.sessions.replace(&session);
         Ok(session)
     }
 
@@ -285,11 +292,17 @@ impl Connection {
         self.prompts.lock().insert(id.clone(), working.cancel.clone());
         let (own, id) = (self.clone(), id.clone());
         Ok(Box::pin(async move {
-            let answer = async {
-                own.wake(&session).await?;
-                session.prompt(&*own.host, prompt, &working).await
+            // Loading a program takes seconds, and a cancel is answered before.
+            let woken = tokio::select! {
+                biased;
+                () = working.cancel.cancelled() => None,
+                woken = own.wake(&session) => Some(woken),
             };
-            let answer = answer.await;
+            let answer = match woken {
+                None => Ok(PromptResponse::new(StopReason::Cancelled)),
+                Some(Ok(())) => session.prompt(&*own.host, prompt, &working).await,
+                Some(Err(error)) => Err(error),
+            };
             own.prompts.lock().remove(&id);
             drop(working);
             value(&answer?)

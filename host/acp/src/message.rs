@@ -79,7 +79,8 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
     Ok(match (id, method) {
         (Some(id), Some(method)) => Some(Message::Request { id, method, params }),
         (None, Some(method)) => Some(Message::Notification { method, params }),
-        (Some(id), None) if result.is_some() || error.is_some() => {
+        // Also where the result is `null`: haft waits for an answer.
+        (Some(id), None) if scan.is_answer() => {
             let outcome = error.map_or_else(|| Ok(result.unwrap_or_default()), |error| Err(foreign(error)));
             Some(Message::Answer { id, outcome })
         }
@@ -123,5 +124,7 @@ mod tests {
         assert_eq!(refused(&many), (seven(), -32600));
         assert!(parse(b"{\"id\":\"\xff\",\"method\":\"x\"}").is_err());
         assert!(parse(br#"{"result":1}"#).unwrap().is_none());
+        let nothing = parse(br#"{"id":7,"result":null}"#).unwrap();
+        assert!(matches!(nothing, Some(Message::Answer { outcome: Ok(Value::Null), .. })), "{nothing:?}");
     }
 }

@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::output::Outbox;
+use crate::tool_call::MAX_PICTURE;
 use crate::updates::Updates;
 use haft_agent::provider::{Message, Prompt};
 
@@ -13,7 +14,7 @@ pub(crate) async fn replay(messages: &[Message], updates: &Updates, outbox: &Out
     for message in messages {
         outbox.room().await;
         match message {
-            Message::User(prompt) => said(prompt, updates),
+            Message::User(prompt) => said(prompt, updates, outbox).await,
             Message::Turn(exchange) => {
                 updates.agent_said(&exchange.reply().text);
                 for (requested, result) in exchange.answered() {
@@ -25,12 +26,14 @@ pub(crate) async fn replay(messages: &[Message], updates: &Updates, outbox: &Out
     }
 }
 
-fn said(prompt: &Prompt, updates: &Updates) {
+async fn said(prompt: &Prompt, updates: &Updates, outbox: &Outbox) {
     if !prompt.text.is_empty() {
         updates.user_said(prompt.text.as_str().into());
     }
     for file in &prompt.attachments {
-        updates.user_said(if file.essence().starts_with("image/") {
+        outbox.room().await;
+        let is_shown = file.essence().starts_with("image/") && file.data.len() <= MAX_PICTURE;
+        updates.user_said(if is_shown {
             let data = BASE64_STANDARD.encode(&file.data);
             ContentBlock::Image(ImageContent::new(data, file.essence()))
         } else {

@@ -40,6 +40,8 @@ pub(crate) struct Session {
     conversation: Mutex<Option<Box<dyn Conversation>>>,
     is_awake: AtomicBool,
     has_said: AtomicBool,
+    /// Whether the editor has closed it: it is not loaded again.
+    is_closed: AtomicBool,
     /// What stops the prompt that is being worked on.
     turn: Lock<Option<CancellationToken>>,
 }
@@ -66,6 +68,7 @@ impl Session {
             conversation: Mutex::new(Some(conversation)),
             is_awake: AtomicBool::new(true),
             has_said: AtomicBool::new(has_said),
+            is_closed: AtomicBool::new(false),
             turn: Lock::default(),
         }
     }
@@ -83,6 +86,11 @@ impl Session {
     /// Whether nothing is lost when it is put to rest.
     pub(crate) fn can_rest(&self, host: &dyn Host) -> bool {
         self.is_idle() && (host.keeps() || !self.has_said.load(Ordering::SeqCst))
+    }
+
+    /// Whether something was said in it.
+    pub(crate) fn has_said(&self) -> bool {
+        self.has_said.load(Ordering::SeqCst)
     }
 
     /// Takes the place of the one prompt that may be worked on.
@@ -110,6 +118,9 @@ impl Session {
         working: &Working,
     ) -> Result<PromptResponse, Error> {
         let mut slot = self.awake(host).await?;
+        if working.cancel.is_cancelled() {
+            return Ok(PromptResponse::new(StopReason::Cancelled));
+        }
         let Some(conversation) = slot.as_mut() else { return Err(Error::internal_error()) };
         let first = (!self.has_said.load(Ordering::SeqCst)).then(|| title(&prompt.text));
         self.client.outbox().room().await;
@@ -138,6 +149,9 @@ impl Session {
     /// The conversation, opened again where it is at rest.
     async fn awake(&self, host: &dyn Host) -> Result<MutexGuard<'_, Option<Box<dyn Conversation>>>, Error> {
         let mut slot = self.conversation.lock().await;
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(told(Error::session_not_found(self.id.clone()), "the session was closed"));
+        }
         if slot.is_none() {
             let opening = self.opening.clone();
             let opened = if self.has_said.load(Ordering::SeqCst) {
@@ -163,6 +177,26 @@ impl Session {
         if let Some(conversation) = slot.take() {
             conversation.close().await;
         }
+    }
+
+    /// The same where nothing is being done; whether it was.
+    pub(crate) async fn rest_if_idle(&self) -> bool {
+        let Ok(mut slot) = self.conversation.try_lock() else { return false };
+        if !self.is_idle() {
+            return false;
+        }
+        self.is_awake.store(false, Ordering::SeqCst);
+        if let Some(conversation) = slot.take() {
+            conversation.close().await;
+        }
+        true
+    }
+
+    /// Stops what it does and unloads its program, for good.
+    pub(crate) async fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.cancel();
+        self.rest().await;
     }
 
     /// Shows all that was said.

@@ -53,6 +53,12 @@ impl Sessions {
         all.push(session.clone());
     }
 
+    /// Adds one in the place of the one with its id.
+    pub(crate) fn replace(&self, session: &Arc<Session>) {
+        self.all.lock().retain(|one| one.id != session.id);
+        self.add(session);
+    }
+
     /// Forgets one, and stops what it does.
     pub(crate) async fn close(&self, id: &SessionId) -> bool {
         let found = {
@@ -60,8 +66,7 @@ impl Sessions {
             all.iter().position(|session| session.id == *id).map(|at| all.remove(at))
         };
         let Some(session) = found else { return false };
-        session.cancel();
-        session.rest().await;
+        session.close().await;
         true
     }
 
@@ -81,7 +86,10 @@ impl Sessions {
                 let why = format!("{MAX_AWAKE} sessions are at work, and no more may be at the same time");
                 return Err(told(Error::internal_error(), &why));
             };
-            idle.rest().await;
+            if !idle.rest_if_idle().await {
+                // A prompt came first; the next look finds another one, or none.
+                tokio::task::yield_now().await;
+            }
         }
     }
 

@@ -64,6 +64,17 @@ impl Updates {
         self.state.lock().calls.get(call).map(|shown| shown.id.clone())
     }
 
+    /// An id for a call that the editor is shown no more of than the question about it.
+    pub(crate) fn new_call_id(&self) -> ToolCallId {
+        new_call_id(&mut self.state.lock())
+    }
+
+    /// Such a question was decided.
+    pub(crate) fn decided(&self, id: ToolCallId, is_allowed: bool) {
+        let status = if is_allowed { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
+        self.update_call(id, ToolCallUpdateFields::new().status(status));
+    }
+
     /// A prompt is worked on from now on.
     pub(crate) fn open(&self) {
         self.state.lock().is_open = true;
@@ -152,8 +163,7 @@ impl Updates {
         if state.calls.contains_key(&call.id) {
             return;
         }
-        state.last_call += 1;
-        let id = ToolCallId::new(format!("call-{}", state.last_call));
+        let id = new_call_id(state);
         let shown = tool_call::shown(id.clone(), call, self.workspace.as_deref());
         self.client.update(&self.session, SessionUpdate::ToolCall(shown));
         state.calls.insert(call.id.clone(), Shown { id, tail: String::new(), told: None });
@@ -181,4 +191,9 @@ impl Updates {
     fn update_call(&self, id: ToolCallId, fields: ToolCallUpdateFields) {
         self.client.update(&self.session, SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields)));
     }
+}
+
+fn new_call_id(state: &mut State) -> ToolCallId {
+    state.last_call += 1;
+    ToolCallId::new(format!("call-{}", state.last_call))
 }

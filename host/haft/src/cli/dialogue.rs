@@ -113,8 +113,10 @@ impl Dialogue {
     pub(super) fn push_prompt(&mut self, prompt: Prompt) -> Result<(), SessionError> {
         match self.program.sessions().filter(|_| self.history.log().is_none()) {
             Some(sessions) => {
-                let begun = Begun { id: self.promised.take().unwrap_or_default(), ..self.program.begun() };
+                let begun = Begun { id: self.promised.clone().unwrap_or_default(), ..self.program.begun() };
                 let log = sessions.begin(begun, prompt.clone(), &self.program.redactor)?;
+                // Not before: where no session could be begun the next attempt has the same id.
+                self.promised = None;
                 self.history = History::logged(log, prompt);
                 Ok(())
             }

@@ -14,7 +14,7 @@ use crate::cli::sessions::shortened;
 use crate::cli::terminal::Terminal;
 use crate::program::{Ask, Dirs, Options};
 use haft_acp::{Conversation, Failure, Host, Opening, Summary};
-use haft_agent::{Saved, Sessions};
+use haft_agent::{Saved, SessionError, Sessions};
 
 /// The programs of the folders that an editor opens.
 pub(super) struct Programs {
@@ -33,7 +33,7 @@ impl Programs {
         // The terminal, if there is one, is the editor's.
         options.person = None;
         options.ask = Ask::WhereUnknown;
-        let sessions = Sessions::new(Dirs::of_this_machine()?.sessions());
+        let sessions = Dirs::of_this_machine()?.kept_sessions();
         Ok(Self { common: common.clone(), choice, terminal, options, sessions })
     }
 
@@ -99,6 +99,11 @@ impl Host for Programs {
     }
 
     async fn remove(&self, id: &str) -> Result<(), Failure> {
-        self.saved(id).and_then(|saved| saved.remove().map_err(hinted)).map_err(failure)
+        match self.sessions.find(id) {
+            Ok(saved) if saved.id == id => saved.remove().map_err(hinted).map_err(failure),
+            // What is not there is forgotten: the protocol has it so.
+            Ok(_) | Err(SessionError::Unknown(_) | SessionError::Ambiguous(_)) => Ok(()),
+            Err(error) => Err(failure(hinted(error))),
+        }
     }
 }
