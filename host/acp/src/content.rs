@@ -8,8 +8,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::message::told;
+use haft_agent::enclosed;
 use haft_agent::provider::Prompt;
 use haft_core::call::Attachment;
+use haft_core::report::plain;
 
 /// Files that one prompt may bring.
 const MAX_FILES: usize = 32;
@@ -49,7 +51,8 @@ impl Reading {
                     text, uri, ..
                 }) => {
                     self.mention(&uri);
-                    self.contents.push(format!("<file name=\"{}\">\n{text}\n</file>", named(&uri)));
+                    let (name, text) = (named(&uri).replace(['"', '<', '>'], ""), enclosed(&text, "file"));
+                    self.contents.push(format!("<file name=\"{name}\">\n{text}\n</file>"));
                 }
                 EmbeddedResourceResource::BlobResourceContents(BlobResourceContents {
                     blob,
@@ -72,7 +75,7 @@ impl Reading {
     }
 
     fn mention(&mut self, uri: &str) {
-        self.text.extend(["`", &named(uri), "`"]);
+        self.text.extend(["`", &named(uri).replace('`', "'"), "`"]);
     }
 
     fn attach(&mut self, kind: &str, uri: Option<&str>, data: &str) -> Result<(), Error> {
@@ -88,9 +91,9 @@ impl Reading {
     }
 }
 
-/// The path of a `file:` URI (RFC 8089), as tools take it; other URIs as they are.
+/// The path of a `file:` URI (RFC 8089), as tools take it; other URIs as they are. Nothing in it begins a line.
 fn named(uri: &str) -> String {
-    let Some(path) = uri.strip_prefix("file://") else { return uri.to_owned() };
+    let Some(path) = uri.strip_prefix("file://") else { return plain(uri) };
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
@@ -104,7 +107,7 @@ fn named(uri: &str) -> String {
             _ => bytes.push(*first),
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    plain(&String::from_utf8_lossy(&bytes))
 }
 
 /// The byte that the two hexadecimal digits at the beginning stand for.

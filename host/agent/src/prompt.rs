@@ -61,7 +61,7 @@ pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
                  two files disagree, the last one counts; the user's own words count more.",
             );
         }
-        let (path, text) = (plain(&file.path.display().to_string()), enclosed(&file.text));
+        let (path, text) = (plain(&file.path.display().to_string()), enclosed(&file.text, TAG));
         // Writing to a `String` cannot fail.
         let _ = write!(prompt, "\n\n<{TAG} path=\"{path}\">\n{}\n", text.trim());
         if file.is_cut {
@@ -73,9 +73,9 @@ pub fn with_agents_md(mut prompt: String, files: &[AgentsMd]) -> String {
     prompt
 }
 
-/// The text with nothing in it that would end its block.
-fn enclosed(text: &str) -> String {
-    let end = format!("</{TAG}");
+/// The text with nothing in it that would end the block `tag` that it stands in.
+pub fn enclosed(text: &str, tag: &str) -> String {
+    let end = format!("</{tag}");
     let lower = text.to_ascii_lowercase();
     let (mut own, mut from) = (String::with_capacity(text.len()), 0);
     for (at, _) in lower.match_indices(&end) {

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use haft_core::call::{Attachment, ToolResult, media_type_of};
 
 use super::{Exchange, Message, Prompt};
+use crate::prompt::enclosed;
 
 /// The files that a vendor takes, by what it publishes.
 pub(super) struct Takes {
@@ -206,7 +207,7 @@ fn inline(file: &Attachment, text: &str) -> String {
         Some(name) => format!("name=\"{}\"", clean(name)),
         None => format!("type=\"{}\"", clean(&file.media_type)),
     };
-    format!("<file {what}>\n{}\n</file>", text.trim_end_matches('\n'))
+    format!("<file {what}>\n{}\n</file>", enclosed(text.trim_end_matches('\n'), "file"))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -60,6 +61,12 @@ impl Folder {
     /// The directory `path` below this one; itself where `path` is empty.
     pub fn enter(&self, path: &Path) -> io::Result<Self> {
         self.open(path, OFlags::DIRECTORY).map(Self)
+    }
+
+    /// Whether it is the same directory as `other`, however each was reached.
+    pub fn is_same(&self, other: &Self) -> io::Result<bool> {
+        let [own, other] = [self.0.metadata()?, other.0.metadata()?];
+        Ok((own.dev(), own.ino()) == (other.dev(), other.ino()))
     }
 
     /// At most `most` bytes of the regular file `path` below this directory. A link is followed as long as it leads to

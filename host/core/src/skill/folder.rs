@@ -31,7 +31,15 @@ impl SkillFolder {
     }
 
     fn open(&self) -> io::Result<Folder> {
-        self.root.folder()?.enter(&self.inside)
+        let root = self.root.folder()?;
+        let folder = root.enter(&self.inside)?;
+        // A link to a folder around it would make a skill of all that lies there.
+        for around in self.inside.ancestors().skip(1) {
+            if folder.is_same(&root.enter(around)?)? {
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it leads to a folder that it lies in"));
+            }
+        }
+        Ok(folder)
     }
 
     /// The text of its SKILL.md.
@@ -100,6 +108,28 @@ mod tests {
         assert_eq!(failed("large"), "it has 307200 bytes, and at most 262144 are read");
         for path in ["link", "../large", "/etc/passwd"] {
             assert_eq!(failed(path), "it leads out of the folder", "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_makes_no_skill_of_what_lies_around_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(place.join("sub/skills")).unwrap();
+        fs::create_dir_all(place.join("other")).unwrap();
+        fs::write(place.join("SKILL.md"), "All.").unwrap();
+        fs::write(place.join("sub/SKILL.md"), "All.").unwrap();
+        fs::write(place.join("other/SKILL.md"), "Other.").unwrap();
+        let linked = |to: &str| {
+            let link = place.join("sub/skills/x");
+            let _ = fs::remove_file(&link);
+            std::os::unix::fs::symlink(to, &link).unwrap();
+            let root = Root::resolve(&place, Path::new(".")).unwrap();
+            SkillFolder::new(root, Path::new("sub/skills/x")).text().map_err(|error| error.to_string())
+        };
+        assert_eq!(linked("../../other"), Ok("Other.".to_owned()));
+        for around in ["../..", "..", "."] {
+            assert_eq!(linked(around), Err("it leads to a folder that it lies in".to_owned()), "{around}");
         }
     }
 }

@@ -105,6 +105,12 @@ async fn converse(
                 false
             }
             Next::Do(text) => {
+                // Before they are taken, so that they are there for another model.
+                if let Err(error) = conversation.check(text.as_ref().map_or(&[], |_| attached.as_slice())) {
+                    terminal.fail(&error);
+                    terminal.hint("`/detach` drops what is attached");
+                    continue;
+                }
                 let prompt = text.map(|text| Prompt { text, attachments: std::mem::take(&mut attached) });
                 answer(conversation, prompt, screen, terminal).await?
             }
@@ -135,7 +141,9 @@ async fn answer(
         }
         Err(error) => {
             terminal.fail(&error);
-            terminal.hint("`/continue` tries again");
+            if conversation.is_unfinished() {
+                terminal.hint("`/continue` tries again");
+            }
         }
     }
     Ok(false)

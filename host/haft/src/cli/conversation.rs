@@ -16,6 +16,7 @@ use super::{attach, guidance};
 use crate::program::Dirs;
 use haft_agent::provider::{OutputSchema, Prompt};
 use haft_agent::{Begun, Outcome, Restored, Saved};
+use haft_core::call::Attachment;
 use haft_core::tool::{Approvals, Session};
 
 /// A session as a person names it.
@@ -127,14 +128,19 @@ impl Conversation {
         self.dialogue.history().is_unfinished()
     }
 
+    /// Refuses files that the model's API does not take.
+    pub(super) fn check(&self, files: &[Attachment]) -> anyhow::Result<()> {
+        attach::check(files, &self.dialogue)
+    }
+
     /// Runs a prompt, or continues the one before. `None` where Ctrl-C was pressed twice: the user wants to leave.
     pub(super) async fn task(&mut self, prompt: Option<Prompt>) -> anyhow::Result<Option<Outcome>> {
         if prompt.is_none() && !self.is_unfinished() {
             let hint = "write what to do next: `haft run --resume last 'PROMPT'`";
             return Err(Hinted::new("nothing is left to do in this session", hint).into());
         }
+        self.check(prompt.as_ref().map_or(&[], |prompt| prompt.attachments.as_slice()))?;
         let dialogue = &mut self.dialogue;
-        attach::check(prompt.iter().flat_map(|prompt| &prompt.attachments), dialogue)?;
         // Before the first model is asked, be it only for the route.
         let told = prompt.as_ref().map(Prompt::told);
         prompt.map_or(Ok(()), |prompt| dialogue.push_prompt(prompt)).map_err(hinted)?;
