@@ -52,7 +52,7 @@ const MAX_ANSWER: usize = 30_000;
 
 /// Pictures of an answer that are shown, and bytes of each.
 const MAX_PICTURES: usize = 8;
-const MAX_PICTURE: usize = 4 << 20;
+pub(crate) const MAX_PICTURE: usize = 4 << 20;
 
 /// A call as it is first shown.
 pub(crate) fn shown(id: ToolCallId, call: &call::ToolCall, workspace: Option<&Path>) -> ToolCall {
