@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use self::editor::Editor;
+use crate::backends::host_context::{processes, unusual};
 use crate::cli::Home;
 use crate::common::HANG;
 use crate::sessions::{Model, Says};
@@ -70,18 +71,15 @@ fn prompt(session: &str, text: &str) -> Value {
     json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
 }
 
-/// A command that does nothing for a minute, and whose process `lives` finds.
-fn sleeping(mark: &str) -> String {
-    format!("echo begun; sleep 61.{mark}")
+/// A command that says that it has begun and does nothing, and the words of its process, which no other test has.
+fn sleeping() -> (String, String) {
+    let words = format!("sleep {}", unusual());
+    (format!("echo begun; {words}"), words)
 }
 
-/// Whether the process of [`sleeping`] runs.
-fn lives(mark: &str) -> bool {
-    let words = format!("sleep\x0061.{mark}\0");
-    fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == words.as_bytes()))
+/// Whether a process with these words runs.
+fn lives(words: &str) -> bool {
+    !processes(words).is_empty()
 }
 
 /// Waits until something is so.

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::{cache, hostile, repository};
+use crate::common::{cache, hostile, repository, same_environment};
 
 /// A home directory and a folder to work in, both gone at the end, with a directory for temporary
 /// files of its own: tools may write there, so nothing else of the test may lie in it, wherever
-/// the repository is.
+/// the repository is. To haft it is a repository, beyond which nothing is looked for that a model is
+/// told: the one around it may have an `AGENTS.md` and skills.
 pub(crate) struct Home {
     directory: tempfile::TempDir,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Answer {
 impl Home {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        for folder in ["work", "tmp"] {
+        for folder in ["work", "tmp", ".git"] {
             fs::create_dir(directory.path().join(folder)).unwrap();
         }
         Self { directory }
@@ -47,7 +48,8 @@ impl Home {
         fs::write(self.work().join(name), text).unwrap();
     }
 
-    /// haft in the folder to work in, with this home and a key in its environment.
+    /// haft in the folder to work in, with this home and a key in its environment, and nothing of what
+    /// whoever runs the tests has set for haft.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         command
@@ -57,8 +59,10 @@ impl Home {
             .env("TMPDIR", self.directory.path().join("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env("OPENAI_API_KEY", SECRET)
-            .env_remove("HAFT_LOG")
             .stdin(Stdio::null());
+        for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HAFT_JOURNAL", "HAFT_LOG"] {
+            command.env_remove(name);
+        }
         command
     }
 
@@ -89,7 +93,7 @@ impl Home {
         let line = words.map(quote).collect::<Vec<_>>().join(" ");
         let mut command = Command::new(script);
         command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(self.work());
-        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        same_environment(&own, &mut command);
         command.envs(variables.iter().copied());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -405,7 +409,7 @@ fn s02_typing_ahead_agrees_to_nothing() {
     let own = home.command(&[]);
     let mut command = Command::new(script);
     command.args(["-q", "-e", "-c", &line, "/dev/null"]).current_dir(home.work());
-    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    same_environment(&own, &mut command);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut input, mut output) = (child.stdin.take(), child.stdout.take().unwrap());

@@ -45,6 +45,16 @@ pub(crate) fn cache() -> PathBuf {
     cache
 }
 
+/// Changes the environment of `other` as that of `own` was: what was set there, and what was taken away.
+pub(crate) fn same_environment(own: &Command, other: &mut Command) {
+    for (name, value) in own.get_envs() {
+        match value {
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
+        };
+    }
+}
+
 /// A cache of its own below `place`, with what haft itself carries and nothing else. Gives the cache's folder.
 pub(crate) fn own_cache(place: &Path) -> PathBuf {
     let (own, compiled) = (place.join("cache"), "haft/components");

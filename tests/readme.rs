@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::cli::{Answer, Home};
-use crate::common::repository;
+use crate::common::{repository, same_environment};
 
 /// Lines that need more than this binary, and which script of `.ci` runs each.
 const BY_CI: &[(&str, &str)] = &[
@@ -113,8 +113,8 @@ impl Reader {
         let own = self.home.command(&[]);
         let mut shell = Command::new("sh");
         shell.args(["-c", &here]).current_dir(self.home.work());
-        shell.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("PATH", path);
-        shell.env_remove("HAFT_LOG").env_remove("TMUX").env_remove("TMUX_PANE");
+        same_environment(&own, &mut shell);
+        shell.env("PATH", path).env_remove("TMUX").env_remove("TMUX_PANE");
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         shell
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::Home;
-use crate::common::hostile;
+use crate::common::{hostile, same_environment};
 
 /// All that no terminal may be sent, of every kind one.
 pub(crate) const HOSTILE: &str = "a\u{1b}]52;c;aGk=\u{7}b\u{1b}]0;t\u{7}c\u{1b}[2Jd\u{9b}31me\rf\u{0}g\u{202e}h\u{200b}i\
@@ -28,7 +28,7 @@ pub(crate) fn shown(own: &Command, columns: usize, arguments: &[&str]) -> Option
     let line = format!("stty cols {columns} rows 50; exec {line}");
     let mut command = Command::new(script);
     command.args(["-q", "-c", &line, "/dev/null"]).current_dir(own.get_current_dir().unwrap());
-    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    same_environment(own, &mut command);
     command.env("TERM", "xterm-256color").env_remove("COLUMNS").env_remove("NO_COLOR");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = Vec::new();

@@ -1,6 +1,6 @@
 // The client library of the protocol's makers drives `haft acp` through a whole task: LIBRARY COMMAND CWD. Every message
 // of haft's goes through the library's own checks. It allows the first call, stops the second while it runs, asks for
-// another turn, and loads the session again; what came is printed as a line of JSON.
+// another turn, and loads the session again; what came is printed as a line of JSON. It gives up after a minute.
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 import { pathToFileURL } from "node:url";
@@ -8,6 +8,11 @@ import { pathToFileURL } from "node:url";
 const [library, command, cwd] = process.argv.slice(2);
 const acp = await import(pathToFileURL(library).href);
 const haft = spawn(command, ["acp"], { stdio: ["pipe", "pipe", "inherit"] });
+setTimeout(() => {
+  console.error("the task has not ended within a minute");
+  haft.kill("SIGKILL");
+  process.exit(1);
+}, 60_000).unref();
 const stream = acp.ndJsonStream(Writable.toWeb(haft.stdin), Readable.toWeb(haft.stdout));
 
 const updates = [];

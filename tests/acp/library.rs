@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::{Place, lives, sleeping, wait_until};
-use crate::common::repository;
+use crate::common::{repository, same_environment};
 use crate::sessions::{Says, answers, asked};
 
 /// The library's module, and the node that runs it.
@@ -16,13 +16,13 @@ const NODE: &str = "HAFT_ACP_NODE";
 /// A whole task with one call that is allowed, and another that is stopped.
 #[test]
 fn a_client_that_nobody_here_wrote_drives_a_whole_task() {
-    const MARK: &str = "4714";
     let (Ok(library), Ok(node)) = (std::env::var(LIBRARY), std::env::var(NODE)) else {
         eprintln!("\nSKIPPED: no third-party client drove haft, since `{LIBRARY}` and `{NODE}` name none\n");
         return;
     };
-    let place = Place::new(|messages| match (asked(messages), answers(messages).last()) {
-        ("wait", _) => Says::call("bash", json!({ "command": sleeping(MARK) })),
+    let (command, words) = sleeping();
+    let place = Place::new(move |messages| match (asked(messages), answers(messages).last()) {
+        ("wait", _) => Says::call("bash", json!({ "command": command })),
         (_, None) => Says::call("bash", json!({ "command": "echo 4711 > made; cat made" })),
         (_, Some((_, _, answer))) => Says::text(format!("It says {}", answer.trim())),
     });
@@ -30,7 +30,7 @@ fn a_client_that_nobody_here_wrote_drives_a_whole_task() {
     let mut client = Command::new(node);
     client.arg(repository().join("tests/acp/client.mjs"));
     client.args([&library, env!("CARGO_BIN_EXE_haft")]).arg(place.folder()).current_dir("/");
-    client.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    same_environment(&own, &mut client);
     let output = client.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let report: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -43,6 +43,6 @@ fn a_client_that_nobody_here_wrote_drives_a_whole_task() {
     assert_eq!((&report["replayed"], &report["listed"]), (&json!(["write it", "wait"]), &json!([true])));
     let kinds = ["agent_message_chunk", "session_info_update", "tool_call", "tool_call_update"];
     assert_eq!(report["kinds"], json!(kinds));
-    wait_until("the command is gone", || !lives(MARK));
+    wait_until("the command is gone", || !lives(&words));
     place.model.assert_content();
 }

@@ -66,22 +66,22 @@ fn a_whole_task_is_seen_as_it_happens() {
 /// PL20: stopped while a command runs, nothing of it is left, and the conversation goes on.
 #[test]
 fn pl20_a_task_is_stopped_in_the_middle_of_a_call() {
-    const MARK: &str = "4711";
-    let place = Place::new(|messages| match asked(messages) {
+    let (command, words) = sleeping();
+    let place = Place::new(move |messages| match asked(messages) {
         "go on" => Says::text("Gladly."),
-        _ => Says::call("bash", json!({ "command": sleeping(MARK) })),
+        _ => Says::call("bash", json!({ "command": command })),
     });
     let mut editor = place.editor();
     let session = begin(&mut editor, &place.folder());
     let id = editor.send("session/prompt", prompt(&session, "wait"));
     editor.until(|message| message["params"]["update"]["content"].to_string().contains("begun"));
-    wait_until("the command runs", || lives(MARK));
+    wait_until("the command runs", || lives(&words));
     // One prompt at a time.
     let second = editor.ask("session/prompt", prompt(&session, "go on"));
     assert_eq!(second["error"]["code"], -32600, "{second}");
     editor.notify("session/cancel", json!({ "sessionId": session }));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
-    wait_until("the command is gone", || !lives(MARK));
+    wait_until("the command is gone", || !lives(&words));
     let last = editor.updates().into_iter().rfind(|update| update["status"].is_string()).unwrap();
     assert_eq!(last["status"], "failed");
     let answer = editor.ask("session/prompt", prompt(&session, "go on"));
@@ -92,15 +92,15 @@ fn pl20_a_task_is_stopped_in_the_middle_of_a_call() {
 /// A request can be taken back as any other.
 #[test]
 fn a_prompt_is_taken_back_by_its_request() {
-    const MARK: &str = "4712";
-    let place = Place::new(|_| Says::call("bash", json!({ "command": sleeping(MARK) })));
+    let (command, words) = sleeping();
+    let place = Place::new(move |_| Says::call("bash", json!({ "command": command })));
     let mut editor = place.editor();
     let session = begin(&mut editor, &place.folder());
     let id = editor.send("session/prompt", prompt(&session, "wait"));
     wait_until_begun(&mut editor);
     editor.notify("$/cancel_request", json!({ "requestId": id }));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
-    wait_until("the command is gone", || !lives(MARK));
+    wait_until("the command is gone", || !lives(&words));
 }
 
 fn wait_until_begun(editor: &mut Editor) {
@@ -110,14 +110,14 @@ fn wait_until_begun(editor: &mut Editor) {
 /// An editor that goes away in the middle of a call leaves nothing behind.
 #[test]
 fn an_editor_that_is_gone_leaves_no_process() {
-    const MARK: &str = "4713";
-    let place = Place::new(|_| Says::call("bash", json!({ "command": sleeping(MARK) })));
+    let (command, words) = sleeping();
+    let place = Place::new(move |_| Says::call("bash", json!({ "command": command })));
     let mut editor = place.editor();
     let session = begin(&mut editor, &place.folder());
     editor.send("session/prompt", prompt(&session, "wait"));
     wait_until_begun(&mut editor);
     assert_eq!(editor.leave(), 0);
-    wait_until("the command is gone", || !lives(MARK));
+    wait_until("the command is gone", || !lives(&words));
     let kept = place.home.haft(&["sessions", "--json"]).stdout;
     assert!(kept.contains(&session) && kept.contains("\"cancelled\""), "{kept}");
 }

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Place;
+use crate::common::same_environment;
 
 /// How long something may take to be seen.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -31,7 +32,8 @@ impl Terminal {
         let line = format!("stty noflsh; {line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
         // Not by the user's own shell: dash ends by an interrupt that its child has answered with an exit code.
         command.args(["bash", "-c", &line]).current_dir(place.home.work());
-        command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("LANG", "C.UTF-8");
+        same_environment(&own, &mut command);
+        command.env("LANG", "C.UTF-8");
         assert!(command.status().unwrap().success());
         Some(terminal)
     }
