@@ -141,7 +141,7 @@ impl Program {
         let Assembly { toolbox, hooks, problems, uncallable, is_complete, files, unseen, .. } = assembly;
         drop(installed);
         let Loaded { dirs, manifest, redactor, .. } = loaded;
-        let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest)), &hooks);
+        let toolbox = watching::on(&toolbox.ruled(&call_rules::of(&manifest, &dirs.home)), &hooks);
         let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
         let is_without_pane = backend::is_without_pane(&manifest, &options.target);
         Ok(Self {

@@ -87,7 +87,12 @@ impl RulePattern {
 
     /// The calls of the tool `name` that are about exactly `about`. `None` where no rule can say that.
     pub fn exactly(name: &str, about: &str) -> Option<Self> {
-        format!("{name}({})", escaped(about)).parse().ok()
+        format!("{name}({})", Self::escaped(about)).parse().ok()
+    }
+
+    /// `text` as a pattern that means nothing else.
+    pub(crate) fn escaped(text: &str) -> String {
+        text.replace('\\', "\\\\").replace('*', "\\*")
     }
 
     /// The tools.
@@ -99,11 +104,6 @@ impl RulePattern {
     pub fn about(&self) -> Option<&str> {
         self.about.as_deref()
     }
-}
-
-/// `text` as a pattern that means nothing else.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('*', "\\*")
 }
 
 impl RuleTable {

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::rules::is_allowed;
+use super::rules::{Places, is_allowed};
 use super::subject::Subject;
 use super::{Keep, clip};
 use crate::call::ToolCall;
@@ -71,8 +70,8 @@ pub struct Approvals {
 pub(super) struct Asked<'a> {
     pub(super) call: &'a ToolCall,
     pub(super) subject: Subject,
-    /// Where relative paths start.
-    pub(super) workspace: Option<&'a Path>,
+    /// Where relative paths start, and those that begin with `~`.
+    pub(super) places: Places<'a>,
     /// The agent that makes the call, where it is itself a tool.
     pub(super) agent: Option<String>,
 }
@@ -109,19 +108,34 @@ impl Approvals {
         Self { approver: self.approver.clone(), always, agents: self.agents.clone() }
     }
 
-    /// Takes back a rule, or all of those of the tool of this name; whether there was anything to take back.
+    /// Takes back a rule, or all of those of the tool of this name, also where agents have it: from all of them, or from
+    /// one, where `rule` has its path and `: ` before. Whether there was anything to take back.
     pub fn withdraw(&self, rule: &str) -> bool {
-        let stays = |own: &RulePattern| own.tools().as_str() != rule && own.to_string() != rule;
-        self.always.send_if_modified(|always| {
-            let before = always.len();
-            always.retain(stays);
-            always.len() < before
-        })
+        let mut is_withdrawn = withdraw(&self.always, rule);
+        for (agent, always) in self.of_agents() {
+            let own = rule.strip_prefix(&agent).and_then(|rest| rest.strip_prefix(": "));
+            is_withdrawn |= withdraw(&always, own.unwrap_or(rule));
+        }
+        is_withdrawn
     }
 
     /// The rules that hold for the session, in the order in which they came.
     pub fn allowed(&self) -> Vec<RulePattern> {
         self.always.borrow().clone()
+    }
+
+    /// The rules that hold for agents in the session, each with the agent's path.
+    pub fn allowed_to_agents(&self) -> Vec<(String, RulePattern)> {
+        let lists = self.of_agents().into_iter();
+        let named = |(agent, always): (String, Allowed)| {
+            let rules = always.borrow().clone();
+            rules.into_iter().map(move |rule| (agent.clone(), rule))
+        };
+        lists.flat_map(named).collect()
+    }
+
+    fn of_agents(&self) -> Vec<(String, Allowed)> {
+        self.agents.lock().iter().map(|(agent, always)| (agent.clone(), always.clone())).collect()
     }
 
     /// Ends as soon as the call is allowed for the session: also while a question about it is waiting its turn.
@@ -157,9 +171,18 @@ impl Approvals {
     }
 }
 
+/// Takes a rule out of a list, or all of those of the tool of this name; whether there was one.
+fn withdraw(always: &Allowed, rule: &str) -> bool {
+    always.send_if_modified(|always| {
+        let before = always.len();
+        always.retain(|own| own.tools().as_str() != rule && own.to_string() != rule);
+        always.len() < before
+    })
+}
+
 impl Asked<'_> {
     fn is_meant(&self, rule: &RulePattern) -> bool {
-        let is_meant = |about| is_allowed(about, &self.subject, self.workspace);
+        let is_meant = |about| is_allowed(about, &self.subject, self.places);
         rule.tools().matches(&self.call.tool) && rule.about().is_none_or(is_meant)
     }
 

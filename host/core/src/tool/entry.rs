@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approval::{Asked, Decision};
 use super::hook::{self, Hook, Seen};
-use super::rules::{Ruling, ToolRules};
+use super::rules::{Places, Ruling, ToolRules};
 use super::session::Session;
 use super::watch::{Ended, Watch};
 use super::{Caller, Context, Notes, Schema, SchemaError, Tool, ToolError};
@@ -100,6 +100,11 @@ impl Entry {
     /// The same with no more rights than `grant` has too.
     pub(super) fn narrowed(&self, grant: &Grant) -> Self {
         Self { grant: self.grant.intersect(grant), ..self.again() }
+    }
+
+    /// Whether program.toml has a person asked before every call.
+    pub(super) fn has_setting(&self) -> bool {
+        self.setting.is_some()
     }
 
     pub(super) fn is_ruled(&self) -> bool {
@@ -219,9 +224,9 @@ impl Entry {
         Seen { call, origin: &self.origin, cancel: &session.cancel, client: session.client }
     }
 
-    /// Where relative paths of a call start.
+    /// Where relative paths of a call start, whether files there may be read or not.
     fn workspace(&self) -> Option<&Path> {
-        self.grant.workspace().map(Root::path)
+        self.grant.base().map(Root::path)
     }
 
     /// Asks a person, and notes what was decided. The answer's text, where that is no.
@@ -234,10 +239,12 @@ impl Entry {
     ) -> Result<(), String> {
         // The tool that was meant, however it was written.
         let meant = ToolCall { tool: self.def().name.clone(), ..call.clone() };
-        let (subject, workspace) = (self.tool.subject(&call.arguments), self.workspace());
+        let subject = self.tool.subject(&call.arguments);
         let denied = subject.denied();
         let agent = session.lineage.path();
-        let asked = Asked { call: &meant, subject, workspace, agent };
+        let home = self.rules.as_ref().and_then(|rules| rules.home());
+        let places = Places { base: None, workspace: self.workspace(), home };
+        let asked = Asked { call: &meant, subject, places, agent };
         match session.approvals.ask(&asked, |text| session.redactor.redact_owned(text)).await {
             Decision::Approved => notes.decision(|| "approved by a person".into()),
             Decision::Always => {

@@ -1,14 +1,16 @@
 //! Rules for calls: which run without a question, which a person is asked about, which do not run. They are values that
-//! are handed to a toolbox, resolved once for each of its tools; a tool that no rule names has none. They grant nothing.
+//! are handed to a toolbox, resolved once for each of its tools; a tool has none that no rule names and that asks
+//! nobody anyway. They grant nothing.
 
 mod command;
 mod glob;
 mod place;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::glob::Glob;
+pub(super) use self::place::Places;
 use super::subject::Subject;
 use crate::manifest::{Effect, RulePattern};
 
@@ -21,6 +23,10 @@ pub struct Rule {
     pub pattern: RulePattern,
     /// Where it stands, for people: `program.toml:12:9`.
     pub place: String,
+    /// Where relative paths of the pattern start; `None`: in the workspace of the tool that is called.
+    pub base: Option<PathBuf>,
+    /// Where they start besides, of a rule that several programs have: it allows what it means from all of them.
+    pub shared: Vec<PathBuf>,
 }
 
 /// The rules of a program.
@@ -30,6 +36,8 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     /// What becomes of calls that no rule names, and where it stands; `None`: what the tool's own setting says.
     pub otherwise: Option<(Effect, String)>,
+    /// What `~` means in paths, of rules and of calls; `None`: it is not known which files those are.
+    pub home: Option<PathBuf>,
 }
 
 /// The rules that may mean a call of one tool.
@@ -38,6 +46,7 @@ pub(super) struct ToolRules {
     /// Those that refuse, then those that ask, then those that allow.
     rules: Vec<Rule>,
     otherwise: Option<(Effect, String)>,
+    home: Option<PathBuf>,
 }
 
 /// What the rules say of a call.
@@ -49,8 +58,9 @@ pub(super) struct Ruling {
 }
 
 impl Rules {
-    /// The rules for a tool that is called by `names`; `None` where none may mean a call of it.
-    pub(super) fn of(&self, names: &[&str]) -> Option<Arc<ToolRules>> {
+    /// The rules for a tool that is called by `names`; `None` where none may mean a call of it, unless a person is asked
+    /// about its calls anyway (`asks`): what they allow may be paths.
+    pub(super) fn of(&self, names: &[&str], asks: bool) -> Option<Arc<ToolRules>> {
         let is_meant = |rule: &&Rule| names.iter().any(|name| rule.pattern.tools().matches(name));
         let mut rules: Vec<Rule> = self.rules.iter().filter(is_meant).cloned().collect();
         rules.sort_by_key(|rule| match rule.effect {
@@ -59,7 +69,18 @@ impl Rules {
             Effect::Allow => 2,
         });
         let otherwise = self.otherwise.clone().filter(|(effect, _)| *effect != Effect::Allow);
-        (!rules.is_empty() || otherwise.is_some()).then(|| Arc::new(ToolRules { rules, otherwise }))
+        let (is_needed, home) = (asks && self.home.is_some(), self.home.clone());
+        let is_ruled = is_needed || !rules.is_empty() || otherwise.is_some();
+        is_ruled.then(|| Arc::new(ToolRules { rules, otherwise, home }))
+    }
+
+    /// The same for tools whose relative paths may start elsewhere: those of the rules start at `base`.
+    #[must_use]
+    pub fn based(mut self, base: &Path) -> Self {
+        for rule in &mut self.rules {
+            rule.base.get_or_insert_with(|| base.to_owned());
+        }
+        self
     }
 
     /// The same for calls that a person types: that is their answer to every question.
@@ -71,6 +92,22 @@ impl Rules {
     }
 }
 
+impl Rule {
+    fn is_meant(
+        &self,
+        subject: &std::cell::LazyCell<Subject, impl FnOnce() -> Subject>,
+        places: Places<'_>,
+    ) -> bool {
+        let Some(about) = self.pattern.about() else { return true };
+        let places = Places { base: self.base.as_deref(), ..places };
+        if self.effect != Effect::Allow {
+            return is_touched(about, subject, places);
+        }
+        let mut bases = self.shared.iter().map(|base| Places { base: Some(base), ..places });
+        is_allowed(about, subject, places) && bases.all(|places| is_allowed(about, subject, places))
+    }
+}
+
 impl ToolRules {
     /// What the rules say of a call; `None` where no rule says anything. `subject` is only asked for where a rule needs it.
     pub(super) fn ruling(
@@ -79,13 +116,10 @@ impl ToolRules {
         workspace: Option<&Path>,
     ) -> Option<Ruling> {
         let subject = std::cell::LazyCell::new(subject);
-        let is_meant = |rule: &&Rule| match rule.pattern.about() {
-            None => true,
-            Some(about) if rule.effect == Effect::Allow => is_allowed(about, &subject, workspace),
-            Some(about) => is_touched(about, &subject, workspace),
-        };
+        let is_meant =
+            |rule: &&Rule| rule.is_meant(&subject, Places { base: None, workspace, home: self.home() });
         match self.rules.iter().find(is_meant) {
-            Some(Rule { effect, pattern, place }) => {
+            Some(Rule { effect, pattern, place, .. }) => {
                 let because = format!("the rule `{pattern}` in `{}` of `[agent]` ({place})", effect.key());
                 Some(Ruling { effect: *effect, because })
             }
@@ -94,6 +128,11 @@ impl ToolRules {
                 Ruling { effect: *effect, because }
             }),
         }
+    }
+
+    /// What `~` means.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     /// Whether a person may be asked about some call.
@@ -105,21 +144,21 @@ impl ToolRules {
 }
 
 /// Whether a rule that allows means a call about this.
-pub(super) fn is_allowed(about: &str, subject: &Subject, workspace: Option<&Path>) -> bool {
+pub(super) fn is_allowed(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_allowed(&Glob::new(about), command),
         Subject::Address(address) => place::is_address_allowed(about, address),
-        Subject::Path(path) => place::is_path_allowed(about, path, workspace),
+        Subject::Path(path) => place::is_path_allowed(about, path, places),
         Subject::Arguments(arguments) => Glob::new(about).matches(arguments),
     }
 }
 
 /// Whether a rule that refuses or asks means a call about this.
-fn is_touched(about: &str, subject: &Subject, workspace: Option<&Path>) -> bool {
+fn is_touched(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_touched(&Glob::new(about), command),
         Subject::Address(address) => place::is_address_touched(about, address),
-        Subject::Path(path) => place::is_path_touched(about, path, workspace),
+        Subject::Path(path) => place::is_path_touched(about, path, places),
         Subject::Arguments(arguments) => Glob::new(about).matches(arguments),
     }
 }

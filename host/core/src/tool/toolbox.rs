@@ -122,7 +122,7 @@ impl Toolbox {
         let with_own = |(index, entry): (usize, &Arc<Entry>)| {
             let names = self.names.iter().filter(|(_, own)| **own == index);
             let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-            match rules.of(&names) {
+            match rules.of(&names, entry.has_setting()) {
                 None if !entry.is_ruled() => entry.clone(),
                 own => Arc::new(entry.ruled(own)),
             }

@@ -68,8 +68,10 @@ pub(super) fn add(
     assembly.problems.extend(loaded.family.problems().cloned());
     assembly.files.extend(loaded.family.files());
     let mut agents = Agents::default();
-    let own = call_rules::of(assembly.manifest);
+    let own = call_rules::of(assembly.manifest, &loaded.dirs.home);
     let rules = options.under.as_ref().map_or(own.clone(), |under| under.rules(own));
+    // A program of its own works in a folder of its own, where the same relative path is another file.
+    let handed = files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
     let outer = options.under.as_ref().map(Under::hooks).unwrap_or_default();
     let hooks: Vec<_> = outer.iter().chain(&assembly.hooks).cloned().collect();
     for declared in assembly.manifest.agents.iter().filter(|agent| agent.enabled) {
@@ -85,7 +87,7 @@ pub(super) fn add(
                     grant.clone(),
                     backend,
                     loaded.family.chain().to_vec(),
-                    rules.clone(),
+                    handed.clone(),
                     hooks.clone(),
                 );
                 let options = for_agent(options, file, under);

@@ -81,7 +81,7 @@ impl Program {
                 tracing::warn!("skills cannot be read: {error}");
             }
         }
-        watching::on(&tools.ruled(&call_rules::of(&self.manifest)), &self.hooks)
+        watching::on(&tools.ruled(&call_rules::of(&self.manifest, &self.dirs.home)), &self.hooks)
     }
 }
 

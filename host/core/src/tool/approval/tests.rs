@@ -116,3 +116,22 @@ fn what_is_too_long_is_not_hidden_in_silence() {
     let shown = visible(&clip(&"x".repeat(MAX_QUESTION * 2), MAX_QUESTION, Keep::Ends));
     assert!(shown.contains("40000 total chars") && shown.len() <= MAX_QUESTION, "{}", shown.len());
 }
+
+/// What was allowed to agents is seen by whoever allowed it, and taken back from all of them or from one.
+#[test]
+fn rules_that_agents_have_are_seen_and_taken_back() {
+    let all = Approvals::default();
+    let agents = ["reviewer", "reviewer/reader"].map(|path| all.of_agent(path));
+    let bash: RulePattern = "bash".parse().unwrap();
+    let give = || agents.iter().for_each(|agent| agent.allow(bash.clone()));
+    give();
+    assert!(all.allowed().is_empty());
+    let named = |path: &str| (path.to_owned(), bash.clone());
+    assert_eq!(all.allowed_to_agents(), [named("reviewer"), named("reviewer/reader")]);
+    assert!(all.withdraw("reviewer: bash") && !all.withdraw("reviewer: bash"));
+    assert_eq!(all.allowed_to_agents(), [named("reviewer/reader")]);
+    give();
+    all.allow(bash.clone());
+    assert!(all.withdraw("bash") && all.allowed().is_empty() && all.allowed_to_agents().is_empty());
+    assert!(!all.withdraw("bash") && agents.iter().all(|agent| agent.allowed().is_empty()));
+}

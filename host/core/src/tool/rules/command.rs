@@ -10,19 +10,32 @@
 //! seen all of it. A rule does not know programs: `git *` allows whatever `git` can be told to do, and that is much.
 //!
 //! **What refuses and asks.** Any part of a command counts: of a list, in a substitution, in quotes (a shell may be told to
-//! run what is in them), after `sudo`, `env`, `xargs` and their like. Where the words are only known when the command
-//! runs (`$X`, `$(…)`), a rule counts that may be meant, judged by what stands before. This finds what is written
-//! plainly, not what is hidden with intent (a script that is written first and then run): that is the sandbox's job, and
-//! `otherwise` is there for whoever wants nothing but what is allowed.
+//! run what is in them), in a text that a shell is to read (`<<<`), after `sudo`, `env`, `xargs` and their like. Where the
+//! words are only known when the command runs (`$X`, `$(…)`), a rule counts that may be meant, judged by what stands
+//! before. This finds what is written plainly, not what is hidden with intent (a script that is written first and then
+//! run): that is the sandbox's job, and `otherwise` is there for whoever wants nothing but what is allowed.
 
+mod parts;
+
+use self::parts::{Parts, Quotes, UNKNOWN, is_held, restored};
 use super::glob::Glob;
 
 /// Words that another command may follow.
 const LEADS: &[&str] = &[
     "sudo", "doas", "env", "nohup", "time", "command", "exec", "nice", "ionice", "setsid", "xargs",
     "timeout", "stdbuf", "eval", "sh", "bash", "dash", "zsh", "ksh", "busybox", "builtin", "trap", "then",
-    "do", "else", "elif", "if", "while", "until", "!", "{",
+    "do", "else", "elif", "if", "while", "until", "!", "{", "function", "coproc", "su", "flock", "watch",
+    "chroot", "unshare", "nsenter", "parallel",
 ];
+
+/// Those of them that may have a word of their own before the command: a name, a file, a folder.
+const WITH_OPERAND: &[&str] = &["function", "coproc", "su", "flock", "chroot"];
+
+/// Programs that run what they read.
+const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "busybox", "su"];
+
+/// What comes before a text that a program is to read.
+const HERE_STRING: &str = "<<<";
 
 /// Words after which the words of another command stand.
 const RUNS_NEXT: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
@@ -30,8 +43,8 @@ const RUNS_NEXT: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 /// Words before a command that are passed over. What has more is taken for anything.
 const MAX_LEADS: usize = 32;
 
-/// What is only known when the command runs. No command line has this character.
-const UNKNOWN: char = '\0';
+/// How deep commands are looked for in quotes that stand in quotes. What is deeper is taken for anything.
+const MAX_QUOTED: usize = 4;
 
 /// Whether a rule that allows means this command.
 pub(super) fn is_allowed(rule: &Glob, command: &str) -> bool {
@@ -42,8 +55,22 @@ pub(super) fn is_allowed(rule: &Glob, command: &str) -> bool {
 }
 
 /// Whether a rule that refuses or asks means this command, or a part of it.
+///
+/// Quotes are read in two ways: as if they were not there, and as what holds the words together that stand before a
+/// command (`X="a b" rm x`).
 pub(super) fn is_touched(rule: &Glob, command: &str) -> bool {
-    means(rule, command.trim()) || Parts::of(command).iter().any(|part| is_part_meant(rule, part))
+    let is_meant = |part: &String| is_part_meant(rule, part, MAX_QUOTED);
+    means(rule, command.trim())
+        || Parts::of(command, Quotes::Dropped).iter().any(is_meant)
+        || is_run(rule, command, MAX_QUOTED)
+}
+
+/// Whether a part of a command is meant whose quotes hold words together. Each line counts by itself too: in one before
+/// it there may be an apostrophe that opens nothing.
+fn is_run(rule: &Glob, command: &str, depth: usize) -> bool {
+    let lines = command.lines().filter(|line| line.len() < command.len());
+    let parts = std::iter::once(command).chain(lines).flat_map(|text| Parts::of(text, Quotes::Kept));
+    parts.into_iter().any(|part| is_part_meant(rule, &part, depth))
 }
 
 /// `git status *` means `git status` too.
@@ -86,52 +113,80 @@ fn is_bare(c: char, before: char) -> bool {
 }
 
 /// Whether a part is meant from some word on that a command may begin with.
-fn is_part_meant(rule: &Glob, part: &str) -> bool {
-    let words = without_redirections(part);
+fn is_part_meant(rule: &Glob, part: &str, depth: usize) -> bool {
+    let (words, read) = without_redirections(part);
     let starts = starts(&words);
-    let mut lines = starts.iter().take(MAX_LEADS).filter_map(|start| words.get(*start..));
-    lines.any(|words| is_meant_from(rule, words)) || starts.len() > MAX_LEADS
+    if starts.len() > MAX_LEADS {
+        return true;
+    }
+    let mut lines = starts.iter().filter_map(|start| words.get(*start..));
+    let is_shell = lines.clone().filter_map(<[&str]>::first).any(|word| may_be_shell(word));
+    lines.any(|words| {
+        is_meant_from(rule, words) || words.first().is_some_and(|word| is_told(rule, word, depth))
+    }) || read.iter().any(|text| (is_shell || !text.starts_with(UNKNOWN)) && is_read(rule, text, depth))
 }
 
-/// The words of a part that its program is given.
-fn without_redirections(part: &str) -> Vec<&str> {
-    let mut is_target = false;
-    let is_word = |word: &&str| {
-        let is_operator = word.starts_with(['<', '>']);
-        let is_left = !is_operator && !is_target;
-        is_target = is_operator && word.chars().all(|c| matches!(c, '<' | '>' | '&'));
-        is_left
-    };
-    part.split_whitespace().filter(is_word).collect()
+/// Whether what is in the quotes of a word is a command that is meant.
+fn is_told(rule: &Glob, word: &str, depth: usize) -> bool {
+    word.contains(is_held) && is_read(rule, word, depth)
+}
+
+/// Whether a text is a command that is meant.
+fn is_read(rule: &Glob, text: &str, depth: usize) -> bool {
+    depth.checked_sub(1).is_none_or(|depth| is_run(rule, &restored(text), depth))
+}
+
+fn may_be_shell(word: &str) -> bool {
+    word.contains(UNKNOWN) || SHELLS.contains(&name_of(word))
+}
+
+/// The words of a part that its program is given, and the texts that it is to read.
+fn without_redirections(part: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut words, mut read, mut operator) = (Vec::new(), Vec::new(), None);
+    for word in part.split_whitespace() {
+        let end = word.find(|c: char| !matches!(c, '<' | '>' | '&' | '|')).unwrap_or(word.len());
+        let (own, target) = match word.split_at_checked(end) {
+            Some(parts) if word.starts_with(['<', '>']) => parts,
+            _ => (operator.take().unwrap_or_default(), word),
+        };
+        match own {
+            "" => words.push(word),
+            own if target.is_empty() => operator = Some(own),
+            HERE_STRING => read.push(target),
+            _ => {}
+        }
+    }
+    (words, read)
 }
 
 /// The places of the words that a command may begin with.
 fn starts(words: &[&str]) -> Vec<usize> {
-    let (mut is_led, mut is_value, mut starts) = (true, false, Vec::new());
+    let (mut is_led, mut is_value, mut has_operand, mut starts) = (true, false, false, Vec::new());
     for (index, word) in words.iter().enumerate() {
         if is_led {
             starts.push(index);
         }
-        is_led = RUNS_NEXT.contains(word) || (is_led && (is_value || is_lead(word)));
+        let leads = is_value || is_lead(word);
+        let is_operand = is_led && !leads && std::mem::take(&mut has_operand);
+        is_led = RUNS_NEXT.contains(word) || (is_led && (leads || is_operand));
+        has_operand |= is_led && WITH_OPERAND.contains(&name_of(word));
         // Of `sudo -u me rm`, `me` may be the value of the option, or the command.
         is_value = word.starts_with('-');
     }
     starts
 }
 
-/// Whether a command may begin after the word.
+/// Whether a command may begin after the word; also after `NAME=value`.
 fn is_lead(word: &str) -> bool {
-    let name = word.rsplit('/').next().unwrap_or(word);
     word.starts_with(['-', '+'])
         || word.starts_with(|c: char| c.is_ascii_digit())
-        || LEADS.contains(&name)
-        || is_setting(word)
+        || word.contains('=')
+        || LEADS.contains(&name_of(word))
 }
 
-/// `NAME=value` before a command.
-fn is_setting(word: &str) -> bool {
-    let name = word.split_once('=').map(|(name, _)| name);
-    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+/// The name of the program that the word means.
+fn name_of(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
 }
 
 fn is_meant_from(rule: &Glob, words: &[&str]) -> bool {
@@ -139,104 +194,16 @@ fn is_meant_from(rule: &Glob, words: &[&str]) -> bool {
     // What a shell makes of a program with a star in it is as unknown as `$X`.
     let is_known = matches!(*program, "[" | "[[" | "{");
     let program = if is_known { (*program).to_owned() } else { program.replace(['*', '?', '[', '{'], "\0") };
-    let own = program.rsplit('/').next().unwrap_or_default().to_owned();
+    let own = name_of(&program).to_owned();
     [program, own].into_iter().any(|program| {
         let line =
             std::iter::once(program.as_str()).chain(rest.iter().copied()).collect::<Vec<_>>().join(" ");
+        let line = restored(&line);
         match line.split_once(UNKNOWN) {
             Some((known, _)) => rule.may_begin_with(known),
             None => means(rule, &line),
         }
     })
-}
-
-/// The parts of a command line: what is between its operators, and what is substituted.
-#[derive(Default)]
-struct Parts {
-    done: Vec<String>,
-    /// The part that no other one stands around.
-    outer: String,
-    /// The parts inside of it, the innermost last, each with what ends it.
-    inner: Vec<(char, String)>,
-}
-
-impl Parts {
-    /// The parts without quotes and with [`UNKNOWN`] for what is substituted.
-    fn of(command: &str) -> Vec<String> {
-        let mut parts = Self::default();
-        let mut characters = command.chars().peekable();
-        while let Some(c) = characters.next() {
-            let next = characters.peek().copied();
-            match c {
-                '\'' | '"' => {}
-                // A line that goes on, or a character that stands for itself, and is not taken at its word.
-                '\\' => _ = characters.next_if_eq(&'\n'),
-                '$' | '<' | '>' if next == Some('(') => {
-                    characters.next();
-                    parts.begin_substituted(')');
-                }
-                '`' if parts.is_in('`') => parts.end_inner(),
-                '`' => parts.begin_substituted('`'),
-                '$' => parts.text().push(UNKNOWN),
-                '(' => {
-                    parts.end();
-                    parts.inner.push((')', String::new()));
-                }
-                ')' => parts.end_inner(),
-                '&' if next == Some('>') => {}
-                '<' | '>' => {
-                    parts.begin_redirection(c);
-                    while let Some(more) = characters.next_if(|next| matches!(next, '<' | '>' | '&')) {
-                        parts.text().push(more);
-                    }
-                }
-                ';' | '&' | '|' | '\n' | '\r' => parts.end(),
-                c => parts.text().push(c),
-            }
-        }
-        let left = parts.inner.into_iter().map(|(_, text)| text).chain([parts.outer]);
-        parts.done.into_iter().chain(left).filter(|part| !part.trim().is_empty()).collect()
-    }
-
-    /// The text of the innermost part.
-    fn text(&mut self) -> &mut String {
-        self.inner.last_mut().map_or(&mut self.outer, |(_, text)| text)
-    }
-
-    /// Ends the innermost part; another one begins.
-    fn end(&mut self) {
-        let ended = std::mem::take(self.text());
-        self.done.push(ended);
-    }
-
-    /// Begins what is substituted, up to `end`.
-    fn begin_substituted(&mut self, end: char) {
-        self.text().push(UNKNOWN);
-        self.inner.push((end, String::new()));
-    }
-
-    fn is_in(&self, end: char) -> bool {
-        self.inner.last().is_some_and(|(own, _)| *own == end)
-    }
-
-    /// Ends an inner part, and goes on with what it stands in.
-    fn end_inner(&mut self) {
-        match self.inner.pop() {
-            Some((_, text)) => self.done.push(text),
-            // `)` of a `case`.
-            None => self.end(),
-        }
-    }
-
-    /// Begins a redirection, which ends a word. The number of a stream before it is no word.
-    fn begin_redirection(&mut self, operator: char) {
-        let text = self.text();
-        let word = text.trim_end_matches(|c: char| c.is_ascii_digit());
-        if word.is_empty() || word.ends_with(char::is_whitespace) {
-            text.truncate(word.len());
-        }
-        text.extend([' ', operator]);
-    }
 }
 
 #[cfg(test)]

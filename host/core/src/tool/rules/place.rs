@@ -1,12 +1,12 @@
 //! Rules about addresses and paths. A rule is what a person agrees to, not what holds a tool: a redirection leads to
 //! another address and a link to another file, and it is the grant that says which of them may be reached.
 
-use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 use url::Url;
 
 use super::glob::Glob;
+use crate::manifest::RulePattern;
 
 /// Whether a rule that allows means this address: as it is written, and as it is understood.
 pub(super) fn is_address_allowed(about: &str, address: &str) -> bool {
@@ -15,13 +15,40 @@ pub(super) fn is_address_allowed(about: &str, address: &str) -> bool {
     !has_user && !address.contains('\\') && is_address_meant(about, url.as_str(), |about| about == "/")
 }
 
-/// Whether a rule that refuses or asks means this address: as it is written, or as it is understood. One that ends with a
-/// star means all that is below.
+/// Whether a rule that refuses or asks means this address: as it is written, or as it is understood, with `%61` for what
+/// it stands for and without. One that ends with a star means all that is below.
 pub(super) fn is_address_touched(about: &str, address: &str) -> bool {
-    let url = Url::parse(address.trim());
-    let is_meant =
-        |url: Url| is_address_meant(about, url.as_str(), |path| path == "/" || about.ends_with('*'));
-    Glob::new(about).matches(address) || url.is_ok_and(is_meant)
+    let of_host = |path: &str| path == "/" || about.ends_with('*');
+    let is_meant = |url: &str| {
+        is_address_meant(about, url, of_host) || is_address_meant(&decoded(about), &decoded(url), of_host)
+    };
+    let url = Url::parse(address.trim()).ok();
+    // `%2f..%2f` is understood by whoever decodes it.
+    let plain = url.as_ref().and_then(|url| Url::parse(&decoded(url.as_str())).ok());
+    let is_anywhere = parted(about).is_none() && {
+        let about = Glob::new(&about.to_lowercase());
+        url.iter().any(|url| about.matches(&url.as_str().to_lowercase()))
+    };
+    let mut urls = url.iter().chain(&plain).map(Url::as_str);
+    Glob::new(about).matches(address) || is_anywhere || urls.any(is_meant)
+}
+
+/// `text` with the characters that `%61` and its like stand for.
+fn decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = after.split_at_checked(2).filter(|_| *first == b'%');
+        let byte = escaped.and_then(|(digits, after)| Some((hexadecimal(digits)?, after)));
+        let (byte, left) = byte.unwrap_or((*first, after));
+        bytes.push(byte);
+        rest = left;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hexadecimal(digits: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    u8::from_str_radix(digits, 16).ok()
 }
 
 /// A star before the path stands for a part of a host's name, and for nothing else. `of_host` says which paths a pattern
@@ -31,7 +58,8 @@ fn is_address_meant(about: &str, url: &str, of_host: impl Fn(&str) -> bool) -> b
         (Some((about, about_path)), Some((own, path))) => {
             let is_path =
                 if about_path.is_empty() { of_host(path) } else { Glob::new(about_path).matches(path) };
-            Glob::new(about).matches(own) && is_path
+            // Case counts in neither, and the other one is lower already.
+            Glob::new(&about.to_lowercase()).matches(own) && is_path
         }
         _ => Glob::new(about).matches(url),
     }
@@ -44,31 +72,59 @@ fn parted(text: &str) -> Option<(&str, &str)> {
     text.split_at_checked(end)
 }
 
-/// Whether a rule that allows means this path. A relative path starts at `workspace`.
-pub(super) fn is_path_allowed(about: &str, path: &str, workspace: Option<&Path>) -> bool {
-    resolved(path, workspace).is_some_and(|path| path_glob(about, workspace).matches(&path))
+/// Where paths start that do not say so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Places<'a> {
+    /// Relative ones of the rule; `None`: where those of the call do.
+    pub(crate) base: Option<&'a Path>,
+    /// Relative ones of the call.
+    pub(crate) workspace: Option<&'a Path>,
+    /// Those that begin with `~`.
+    pub(crate) home: Option<&'a Path>,
 }
 
-/// Whether a rule that refuses or asks means this path. One that cannot be told is meant.
-pub(super) fn is_path_touched(about: &str, path: &str, workspace: Option<&Path>) -> bool {
-    resolved(path, workspace).is_none_or(|path| path_glob(about, workspace).matches(&path))
+/// Whether a rule that allows means this path. What cannot be told is not meant.
+pub(super) fn is_path_allowed(about: &str, path: &str, places: Places<'_>) -> bool {
+    is_path_meant(about, path, places).unwrap_or(false)
 }
 
-/// A pattern that begins with a star means files anywhere; a relative one starts at the workspace.
-fn path_glob(about: &str, workspace: Option<&Path>) -> Glob {
-    let is_anywhere = about.starts_with('*');
-    let about = if is_anywhere { Some(Cow::from(about)) } else { resolved(about, workspace).map(Cow::from) };
-    Glob::new(&about.unwrap_or_default())
+/// Whether a rule that refuses or asks means this path. What cannot be told is meant.
+pub(super) fn is_path_touched(about: &str, path: &str, places: Places<'_>) -> bool {
+    is_path_meant(about, path, places).unwrap_or(true)
 }
 
-/// The path without `.` and `..`. `None` where it is relative to what is not known.
-fn resolved(path: &str, workspace: Option<&Path>) -> Option<String> {
-    let path = match (Path::new(path), workspace) {
-        (path, _) if path.is_absolute() || path.starts_with("~") => path.to_owned(),
-        (path, Some(workspace)) => workspace.join(path),
-        (path, None) if path.components().all(|part| part != Component::ParentDir) => path.to_owned(),
-        _ => return None,
+/// A pattern that begins with a star means files anywhere. `None` where one of both starts at what is not known.
+fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
+    let path = resolved(path, places.workspace, places.home)?;
+    if about.starts_with('*') {
+        return Some(Glob::new(about).matches(&path));
+    }
+    let base = places.base.or(places.workspace).and_then(literal);
+    let home = places.home.and_then(literal);
+    let about = resolved(about, base.as_deref(), home.as_deref())?;
+    (path.starts_with('/') == about.starts_with('/')).then(|| Glob::new(&about).matches(&path))
+}
+
+/// A folder as the beginning of a pattern.
+fn literal(folder: &Path) -> Option<PathBuf> {
+    folder.to_str().map(|folder| RulePattern::escaped(folder).into())
+}
+
+/// The path without `~`, `.` and `..`. `None` where it starts at what is not known.
+fn resolved(path: &str, workspace: Option<&Path>, home: Option<&Path>) -> Option<String> {
+    let path = match (path.strip_prefix('~'), workspace) {
+        (Some(below), _) if below.is_empty() || below.starts_with('/') => {
+            home?.join(below.trim_start_matches('/'))
+        }
+        // The home directory of another user.
+        (Some(_), _) => return None,
+        (None, Some(workspace)) => workspace.join(path),
+        (None, None) => PathBuf::from(path),
     };
+    let is_below = |part| part != Component::ParentDir;
+    if !path.is_absolute() && !path.components().all(is_below) {
+        return None;
+    }
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -90,6 +146,9 @@ mod tests {
             ("https://docs.rs/*", "https://docs.rs/url", true),
             ("https://docs.rs/*", "HTTPS://DOCS.RS/url", true),
             ("https://docs.rs/*", "https://docs.rs", true),
+            ("HTTPS://Docs.rs/*", "https://docs.rs/url", true),
+            ("https://docs.rs/URL", "https://docs.rs/url", false),
+            ("https://docs.rs/url", "https://docs.rs/%75rl", false),
             ("https://docs.rs", "https://docs.rs/", true),
             ("https://*.rs/*", "https://docs.rs/url", true),
             ("https://docs.rs/a/*", "https://docs.rs/a/../b", false),
@@ -123,8 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn neither_case_nor_percent_signs_hide_an_address() {
+        for (about, address, is_meant) in [
+            ("https://Evil.test/*", "https://evil.test/x", true),
+            ("HTTPS://EVIL.TEST", "https://evil.test/", true),
+            ("*Evil.test*", "https://evil.test/", true),
+            ("https://a.test/admin/*", "https://a.test/%61dmin/", true),
+            ("https://a.test/%61dmin/*", "https://a.test/admin/", true),
+            ("https://a.test/admin/*", "https://a.test/x%2F..%2fadmin/", true),
+            ("https://a.test/admin/*", "https://a.test/%6", false),
+            ("https://a.test/admin/*", "https://a.test/Admin/", false),
+            ("https://a.test/x%0a", "https://a.test/x%+a", false),
+            ("https://a.test/100%", "https://a.test/100%", true),
+        ] {
+            assert_eq!(is_address_touched(about, address), is_meant, "{about} {address}");
+        }
+    }
+
+    #[test]
     fn a_path_is_judged_without_its_dots() {
-        let workspace = Some(Path::new("/w"));
+        let places = Places { workspace: Some(Path::new("/w")), home: Some(Path::new("/h")), base: None };
         for (about, path, is_meant) in [
             ("src/*", "src/a.rs", true),
             ("src/*", "/w/src/a.rs", true),
@@ -132,19 +209,54 @@ mod tests {
             ("/w/src/*", "src/a.rs", true),
             ("*.md", "/etc/x.md", true),
             ("~/x/*", "~/x/y", true),
+            ("~/x/*", "/h/x/y", true),
+            ("/h/x/*", "~/x/y", true),
+            ("/h/x/*", "~//x/../x/y", true),
+            ("~", "/h", true),
+            ("*.md", "~/x.md", true),
+            ("~/x/*", "/w/~/x/y", false),
             ("src/*", "src/../.git/config", false),
             ("src/*", "../src/a", false),
             ("src/*", "/src/a", false),
             ("src", "src/a", false),
         ] {
-            assert_eq!(is_path_allowed(about, path, workspace), is_meant, "{about} {path}");
-            assert_eq!(is_path_touched(about, path, workspace), is_meant, "{about} {path}");
+            assert_eq!(is_path_allowed(about, path, places), is_meant, "{about} {path}");
+            assert_eq!(is_path_touched(about, path, places), is_meant, "{about} {path}");
         }
     }
 
     #[test]
     fn a_path_from_nowhere_is_refused_and_not_allowed() {
-        assert!(!is_path_allowed("*", "../x", None) && is_path_touched("y", "../x", None));
-        assert!(is_path_allowed("a/*", "a/b", None));
+        let places = Places { workspace: Some(Path::new("/w")), ..Places::default() };
+        for (about, path, places) in [
+            ("*", "../x", Places::default()),
+            ("y", "../x", Places::default()),
+            ("/a/*", "a/b", Places::default()),
+            ("x/*", "~/x/y", places),
+            ("*", "~", places),
+            ("~/x/*", "/h/x/y", places),
+            ("x/*", "~me/y", Places { home: Some(Path::new("/h")), ..places }),
+        ] {
+            assert!(!is_path_allowed(about, path, places), "{about} {path}");
+            assert!(is_path_touched(about, path, places), "{about} {path}");
+        }
+        assert!(is_path_allowed("a/*", "a/b", Places::default()));
+    }
+
+    /// A folder with a star in its name is that folder.
+    #[test]
+    fn a_rule_starts_at_its_own_base() {
+        let (base, workspace) = (Some(Path::new("/a*")), Some(Path::new("/w")));
+        let places = Places { base, workspace, home: None };
+        for (about, path, is_meant) in [
+            ("src/*", "src/x", false),
+            ("src/*", "/a*/src/x", true),
+            ("src/*", "/ab/src/x", false),
+            ("src/*", "../a*/src/x", true),
+            ("/w/src/*", "src/x", true),
+        ] {
+            assert_eq!(is_path_allowed(about, path, places), is_meant, "{about} {path}");
+            assert_eq!(is_path_touched(about, path, places), is_meant, "{about} {path}");
+        }
     }
 }

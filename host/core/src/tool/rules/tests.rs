@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::call::{ToolCall, ToolDef, ToolResult};
-use crate::grant::Grant;
+use crate::grant::{Grant, Root};
 use crate::limit::Limits;
 use crate::tool::{
     Approvals, Approver, Context, Decision, Question, Session, SubjectArgument, Tool, ToolError, Toolbox,
@@ -57,9 +57,11 @@ fn rules(written: &[(Effect, &str)], otherwise: Option<Effect>) -> Rules {
         effect: *effect,
         pattern: pattern.parse().unwrap(),
         place: "program.toml:1:1".into(),
+        base: None,
+        shared: Vec::new(),
     };
     let otherwise = otherwise.map(|effect| (effect, "program.toml:9:1".into()));
-    Rules { rules: written.iter().map(rule).collect(), otherwise }
+    Rules { rules: written.iter().map(rule).collect(), otherwise, home: None }
 }
 
 /// `bash`, which `shell_confirm` has asked, and two others.
@@ -217,4 +219,58 @@ async fn the_rule_that_is_offered_means_one_call() {
     let arguments = json!({"command": "curl -H hunter2-hunter2"});
     toolbox.dispatch(ToolCall { id: "1".into(), tool: "bash".into(), arguments }, &session).await;
     assert_eq!(person.0.lock().unwrap()[0].rule, None);
+}
+
+/// What a caller's rules mean stays the same files for tools that work elsewhere.
+#[tokio::test]
+async fn a_rule_keeps_its_base_and_a_call_its_workspace() {
+    let written = [(Effect::Deny, "read(secrets/*)"), (Effect::Allow, "read(src/*)")];
+    let place = tempfile::tempdir().unwrap();
+    let caller = place.path().join("caller");
+    std::fs::create_dir(place.path().join("agent")).unwrap();
+    let workspace = Root::resolve(place.path(), Path::new("agent")).unwrap();
+    let mut toolbox = Toolbox::default();
+    let read = tool("read", SubjectArgument::Path("file_path"));
+    toolbox.insert(read, Grant::none().with_workspace(workspace), Limits::default(), "test").unwrap();
+    let answer = async |rules: &Rules, path: &str| {
+        dispatched(&toolbox.ruled(rules), "read", json!({"file_path": path})).await.0
+    };
+    let mut own = rules(&written, Some(Effect::Deny)).based(&caller);
+    let file = |path: &str| caller.join(path).to_str().unwrap().to_owned();
+    for path in [&file("src/a"), "../caller/src/a"] {
+        assert_eq!(answer(&own, path).await, "ran", "{path}");
+    }
+    for path in [&file("secrets/a"), "../caller/secrets/a"] {
+        assert!(answer(&own, path).await.contains("the rule `read(secrets/*)` in `deny`"), "{path}");
+    }
+    assert!(answer(&own, "src/a").await.contains("`otherwise = \"deny\"`"));
+    assert!(answer(&own, "secrets/a").await.contains("`otherwise = \"deny\"`"));
+    // One that both have allows what both mean, and here that is nothing.
+    own.rules[1] = Rule { base: None, shared: vec![caller.clone()], ..own.rules[1].clone() };
+    for path in [&file("src/a"), "src/a"] {
+        assert!(answer(&own, path).await.contains("did not run"), "{path}");
+    }
+}
+
+/// What the file tools make of `~` is what rules make of it, those that a person allows in a session too.
+#[tokio::test]
+async fn a_home_directory_is_the_same_files_by_either_name() {
+    let written =
+        [(Effect::Deny, "read(~/.ssh/*)"), (Effect::Deny, "read(/home/me/.aws/*)"), (Effect::Ask, "read")];
+    let own = Rules { home: Some("/home/me".into()), ..rules(&written, None) };
+    let session = Session::default();
+    session.approvals.allow("read(~/src/*)".parse().unwrap());
+    let call = async |rules: &Rules, path: &str| {
+        let arguments = json!({"file_path": path});
+        let call = ToolCall { id: "1".into(), tool: "read".into(), arguments };
+        toolbox(rules).dispatch(call, &session).await.content
+    };
+    for path in ["~/.ssh/id", "/home/me/.ssh/id", "~/.aws/x", "~you/x"] {
+        assert!(call(&own, path).await.contains("refuses the call"), "{path}");
+    }
+    for path in ["~/src/a", "/home/me/src/a"] {
+        assert_eq!(call(&own, path).await, "ran", "{path}");
+    }
+    let unknown = Rules { home: None, ..own };
+    assert!(call(&unknown, "~/src/a").await.contains("refuses the call"));
 }

@@ -23,7 +23,9 @@ pub(super) fn list(conversation: &Conversation, terminal: Terminal) {
         .filter(|entry| entry.asks())
         .map(|entry| entry.def().name.clone());
     let asks: Vec<_> = asks.filter(|name| !is_allowed(name)).collect();
-    let allowed: Vec<_> = allowed.iter().map(RulePattern::to_string).collect();
+    let of_agents = conversation.approvals.allowed_to_agents().into_iter();
+    let of_agents = of_agents.map(|(agent, rule)| format!("{agent}: {rule}"));
+    let allowed: Vec<_> = allowed.iter().map(RulePattern::to_string).chain(of_agents).collect();
     let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     terminal.message(format_args!("allowed in this session: {}", list(&allowed)));
     terminal.message(format_args!("ask before every call: {}", list(&asks)));
@@ -125,12 +127,15 @@ fn none_called(conversation: &Conversation, tool: &str) -> String {
     }
 }
 
-/// Takes back what was allowed in this session.
+/// Takes back what was allowed in this session, also to agents.
 pub(super) fn deny(conversation: &Conversation, rule: &str, terminal: Terminal) {
     // What was allowed for a session may be gone by now, and is withdrawn all the same.
     let own = found(conversation, rule);
     let name = own.as_ref().map_or_else(|_| rule.to_owned(), |(rule, _)| rule.to_string());
-    if conversation.approvals.withdraw(&name) {
+    // An agent may have a tool under a name that is another one's here.
+    let is_withdrawn =
+        [name.as_str(), rule].map(|rule| conversation.approvals.withdraw(rule)).contains(&true);
+    if is_withdrawn {
         terminal.message(format_args!("`{name}` is to be approved again"));
     } else if let Err(error) = own {
         terminal.fail(&error);

@@ -151,6 +151,49 @@ const REMOVES: &[&str] = &[
     "f() { rm x; }; f",
     "<<<y rm x",
     "&>out rm x",
+    ">|out rm x",
+    ">| out rm x",
+    "CFLAGS=\"a b\" rm -rf ~",
+    "env \"A=x y\" rm x",
+    "time -f \"%e %U\" rm x",
+    "sudo -p \"enter your password\" rm x",
+    "> 'a b' rm x",
+    "X=\"a; b\" rm x",
+    "X='a | b' rm x",
+    "X=a\\ b rm x",
+    "X=\"a \\\" b\" rm x",
+    "X=$'a\\' b' rm x",
+    "X=\"$(date '+%H %M') b\" rm x",
+    "X=\"`date '+%H %M'` b\" rm x",
+    "X=\"a $(rm x) b\" ls",
+    "X=${Y:-a b} rm x",
+    "X=\"${Y:-it's a}\" rm x",
+    "X=a\u{a0}b rm x",
+    "X=a\rb rm x",
+    "X+='a b' rm x",
+    "ls # it's\nX=\"a\nb\" rm x",
+    "cat <<E\nit's\nE\nX='a b' rm x",
+    "sh -c 'X=\"a b\" rm x'",
+    "sudo -p \"a b\" sh -c 'env \"A=x y\" rm x'",
+    "bash <<< 'rm -rf ~'",
+    "sh <<<'rm -rf ~'",
+    "sh <<< rm",
+    "sh <<< 'X=\"a b\" rm x'",
+    "sh -s a <<< \"$X\"",
+    "function f { rm x; }; f",
+    "coproc rm x",
+    "coproc N { rm x; }",
+    "su -c 'rm x'",
+    "su me -c 'rm x'",
+    "su - me -c \"rm x\"",
+    "flock /tmp/l rm x",
+    "flock -w 5 /tmp/l -c 'rm x'",
+    "watch -n 2 'rm x'",
+    "chroot /x rm y",
+    "chroot --userspec=a:b /x /bin/rm y",
+    "unshare -r rm x",
+    "nsenter -t 1 -m rm x",
+    "parallel -j 4 rm ::: x",
 ];
 
 #[test]
@@ -185,6 +228,7 @@ fn what_cannot_be_known_is_refused() {
         assert!(touched("rm *", command), "{command:?}");
     }
     assert!(touched("git push*", "git $X"));
+    assert!(touched("rm -rf *", "bash <<< 'rm -rf ~'") && !touched("rm -rf *", "bash <<< 'rm x'"));
     assert!(touched("git push --force*", "git push $X"));
 }
 
@@ -207,6 +251,13 @@ fn what_is_another_command_is_not_refused() {
         "echo 'a rm b'",
         "charm x",
         "ls >rm",
+        "ls >|rm",
+        "X='rm b' ls",
+        "git commit -m 'rm x'",
+        "grep a <<< \"$X\"",
+        "ls\r\nls\r\n",
+        "flock /tmp/l ls rm",
+        "echo ${X#a b} # rm x",
     ] {
         assert!(!touched("rm *", command), "{command:?}");
     }
