@@ -102,8 +102,8 @@ fn question(schema: &OutputSchema, errors: &str) -> String {
     )
 }
 
-/// The valid value in what a model said; of several, the one that most of the text is. The error is that of the first
-/// value there is.
+/// The valid value in what a model said; of several, the [likeliest](candidates). The error is that of the first value
+/// there is.
 fn read(schema: &OutputSchema, text: &str) -> Result<Value, String> {
     let mut first = None;
     for value in candidates(text) {
