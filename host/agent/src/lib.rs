@@ -156,7 +156,7 @@ impl Agent {
     async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
         let mut totals = Totals::new(self.model(), &session.meter, self.settings.budget.most());
         if self.spent != Usage::default() {
-            totals.add(self.spent);
+            totals.add(self.provider.model_fast(), self.spent);
         }
         let session = &Session { meter: totals.meter(), ..session.clone() };
         let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
@@ -239,19 +239,21 @@ impl Agent {
         let (window, messages) = history.window();
         let Some(range) = window.fit(messages) else { return Ok(()) };
         let left_out = range.end;
-        let mut summed_up = None;
+        let mut summary = None;
+        let mut usage = Usage::default();
         if let Some(model) = self.summarist() {
             let known = self.provider.context_window(model);
             let tokens = if model == self.model() { window.tokens() } else { known };
             let part = Part::new(window, messages, range, tokens);
-            summed_up = part.sum_up(self.provider.as_ref(), model, session).await;
+            let told = part.sum_up(self.provider.as_ref(), model, session).await;
+            summary = told.0;
+            usage = told.1.inspect(|usage| totals.add(model, *usage)).unwrap_or_default();
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
-        let Some((summary, usage)) = summed_up else {
+        let Some(summary) = summary else {
             redacting.events().emit(|| Event::Trimmed { left_out });
             return Ok(());
         };
-        totals.add(usage);
         let model = summary.model.clone();
         history.sum_up(summary, usage)?;
         redacting.events().emit(|| Event::Summarised { messages: left_out, model });
@@ -262,7 +264,9 @@ impl Agent {
     fn summarist(&self) -> Option<&str> {
         let fast = self.provider.model_fast();
         let is_meant = self.settings.summarise.unwrap_or(fast != self.provider.model());
-        is_meant.then_some(fast)
+        // A summary whose cost nobody tells would be the end of a run that may cost so much and no more.
+        let is_told = self.settings.budget.cost.is_none() || self.provider.tells_cost(fast);
+        (is_meant && is_told).then_some(fast)
     }
 
     /// The next turn, asked for with as much of the conversation as fits by what is known so far.
