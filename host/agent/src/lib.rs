@@ -219,11 +219,12 @@ impl Agent {
         loop {
             self.fit(history, totals, session).await?;
             let Some(turn) = self.infer_once(history, answers, session).await else { return Ok(None) };
-            let too_long = turn.as_ref().err().and_then(|error| error.failure.too_long());
-            match too_long {
+            let failure = turn.as_ref().err().map(|error| &error.failure);
+            match failure.and_then(Failure::too_long) {
                 Some(too_long) if shrinks < MAX_SHRINKS && history.window().0.shrink(too_long) => {
                     shrinks += 1;
                 }
+                Some(_) if history.window().0.leave_out_files() => {}
                 _ => return Ok(Some(turn)),
             }
         }
@@ -313,8 +314,17 @@ fn says_nothing(error: &ProviderError) -> bool {
 }
 
 /// Whether haft asked this by itself, and no person.
-fn is_own_question(text: &str) -> bool {
-    text == AFTER_NOTHING || output::is_question(text)
+fn is_own_question(said: &Prompt) -> bool {
+    // What is asked again before the model came to answer is joined. Files come from persons.
+    let mut rest = said.text.as_str();
+    while let Some(after) = rest.strip_prefix(AFTER_NOTHING) {
+        rest = after.trim_start();
+    }
+    while let Some(before) = rest.strip_suffix(AFTER_NOTHING) {
+        rest = before.trim_end();
+    }
+    let is_nothing_else = rest.is_empty() && !said.text.is_empty();
+    said.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
 }
 
 /// Whether `turn` is the last, and of what kind.
