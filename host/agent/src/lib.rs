@@ -171,7 +171,7 @@ impl Agent {
             if let Some(why) = self.settings.budget.used_up(&totals) {
                 return Ok(totals.close_because(End::Budget, why));
             }
-            let turn = match self.infer(history, &mut totals, &answers, session).await? {
+            let turn = match self.infer(history, &mut totals, &mut answers, session).await? {
                 Some(Ok(turn)) => turn,
                 Some(Err(error)) if says_nothing(&error) && empty < MAX_EMPTY_TURNS => {
                     empty += 1;
@@ -212,7 +212,7 @@ impl Agent {
         &self,
         history: &mut History,
         totals: &mut Totals,
-        answers: &Answers<'_>,
+        answers: &mut Answers<'_>,
         session: &Session,
     ) -> Result<Option<Result<Turn, ProviderError>>, SessionError> {
         let mut shrinks = 0;
@@ -225,6 +225,10 @@ impl Agent {
                     shrinks += 1;
                 }
                 Some(_) if history.window().0.leave_out_files() => {}
+                // Servers that want to know the tools of which the conversation has calls.
+                None if self.is_apart(answers) && failure.is_some_and(Failure::is_invalid_request) => {
+                    answers.keep_tools();
+                }
                 _ => return Ok(Some(turn)),
             }
         }
@@ -283,14 +287,19 @@ impl Agent {
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
         let messages = history.visible(self.toolbox.find(READER).is_some());
         let (model, system) = (self.model(), self.settings.system.as_str());
-        // Where nothing is left but to write the answer down, some servers hold it to its form only without tools.
-        let is_apart = answers.is_repairing() && self.provider.formats_alone(model);
-        let tools = if is_apart { Vec::new() } else { self.toolbox.defs() };
+        let tools = if self.is_apart(answers) { Vec::new() } else { self.toolbox.defs() };
         let ask = Ask { model, system, messages: &messages, tools: &tools, output: answers.schema() };
         redacting.events().emit(|| Event::Asked { model: model.to_owned() });
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
         turn
+    }
+
+    /// Whether the next turn is asked for without tools: where nothing is left but to write the answer down, some
+    /// servers hold it to its form only so.
+    fn is_apart(&self, answers: &Answers<'_>) -> bool {
+        let has_tools = !self.toolbox.defs().is_empty();
+        has_tools && answers.is_without_tools() && self.provider.formats_alone(self.model())
     }
 
     /// What there is room for in a request.
@@ -338,3 +347,6 @@ fn end(turn: &Turn) -> Option<End> {
         Stop::Length | Stop::Done | Stop::Paused => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,7 +73,7 @@ fn a_model_is_asked_again_a_bounded_number_of_times() {
     let mut answers = Answers::new(Some(&schema));
     for _ in 0..MAX_REPAIRS {
         let Verdict::Again(prompt) = answers.judge(End::Final, "{}") else { panic!("not asked again") };
-        assert!(prompt.contains("`n` is required") && answers.is_repairing());
+        assert!(prompt.contains("`n` is required") && answers.is_without_tools());
         assert!(prompt.contains("Schema {\"type\":") && is_question(&prompt), "{prompt}");
     }
     let last = answers.judge(End::Final, "nothing");
