@@ -54,7 +54,7 @@ mod tests {
     fn totals(usage: &[Usage]) -> Totals {
         let mut totals = Totals::new("asked", &Meter::default(), Most::default());
         for usage in usage {
-            totals.add(*usage);
+            totals.add("small", *usage);
         }
         totals
     }
@@ -83,7 +83,7 @@ mod tests {
     fn what_is_not_known_ends_it_too() {
         let cost = Budget { cost: Some(Cost::of_dollars(0.5)), tokens: None };
         let why = cost.used_up(&totals(&[usage(9, Some(0.1)), usage(9, None)])).unwrap();
-        assert!(why.contains("no price of `asked` is known") && why.contains("[provider.prices"), "{why}");
+        assert!(why.contains("no price of `small` is known") && why.contains("[provider.prices"), "{why}");
         let tokens = Budget { tokens: Some(100), cost: None };
         assert!(tokens.used_up(&totals(&[usage(0, None)])).unwrap().contains("tells no tokens"));
     }

@@ -156,7 +156,7 @@ impl Agent {
     async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
         let mut totals = Totals::new(self.model(), &session.meter, self.settings.budget.most());
         if self.spent != Usage::default() {
-            totals.add(self.spent);
+            totals.add(self.provider.model_fast(), self.spent);
         }
         let session = &Session { meter: totals.meter(), ..session.clone() };
         let mut work = TurnCalls::new(&self.toolbox, session, self.settings.max_repeats);
@@ -171,7 +171,7 @@ impl Agent {
             if let Some(why) = self.settings.budget.used_up(&totals) {
                 return Ok(totals.close_because(End::Budget, why));
             }
-            let turn = match self.infer(history, &mut totals, &answers, session).await? {
+            let turn = match self.infer(history, &mut totals, &mut answers, session).await? {
                 Some(Ok(turn)) => turn,
                 Some(Err(error)) if says_nothing(&error) && empty < MAX_EMPTY_TURNS => {
                     empty += 1;
@@ -212,17 +212,22 @@ impl Agent {
         &self,
         history: &mut History,
         totals: &mut Totals,
-        answers: &Answers<'_>,
+        answers: &mut Answers<'_>,
         session: &Session,
     ) -> Result<Option<Result<Turn, ProviderError>>, SessionError> {
         let mut shrinks = 0;
         loop {
             self.fit(history, totals, session).await?;
             let Some(turn) = self.infer_once(history, answers, session).await else { return Ok(None) };
-            let too_long = turn.as_ref().err().and_then(|error| error.failure.too_long());
-            match too_long {
+            let failure = turn.as_ref().err().map(|error| &error.failure);
+            match failure.and_then(Failure::too_long) {
                 Some(too_long) if shrinks < MAX_SHRINKS && history.window().0.shrink(too_long) => {
                     shrinks += 1;
+                }
+                Some(_) if history.window().0.leave_out_files() => {}
+                // Servers that want to know the tools of which the conversation has calls.
+                None if self.is_apart(answers) && failure.is_some_and(Failure::is_invalid_request) => {
+                    answers.keep_tools();
                 }
                 _ => return Ok(Some(turn)),
             }
@@ -239,19 +244,21 @@ impl Agent {
         let (window, messages) = history.window();
         let Some(range) = window.fit(messages) else { return Ok(()) };
         let left_out = range.end;
-        let mut summed_up = None;
+        let mut summary = None;
+        let mut usage = Usage::default();
         if let Some(model) = self.summarist() {
             let known = self.provider.context_window(model);
             let tokens = if model == self.model() { window.tokens() } else { known };
             let part = Part::new(window, messages, range, tokens);
-            summed_up = part.sum_up(self.provider.as_ref(), model, session).await;
+            let told = part.sum_up(self.provider.as_ref(), model, session).await;
+            summary = told.0;
+            usage = told.1.inspect(|usage| totals.add(model, *usage)).unwrap_or_default();
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
-        let Some((summary, usage)) = summed_up else {
+        let Some(summary) = summary else {
             redacting.events().emit(|| Event::Trimmed { left_out });
             return Ok(());
         };
-        totals.add(usage);
         let model = summary.model.clone();
         history.sum_up(summary, usage)?;
         redacting.events().emit(|| Event::Summarised { messages: left_out, model });
@@ -262,7 +269,9 @@ impl Agent {
     fn summarist(&self) -> Option<&str> {
         let fast = self.provider.model_fast();
         let is_meant = self.settings.summarise.unwrap_or(fast != self.provider.model());
-        is_meant.then_some(fast)
+        // A summary whose cost nobody tells would be the end of a run that may cost so much and no more.
+        let is_told = self.settings.budget.cost.is_none() || self.provider.tells_cost(fast);
+        (is_meant && is_told).then_some(fast)
     }
 
     /// The next turn, asked for with as much of the conversation as fits by what is known so far.
@@ -278,14 +287,19 @@ impl Agent {
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
         let messages = history.visible(self.toolbox.find(READER).is_some());
         let (model, system) = (self.model(), self.settings.system.as_str());
-        // Where nothing is left but to write the answer down, some servers hold it to its form only without tools.
-        let is_apart = answers.is_repairing() && self.provider.formats_alone(model);
-        let tools = if is_apart { Vec::new() } else { self.toolbox.defs() };
+        let tools = if self.is_apart(answers) { Vec::new() } else { self.toolbox.defs() };
         let ask = Ask { model, system, messages: &messages, tools: &tools, output: answers.schema() };
         redacting.events().emit(|| Event::Asked { model: model.to_owned() });
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
         redacting.finish("");
         turn
+    }
+
+    /// Whether the next turn is asked for without tools: where nothing is left but to write the answer down, some
+    /// servers hold it to its form only so.
+    fn is_apart(&self, answers: &Answers<'_>) -> bool {
+        let has_tools = !self.toolbox.defs().is_empty();
+        has_tools && answers.is_without_tools() && self.provider.formats_alone(self.model())
     }
 
     /// What there is room for in a request.
@@ -309,8 +323,17 @@ fn says_nothing(error: &ProviderError) -> bool {
 }
 
 /// Whether haft asked this by itself, and no person.
-fn is_own_question(text: &str) -> bool {
-    text == AFTER_NOTHING || output::is_question(text)
+fn is_own_question(said: &Prompt) -> bool {
+    // What is asked again before the model came to answer is joined. Files come from persons.
+    let mut rest = said.text.as_str();
+    while let Some(after) = rest.strip_prefix(AFTER_NOTHING) {
+        rest = after.trim_start();
+    }
+    while let Some(before) = rest.strip_suffix(AFTER_NOTHING) {
+        rest = before.trim_end();
+    }
+    let is_nothing_else = rest.is_empty() && !said.text.is_empty();
+    said.attachments.is_empty() && (is_nothing_else || output::is_question(rest))
 }
 
 /// Whether `turn` is the last, and of what kind.
@@ -324,3 +347,6 @@ fn end(turn: &Turn) -> Option<End> {
         Stop::Length | Stop::Done | Stop::Paused => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

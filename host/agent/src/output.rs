@@ -44,6 +44,7 @@ pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
 pub(super) struct Answers<'a> {
     schema: Option<&'a OutputSchema>,
     repairs: u32,
+    keeps_tools: bool,
 }
 
 /// What becomes of a run whose model has come to an end.
@@ -64,7 +65,7 @@ pub(super) enum Verdict {
 
 impl<'a> Answers<'a> {
     pub(super) fn new(schema: Option<&'a OutputSchema>) -> Self {
-        Self { schema, repairs: 0 }
+        Self { schema, repairs: 0, keeps_tools: false }
     }
 
     /// The form of the answer.
@@ -72,9 +73,14 @@ impl<'a> Answers<'a> {
         self.schema
     }
 
-    /// Whether the model has answered, and is to mend its answer.
-    pub(super) fn is_repairing(&self) -> bool {
-        self.repairs > 0
+    /// Whether the model has answered, and is to mend its answer without tools where that helps.
+    pub(super) fn is_without_tools(&self) -> bool {
+        self.repairs > 0 && !self.keeps_tools
+    }
+
+    /// Takes note that the server wants the tools in every request of this run.
+    pub(super) fn keep_tools(&mut self) {
+        self.keeps_tools = true;
     }
 
     /// Judges `text`, the last words of a model that came to this end.
@@ -102,8 +108,8 @@ fn question(schema: &OutputSchema, errors: &str) -> String {
     )
 }
 
-/// The valid value in what a model said; of several, the one that most of the text is. The error is that of the first
-/// value there is.
+/// The valid value in what a model said; of several, the [likeliest](candidates). The error is that of the first value
+/// there is.
 fn read(schema: &OutputSchema, text: &str) -> Result<Value, String> {
     let mut first = None;
     for value in candidates(text) {

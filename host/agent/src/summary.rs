@@ -3,7 +3,7 @@
 
 use super::session::Summary;
 use super::window::Window;
-use crate::provider::{Ask, Exchange, Message, Provider, Stop, Usage};
+use crate::provider::{Ask, Exchange, Message, Provider, Stop, Turn, Usage};
 use haft_core::event::Events;
 use haft_core::tool::{Keep, Session, clip};
 
@@ -63,35 +63,38 @@ impl<'m> Part<'m> {
         }
     }
 
-    /// What `model` makes of it, and what that cost; `None` where it gives nothing that can be used.
+    /// What `model` makes of it, where it gives something that can be used, and what that cost, where it answered.
     pub(super) async fn sum_up(
         &self,
         provider: &dyn Provider,
         model: &str,
         session: &Session,
-    ) -> Option<(Summary, Usage)> {
+    ) -> (Option<Summary>, Option<Usage>) {
         let mut bytes = self.readable();
         for _ in 0..MAX_ATTEMPTS {
             let messages = [Message::User(self.question(bytes).into())];
             let ask = Ask { model, system: ORDER, messages: &messages, tools: &[], output: None };
             // What it says is no part of the model's words.
             let nobody = Events::none();
-            match session.cancel.run_until_cancelled(provider.turn(&ask, &nobody)).await? {
-                Ok(turn) => {
-                    let is_usable = matches!(turn.stop, Stop::Done | Stop::Length);
-                    let text = Some(turn.reply.text.trim()).filter(|text| is_usable && !text.is_empty())?;
-                    let (text, model) = (self.joined(text), model.to_owned());
-                    return Some((Summary { messages: self.until, text, model }, turn.usage));
-                }
-                Err(error) if error.failure.too_long().is_some() => bytes /= 2,
-                Err(error) => {
+            match session.cancel.run_until_cancelled(provider.turn(&ask, &nobody)).await {
+                None => break,
+                Some(Ok(turn)) => return (self.summary(model, &turn), Some(turn.usage)),
+                Some(Err(error)) if error.failure.too_long().is_some() => bytes /= 2,
+                Some(Err(error)) => {
                     let error = error.to_string();
                     tracing::warn!("the conversation is not summed up: {}", session.redactor.redact(&error));
-                    return None;
+                    break;
                 }
             }
         }
-        None
+        (None, None)
+    }
+
+    /// The summary that `model` wrote; `None` where it declined, or wrote nothing.
+    fn summary(&self, model: &str, turn: &Turn) -> Option<Summary> {
+        let is_usable = matches!(turn.stop, Stop::Done | Stop::Length);
+        let text = Some(turn.reply.text.trim()).filter(|text| is_usable && !text.is_empty())?;
+        Some(Summary { messages: self.until, text: self.joined(text), model: model.to_owned() })
     }
 
     /// Bytes of the messages that the model can read.

@@ -47,20 +47,20 @@ impl Totals {
         self.model.clone_from(&turn.model);
         self.texts.push(turn.reply.text.clone());
         self.meter.turn(&turn.model, turn.usage);
-        self.note(turn.usage);
+        self.note(&turn.model, turn.usage);
     }
 
-    /// Counts what was asked besides the turns of this run, such as for a summary of it.
-    pub(super) fn add(&mut self, usage: Usage) {
-        self.meter.add(&self.model, usage);
-        self.note(usage);
+    /// Counts what `model` was asked besides the turns of this run, such as for a summary of it.
+    pub(super) fn add(&mut self, model: &str, usage: Usage) {
+        self.meter.add(model, usage);
+        self.note(model, usage);
     }
 
-    fn note(&mut self, usage: Usage) {
+    fn note(&mut self, model: &str, usage: Usage) {
         self.usage += usage;
         self.is_uncounted |= usage.total() == 0;
         if usage.cost.is_none() {
-            self.unpriced.get_or_insert_with(|| self.model.clone());
+            self.unpriced.get_or_insert_with(|| model.to_owned());
         }
     }
 

@@ -6,6 +6,7 @@ mod cut;
 mod files;
 mod head;
 mod said;
+mod share;
 mod shorten;
 mod size;
 
@@ -14,9 +15,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use self::head::Head;
+use self::share::{Share, Shares};
 pub(crate) use self::shorten::{Keeper, READER, told};
 use self::shorten::{is_larger, shorten};
-use self::size::{Shares, Size};
+use self::size::Size;
 use crate::is_own_question;
 use crate::provider::{Message, Prompt, TooLong};
 use crate::session::Summary;
@@ -30,6 +32,8 @@ const LEAST_BYTES_OF_100: usize = 100;
 const COUNTED_FROM: u64 = 1000;
 /// The part of the room that a single answer may take.
 const SHARE: usize = 4;
+/// The part of it that a file of an answer may take of which there is no showing a part, such as a picture.
+const FILE_SHARE: usize = 2;
 /// The part of it that what stands for the beginning may take.
 const SUMMARY_SHARE: usize = 8;
 /// The part of what the model reads that a prompt may take, in quarters. No budget is a reason to cut one.
@@ -68,6 +72,8 @@ pub(super) struct Window {
     /// The first message that is shown as it is.
     from: usize,
     summary: Option<Summary>,
+    /// Whether files that are no text are left out: learnt from refusals.
+    is_without_files: bool,
     /// What an earlier process was told: how many messages were shown, and their tokens.
     counted: Option<(usize, u64)>,
 }
@@ -83,6 +89,7 @@ impl Default for Window {
             sizes: Vec::new(),
             from: 0,
             summary: None,
+            is_without_files: false,
             counted: None,
         }
     }
@@ -159,9 +166,11 @@ impl Window {
             return Cow::Owned(all.map(shortened).collect());
         }
         let (before, after) = messages.split_at_checked(self.from).unwrap_or((messages, &[]));
-        // A prompt right after the cut is joined to what stands for the messages before it.
+        // A prompt right after the cut is joined to what stands for the messages before it: what a person asks, or,
+        // after that, what haft asks by itself.
         let joined = after.first().filter(|message| matches!(message, Message::User(_)));
         let own = joined.and_then(asked_of);
+        let question = joined.filter(|_| own.is_none());
         let first = messages.iter().find_map(asked_of);
         let asked = own.or_else(|| before.iter().rev().find_map(asked_of));
         let head = Head {
@@ -174,6 +183,7 @@ impl Window {
                 .filter_map(|index| Some(asked_of(before.get(*index)?)?.text.as_str()))
                 .collect(),
             asked,
+            question: question.and_then(prompt_of),
         };
         let rest = all.skip(self.from + usize::from(joined.is_some())).map(shortened);
         Cow::Owned(std::iter::once(Message::User(head.prompt(shares))).chain(rest).collect())
@@ -209,6 +219,14 @@ impl Window {
         // Whatever it said, less than the last time.
         self.ceiling = self.ceiling.min(shown / 4 * 3);
         shown > LEAST_SHOWN
+    }
+
+    /// Leaves out all files that are no text, where nothing else is left to leave out; whether there are such files,
+    /// and they were shown up to now.
+    pub(super) fn leave_out_files(&mut self) -> bool {
+        let is_change = !self.is_without_files && self.sizes.iter().any(Size::has_files);
+        self.is_without_files |= is_change;
+        is_change
     }
 
     /// Takes a count that is less favourable than what was believed. Small steps would move what is shown for nothing.
@@ -251,10 +269,15 @@ impl Window {
 
     fn shares(&self) -> Shares {
         let quarter = self.readable() / 4;
+        let share = |text: usize, file: usize| Share {
+            text: text.max(LEAST_SHARE),
+            file: if self.is_without_files { 0 } else { file },
+        };
+        let (prompt, budget) = (quarter.saturating_mul(PROMPT_QUARTERS), self.budget());
         Shares {
-            prompt: quarter.saturating_mul(PROMPT_QUARTERS).max(LEAST_SHARE),
-            first: quarter.max(LEAST_SHARE),
-            answer: (self.budget() / SHARE).max(LEAST_SHARE),
+            prompt: share(prompt, prompt),
+            first: share(quarter, quarter),
+            answer: share(budget / SHARE, budget / FILE_SHARE),
             summary: (self.budget() / SUMMARY_SHARE).max(LEAST_SHARE),
         }
     }
@@ -303,12 +326,16 @@ impl Window {
     }
 }
 
-fn asked_of(message: &Message) -> Option<&Prompt> {
+fn prompt_of(message: &Message) -> Option<&Prompt> {
     match message {
-        // What haft asked is not what the person asked.
-        Message::User(said) => Some(said).filter(|said| !is_own_question(&said.text)),
+        Message::User(said) => Some(said),
         Message::Turn(_) => None,
     }
+}
+
+/// What a person asked: what haft asked is none of that.
+fn asked_of(message: &Message) -> Option<&Prompt> {
+    prompt_of(message).filter(|said| !is_own_question(said))
 }
 
 #[cfg(test)]

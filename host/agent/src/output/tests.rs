@@ -20,6 +20,9 @@ fn json_is_found_wherever_a_model_puts_it() {
         "The answer is {\"n\": 1}.",
         "[note] it is {\"n\": 1}, of {a set}",
         "<think>{\"n\": 7}</think>{\"n\": 1}",
+        "Not {\"n\":2}, but { \"n\": 1 }",
+        "In braces: {{\"n\": 1}}",
+        "It is {\"n\": 1}, as ```json\n{\"n\": \"x\"}\n``` has it.",
     ] {
         assert_eq!(read(&schema(), text), Ok(json!({ "n": 1 })), "{text}");
     }
@@ -36,13 +39,41 @@ fn what_is_wrong_is_told_and_not_mended() {
     assert!(error(&"[".repeat(100_000)).starts_with("it is not JSON"));
 }
 
+/// A node of an invalid tree is valid by itself, and is not what was asked for.
+#[test]
+fn a_part_of_an_invalid_answer_is_no_answer() {
+    let tree = json!({
+        "type": "object", "additionalProperties": false,
+        "properties": { "n": { "type": "integer" }, "of": { "type": "array", "items": { "$ref": "#" } } },
+    });
+    let tree = OutputSchema::new(&tree).unwrap();
+    let wrong = r#"{"n":"one","of":[{"n":2,"of":[{}]},{"n":3}]}"#;
+    let cut = r#"{"n":1,"of":[{"n":2},{"n":3}"#;
+    let broken = r#"{"n":1,"of":[{"n":2},"#.to_owned() + "oops]}";
+    for text in [
+        wrong.to_owned(),
+        format!("<think>{{}}</think>{wrong}"),
+        format!("```json\n{wrong}\n```"),
+        format!("It is {wrong}, I think."),
+        cut.to_owned(),
+        format!("It is {cut}"),
+        broken,
+    ] {
+        assert!(read(&tree, &text).is_err(), "{text}: {:?}", read(&tree, &text));
+    }
+    let right = r#"{"n":1,"of":[{"n":2},{"n":3}]}"#;
+    for text in [right.to_owned(), format!("Of [1] and {{}} it is {right}.")] {
+        assert_eq!(read(&tree, &text).unwrap().to_string(), right);
+    }
+}
+
 #[test]
 fn a_model_is_asked_again_a_bounded_number_of_times() {
     let schema = schema();
     let mut answers = Answers::new(Some(&schema));
     for _ in 0..MAX_REPAIRS {
         let Verdict::Again(prompt) = answers.judge(End::Final, "{}") else { panic!("not asked again") };
-        assert!(prompt.contains("`n` is required") && answers.is_repairing());
+        assert!(prompt.contains("`n` is required") && answers.is_without_tools());
         assert!(prompt.contains("Schema {\"type\":") && is_question(&prompt), "{prompt}");
     }
     let last = answers.judge(End::Final, "nothing");

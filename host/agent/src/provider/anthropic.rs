@@ -51,6 +51,10 @@ impl Dialect for Anthropic {
         format::formats(model)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn files(&self, _terms: &Terms) -> &'static Takes {
         &request::TAKES
     }

@@ -120,6 +120,17 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Whether the server refuses the request as it is, for what stands in it.
+    pub(crate) fn is_invalid_request(&self) -> bool {
+        let refused = matches!(
+            self,
+            Self::Status { status: 400 | 422, .. } | Self::Reported { code: Some(400 | 422), .. }
+        );
+        refused && self.too_long().is_none()
+    }
+}
+
 /// Words of a server that cannot make a grammar of a schema, or knows no parameter for it.
 const OF_FORMAT: &[&str] = &["grammar", "json_schema", "response_format", "schema", "structured output"];
 
@@ -144,13 +155,16 @@ const ABOUT_FILES: &[&str] =
 impl Failure {
     /// Whether a request with files may have failed because of them.
     pub(crate) fn may_be_about_files(&self) -> bool {
+        let says_so = |text: &str| {
+            let text = text.to_lowercase();
+            ABOUT_FILES.iter().any(|word| text.contains(word))
+        };
         match self {
             _ if self.too_long().is_some() => false,
             Self::Status { status, body: text } | Self::Reported { code: Some(status), message: text } => {
-                let text = text.to_lowercase();
-                let says_so = || ABOUT_FILES.iter().any(|word| text.contains(word));
-                matches!(status, 400 | 413 | 415 | 422) || matches!(status, 404 | 500 | 501) && says_so()
+                matches!(status, 400 | 413 | 415 | 422) || matches!(status, 404 | 500 | 501) && says_so(text)
             }
+            Self::Reported { code: None, message } => says_so(message),
             _ => false,
         }
     }
@@ -316,6 +330,27 @@ mod tests {
         assert_eq!(Failure::Blocked("SAFETY".into()).passing(), None);
         assert_eq!(Failure::TooLarge(1).passing(), None);
         assert_eq!(Failure::Status { status: 429, body: "insufficient_quota: …".into() }.passing(), None);
+    }
+
+    /// By their status, or in their own words where a status says little or there is none.
+    #[test]
+    fn refusals_of_files_are_known() {
+        let status = |status, body: &str| Failure::Status { status, body: body.into() };
+        let reported = |code, message: &str| Failure::Reported { code, message: message.into() };
+        let words = "this model is missing data required for image input";
+        for failure in [status(400, ""), status(500, words), reported(Some(422), ""), reported(None, words)] {
+            assert!(failure.may_be_about_files(), "{failure:?}");
+        }
+        for failure in [
+            status(500, "busy"),
+            status(429, words),
+            reported(None, "busy"),
+            reported(None, "image: the prompt is too long"),
+        ] {
+            assert!(!failure.may_be_about_files(), "{failure:?}");
+        }
+        assert!(status(422, "no tools").is_invalid_request() && !status(404, "").is_invalid_request());
+        assert!(!status(400, "prompt is too long").is_invalid_request());
     }
 
     #[test]

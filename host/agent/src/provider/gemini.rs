@@ -76,6 +76,10 @@ impl Dialect for Gemini {
         format::formats(model)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn files(&self, _terms: &Terms) -> &'static Takes {
         &files::TAKES
     }

@@ -123,6 +123,8 @@ impl Restored {
             Entry::Summarised(Summarised { messages, text, model, usage }) => {
                 self.usage += usage;
                 self.summary = Some(Summary { messages, text, model });
+                // What was counted before is no more what a model is shown.
+                self.counted = None;
             }
             Entry::Resumed { .. } | Entry::Other => {}
         }
@@ -267,6 +269,20 @@ mod tests {
         let answers: Vec<_> = exchange.answered().map(|(_, result)| result.content.clone()).collect();
         assert_eq!(answers, [UNKNOWN, "the call was not run"]);
         assert_eq!(restored.messages[2], Message::User("stop".into()));
+    }
+
+    /// What was counted of the whole says nothing of a summary with what came after it.
+    #[test]
+    fn a_count_from_before_a_summary_is_not_believed() {
+        let counted = |entries: Vec<Entry>| Restored::parse(&text(entries)).counted;
+        let summarised = || {
+            let (text, model, usage) = ("so far".into(), "m".into(), Usage::default());
+            Entry::Summarised(Summarised { messages: 1, text, model, usage })
+        };
+        let said = vec![Entry::said(&"do".into()), turn(&[]), Entry::said(&"go on".into())];
+        assert_eq!(counted(said.clone()), Some((1, 0)));
+        assert_eq!(counted([said.clone(), vec![summarised()]].concat()), None);
+        assert_eq!(counted([said, vec![summarised(), turn(&[])]].concat()), Some((3, 0)));
     }
 
     #[test]

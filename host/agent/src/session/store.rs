@@ -147,8 +147,10 @@ fn make_room(all: &[Saved]) {
 impl Saved {
     fn at(path: &Path, answers: Option<&Path>) -> Option<Self> {
         let (_, id) = path.file_name()?.to_str()?.strip_suffix(ENDING)?.rsplit_once('-')?;
+        // It becomes a part of a path below `answers`.
+        let is_id = id.len() == ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let answers = answers.map(Path::to_owned);
-        Some(Self { id: id.to_owned(), path: path.to_owned(), answers })
+        is_id.then(|| Self { id: id.to_owned(), path: path.to_owned(), answers })
     }
 
     /// The time for the name of a session that begins `now`, after this one: also where the clock was set back, or did
@@ -313,6 +315,16 @@ mod tests {
         assert!(
             matches!(restored.messages.as_slice(), [crate::provider::Message::User(said)] if said.text == "do it")
         );
+    }
+
+    /// A name that is no id would be a path out of the folder.
+    #[test]
+    fn a_file_whose_name_has_no_id_is_no_session() {
+        let place = tempfile::tempdir().unwrap();
+        for id in ["..", "", "a", "0000000g", "000000000", "0000000é"] {
+            fs::write(place.path().join(format!("20260101T000000-{id}{ENDING}")), "").unwrap();
+        }
+        assert_eq!(Sessions::new(place.path()).with_answers(place.path()).all().unwrap(), []);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What stands in the place of messages that are left out: how many there were, what they came to, and what a person
-//! asked for first and last, and said in few words between, in their own words. The same until the next cut, for what providers have cached.
+//! asked for first and last, and said in few words between, in their own words. The same until the next cut, for what
+//! providers have cached.
 
 use super::cut::cut;
+use super::share::Shares;
 use super::shorten::{self, PROMPT_CUT};
-use super::size::Shares;
 use crate::provider::Prompt;
 use crate::session::Summary;
 
@@ -22,6 +23,8 @@ pub(super) struct Head<'m> {
     pub(super) said: Vec<&'m str>,
     /// What is being worked on.
     pub(super) asked: Option<&'m Prompt>,
+    /// What haft asked by itself after that.
+    pub(super) question: Option<&'m Prompt>,
 }
 
 impl Head<'_> {
@@ -58,6 +61,7 @@ impl Head<'_> {
             parts.push("[The prompt that is being worked on:]".into());
         }
         parts.push(asked.text.clone());
+        parts.extend(self.question.map(|question| cut(&question.text, shares.prompt.text, PROMPT_CUT)));
         parts.join("\n\n")
     }
 }

@@ -2,11 +2,11 @@
 //! file where the model has nothing to open it with.
 
 use super::cut::cut;
-use super::files::{cut_files, texts};
-use super::size::Shares;
+use super::files::{self, cut_files, texts};
+use super::share::{Share, Shares};
 use crate::provider::{Exchange, Message, Prompt, RequestedCall};
 use crate::session::{Kept, Place};
-use haft_core::call::ToolResult;
+use haft_core::call::{Attachment, ToolResult};
 
 /// What keeps the whole of an answer that is cut, if anything does.
 pub(crate) type Keeper<'a> = &'a (dyn Fn(Place, &str) -> Option<Kept> + Sync);
@@ -32,16 +32,18 @@ pub(crate) fn told(kept: &Kept) -> String {
 
 /// Whether something in `message` is larger than its share.
 pub(super) fn is_larger(message: &Message, shares: Shares) -> bool {
+    let is_over = |text: &str, attachments: &[Attachment], share: Share| {
+        texts(text, attachments).any(|bytes| bytes > share.text) || files::is_larger(attachments, share)
+    };
     match message {
-        Message::User(said) => texts(&said.text, &said.attachments).any(|bytes| bytes > shares.prompt),
+        Message::User(said) => is_over(&said.text, &said.attachments, shares.prompt),
         Message::Turn(exchange) => exchange
             .answered()
-            .flat_map(|(_, result)| texts(&result.content, &result.attachments))
-            .any(|bytes| bytes > shares.answer),
+            .any(|(_, result)| is_over(&result.content, &result.attachments, shares.answer)),
     }
 }
 
-/// The message at `index` of the conversation, with every text within its share.
+/// The message at `index` of the conversation, with every text and file within its share.
 pub(super) fn shorten(index: usize, message: &Message, shares: Shares, keeper: Keeper<'_>) -> Message {
     match message {
         Message::User(said) => Message::User(prompt(said, shares.prompt)),
@@ -55,10 +57,10 @@ pub(super) fn shorten(index: usize, message: &Message, shares: Shares, keeper: K
     }
 }
 
-/// A prompt with every text within `share`.
-pub(super) fn prompt(said: &Prompt, share: usize) -> Prompt {
+/// A prompt with every text and file within `share`.
+pub(super) fn prompt(said: &Prompt, share: Share) -> Prompt {
     Prompt {
-        text: cut(&said.text, share, PROMPT_CUT),
+        text: cut(&said.text, share.text, PROMPT_CUT),
         attachments: cut_files(&said.attachments, share, PROMPT_CUT),
     }
 }
@@ -71,10 +73,10 @@ fn answer(
     keeper: Keeper<'_>,
 ) -> ToolResult {
     // What the reader answers is in a file already.
-    let is_kept = result.content.len() > shares.answer && requested.call.tool != READER;
+    let is_kept = result.content.len() > shares.answer.text && requested.call.tool != READER;
     let kept = is_kept.then(|| keeper(place, &result.content)).flatten();
     let why = kept.map(|kept| format!("is more than fits into this conversation; {}", told(&kept)));
-    let content = cut(&result.content, shares.answer, why.as_deref().unwrap_or(ANSWER_CUT));
+    let content = cut(&result.content, shares.answer.text, why.as_deref().unwrap_or(ANSWER_CUT));
     let attachments = cut_files(&result.attachments, shares.answer, ANSWER_CUT);
     ToolResult { content, attachments, ..result.clone() }
 }

@@ -1,27 +1,36 @@
 //! How much of the room a message takes. Reads nothing but lengths.
 
-use super::files::{files, texts};
+use haft_core::call::Attachment;
+
+use super::files::{self, texts};
+use super::share::{Share, Shares};
 use crate::is_own_question;
 use crate::provider::{Exchange, Message};
 
-/// Bytes of single texts that are shown.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shares {
-    /// Of a prompt.
-    pub(super) prompt: usize,
-    /// Of the first prompt, where another is being worked on.
-    pub(super) first: usize,
-    /// Of an answer of a tool.
-    pub(super) answer: usize,
-    /// Of what stands for the beginning.
-    pub(super) summary: usize,
+/// Bytes of texts, each of which may be cut, and what each of the files beside them counts for.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    texts: Vec<usize>,
+    files: Vec<usize>,
 }
 
-/// Bytes of a message: of the texts of a prompt and of answers, each of which may be cut, and of everything else.
-#[derive(Clone, Debug)]
+impl Parts {
+    fn add(&mut self, text: &str, attachments: &[Attachment]) {
+        self.texts.extend(texts(text, attachments));
+        self.files.extend(files::sizes(attachments));
+    }
+
+    fn shown(&self, share: Share) -> usize {
+        let texts: usize = self.texts.iter().map(|bytes| (*bytes).min(share.text)).sum();
+        texts + files::shown(&self.files, share.file)
+    }
+}
+
+/// Bytes of a message: of prompts and answers, of which a part may be shown, and of everything else.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Size {
-    pub(super) prompt: Vec<usize>,
-    answers: Vec<usize>,
+    prompt: Parts,
+    answers: Parts,
     rest: usize,
     /// Whether a person said it.
     pub(super) is_asked: bool,
@@ -29,49 +38,44 @@ pub(super) struct Size {
 
 impl Size {
     pub(super) fn new(message: &Message) -> Self {
+        let mut size = Self::default();
         match message {
-            Message::User(said) => Self {
-                prompt: texts(&said.text, &said.attachments).collect(),
-                answers: Vec::new(),
-                rest: files(&said.attachments),
+            Message::User(said) => {
+                size.prompt.add(&said.text, &said.attachments);
                 // What haft asked is not what the person asked.
-                is_asked: !is_own_question(&said.text),
-            },
+                size.is_asked = !is_own_question(said);
+            }
             Message::Turn(exchange) => {
-                let results = || exchange.answered().map(|(_, result)| result);
-                let files: usize = results().map(|result| files(&result.attachments)).sum();
-                Self {
-                    prompt: Vec::new(),
-                    answers: results()
-                        .flat_map(|result| texts(&result.content, &result.attachments))
-                        .collect(),
-                    rest: own_bytes(exchange) + files,
-                    is_asked: false,
+                for (_, result) in exchange.answered() {
+                    size.answers.add(&result.content, &result.attachments);
                 }
+                size.rest = own_bytes(exchange);
             }
         }
+        size
     }
 
     /// Bytes of a prompt that is words alone; `None` where files come with it.
     pub(super) fn words(&self) -> Option<usize> {
-        match self.prompt.as_slice() {
-            [words] if self.rest == 0 => Some(*words),
+        match (self.prompt.texts.as_slice(), self.prompt.files.as_slice()) {
+            ([words], []) => Some(*words),
             _ => None,
         }
     }
 
+    /// Whether there are files that are no text.
+    pub(super) fn has_files(&self) -> bool {
+        !self.prompt.files.is_empty() || !self.answers.files.is_empty()
+    }
+
     pub(super) fn shown(&self, shares: Shares) -> usize {
-        cut(&self.prompt, shares.prompt) + cut(&self.answers, shares.answer) + self.rest
+        self.prompt.shown(shares.prompt) + self.answers.shown(shares.answer) + self.rest
     }
 
-    /// Bytes of a prompt of whose texts no more than `share` is shown.
-    pub(super) fn prompt(&self, share: usize) -> usize {
-        cut(&self.prompt, share) + self.rest
+    /// Bytes of a prompt of which no more than `share` is shown.
+    pub(super) fn prompt(&self, share: Share) -> usize {
+        self.prompt.shown(share) + self.rest
     }
-}
-
-fn cut(texts: &[usize], share: usize) -> usize {
-    texts.iter().map(|bytes| (*bytes).min(share)).sum()
 }
 
 /// Bytes of a turn beside its answers.

@@ -9,9 +9,6 @@ use crate::provider::{Exchange, Reply, RequestedCall};
 use crate::session::{Kept, Place};
 use haft_core::call::{ToolCall, ToolResult};
 
-const WHOLE: Shares =
-    Shares { prompt: usize::MAX, first: usize::MAX, answer: usize::MAX, summary: usize::MAX };
-
 fn turn(bytes: usize) -> Message {
     called("t", bytes)
 }
@@ -41,7 +38,7 @@ fn history(tokens: u32) -> Room {
 }
 
 fn bytes(message: &Message) -> usize {
-    Size::new(message).shown(WHOLE)
+    Size::new(message).shown(Shares::WHOLE)
 }
 
 fn shown(window: &Window, messages: &[Message]) -> usize {
@@ -93,19 +90,31 @@ fn a_long_prompt_is_shown_whole_where_the_model_can_read_it() {
     assert!((20_000..50_000).contains(&shown(&small, &messages)), "{}", shown(&small, &messages));
 }
 
-/// The task stays known after a cut, also where haft had asked the model to go on since.
+/// The task stays known after a cut, also where haft had asked the model to go on since; what it asked last is asked.
 #[test]
 fn a_request_to_go_on_does_not_take_the_place_of_the_task() {
-    for after in [0, 1] {
+    let again = "[Your answer cannot be used: `n` is required. Answer again, with nothing else.]";
+    let own =
+        [AFTER_NOTHING.to_owned(), [AFTER_NOTHING; 2].join("\n\n"), format!("{again}\n\n{AFTER_NOTHING}")];
+    for (own, after) in own.iter().flat_map(|own| [(own, 0), (own, 1)]) {
         let mut messages = vec![says("the task")];
         messages.extend((0..8).map(|_| turn(900)));
-        messages.push(says(AFTER_NOTHING));
+        messages.push(says(own));
         messages.extend((0..after).map(|_| turn(900)));
-        let mut window = new(history(500));
+        let mut window = new(history(250));
         window.fit(&messages);
         let all = visible(&window, &messages).into_owned();
-        assert!(matches!(&all[0], Message::User(said) if said.text.ends_with("the task")), "{:?}", all[0]);
+        let Message::User(said) = &all[0] else { panic!() };
+        let end = if after == 0 { format!("the task\n\n{own}") } else { "the task".into() };
+        assert!(said.text.ends_with(&end), "{}", said.text);
+        let counted = window.shown();
+        assert!(all.iter().map(bytes).sum::<usize>() <= counted, "{counted}");
     }
+    let picture = haft_core::call::Attachment::new("image/png", vec![0]);
+    let with_file = Prompt { text: AFTER_NOTHING.into(), attachments: vec![picture] };
+    assert!(!is_own_question(&with_file), "a person attached it");
+    assert!(!is_own_question(&format!("{AFTER_NOTHING}\n\nmend it\n\n{AFTER_NOTHING}").as_str().into()));
+    assert!(!is_own_question(&Prompt::default()));
 }
 
 /// G02: a refusal is answered by showing less, until there is nothing more to leave out.

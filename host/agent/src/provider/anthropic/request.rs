@@ -40,6 +40,11 @@ const LEAST_BUDGET: u32 = 1024;
 /// Messages at the end that are marked as worth caching: the last, and the one before it that the
 /// last request ended with. With the one for system prompt and tools, one less than may be marked.
 const MARKED: usize = 2;
+/// What stands for the words of a failure that has none: the API refuses one without.
+const NO_WORDS: &str = "(no output)";
+/// What is said of a failure with files: beside the mark of one the API takes text alone, and a picture of what went
+/// wrong tells a model more than the mark.
+const FAILED: &str = "[The call failed.]";
 /// 5 MB a picture, 32 MB and 100 pictures a request, as the vendor publishes them; the rest of a request is text.
 pub(super) const TAKES: Takes = Takes {
     kinds: &[
@@ -182,7 +187,8 @@ fn rebuilt(reply: &Reply) -> Value {
 
 fn answer(id: &str, result: &ToolResult) -> Value {
     let mut answer = json!({ "type": "tool_result", "tool_use_id": id, "content": content(result) });
-    if let Some(answer) = answer.as_object_mut().filter(|_| result.is_error) {
+    let is_marked = result.is_error && result.attachments.is_empty();
+    if let Some(answer) = answer.as_object_mut().filter(|_| is_marked) {
         answer.insert("is_error".into(), true.into());
     }
     answer
@@ -190,10 +196,13 @@ fn answer(id: &str, result: &ToolResult) -> Value {
 
 /// The text, with the files before it.
 fn content(result: &ToolResult) -> Value {
-    if result.attachments.is_empty() {
-        return result.content.as_str().into();
+    let is_blank = result.content.trim().is_empty();
+    match result.attachments.as_slice() {
+        [] if result.is_error && is_blank => NO_WORDS.into(),
+        [] => result.content.as_str().into(),
+        files if result.is_error => blocks(format!("{FAILED}\n{}", result.content).trim(), files).collect(),
+        files => blocks(&result.content, files).collect(),
     }
-    blocks(&result.content, &result.attachments).collect()
 }
 
 /// Files come first: the vendor's models read them better so.

@@ -134,6 +134,27 @@ fn pl13_pictures_are_sent_as_pictures() {
     assert_eq!(sent[2]["content"][0]["content"], json!([image, document, text]));
 }
 
+/// The API refuses a failure without words, and one with anything but words.
+#[test]
+fn a_failure_has_words_and_no_mark_beside_files() {
+    let picture = || vec![Attachment::new("image/png", vec![0, 255])];
+    let answer = |result: ToolResult| {
+        let reply = turn(&json!([call("a", &json!({}))]), "tool_use").reply;
+        let sent = sent(&[Message::User("go".into()), Message::Turn(Exchange::new(reply, [result]))]);
+        sent[2]["content"][0].clone()
+    };
+    for blank in ["", " \n"] {
+        let sent = answer(ToolResult::error(blank));
+        assert_eq!((&sent["content"], &sent["is_error"]), (&json!("(no output)"), &json!(true)));
+        let sent = answer(ToolResult { attachments: picture(), ..ToolResult::error(blank) });
+        assert_eq!(sent["content"][1], json!({ "type": "text", "text": "[The call failed.]" }));
+    }
+    let sent = answer(ToolResult { attachments: picture(), ..ToolResult::error("no such page") });
+    assert_eq!((&sent["content"][0]["type"], sent.get("is_error")), (&json!("image"), None));
+    assert_eq!(sent["content"][1]["text"], "[The call failed.]\nno such page");
+    assert_eq!(answer(ToolResult::success(""))["content"], "");
+}
+
 /// PL14: what thinks and what is not known goes back unmodified, what the API refuses does not.
 #[test]
 fn pl14_blocks_go_back_unmodified() {

@@ -27,7 +27,11 @@ impl Narrow {
     /// `schema` in the vendor's words; `None` where it has none for it.
     pub(in crate::provider) fn translate(&self, schema: &Value) -> Option<Value> {
         let mut said = Node::new();
-        for (key, value) in schema.as_object()? {
+        let node = schema.as_object()?;
+        if self.is_closed && is_sum(node) {
+            return None;
+        }
+        for (key, value) in node {
             self.keyword(&mut said, key, value)?;
         }
         if self.is_closed {
@@ -84,6 +88,13 @@ impl Narrow {
             _ => true,
         }
     }
+}
+
+/// Whether an object has the properties of several parts: closed, each of them would refuse those of the others.
+fn is_sum(node: &Node) -> bool {
+    let all = node.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
+    let is_combined = ["$ref", "allOf", "anyOf", "oneOf"].into_iter().any(|key| node.contains_key(key));
+    all > 1 || is_combined && node.contains_key("properties")
 }
 
 /// Closes an object; `None` where that would leave nothing of it, or where a value may be anything.

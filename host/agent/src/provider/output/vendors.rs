@@ -101,5 +101,18 @@ fn anthropic_is_told_what_it_can_say() {
     let sent = body(&anthropic::Anthropic, "claude-opus-5", true, &bounded, &[]);
     assert_eq!(sent["output_config"]["format"]["schema"], strict());
     let map = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
-    assert_eq!(body(&anthropic::Anthropic, "claude-opus-5", true, &map, &[]).get("output_config"), None);
+    let more =
+        json!({ "type": "object", "properties": { "more": { "type": "string" } }, "required": ["more"] });
+    let sum = json!({ "allOf": [bounded, more] });
+    let mut beside = bounded.clone();
+    beside["allOf"] = json!([more]);
+    let inner = json!({ "type": "object", "properties": { "one": sum }, "required": ["one"] });
+    for unsayable in [&map, &sum, &beside, &inner] {
+        let sent = body(&anthropic::Anthropic, "claude-opus-5", true, unsayable, &[]);
+        assert_eq!(sent.get("output_config"), None, "{unsayable}");
+    }
+    let single =
+        json!({ "type": "object", "properties": { "one": { "allOf": [bounded] } }, "required": ["one"] });
+    let sent = body(&anthropic::Anthropic, "claude-opus-5", true, &single, &[]);
+    assert_eq!(sent.pointer("/output_config/format/schema/properties/one/allOf/0"), Some(&strict()));
 }

@@ -57,6 +57,54 @@ fn secrets_are_not_shown() {
     assert_eq!(failure, Failure::Status { status: 401, body: "bad key ***".into() });
 }
 
+/// G10: what a model thought, and what its server signed, goes to no other server; the vendor itself also gets it back
+/// from sessions that do not say where it came from.
+#[test]
+fn g10_thoughts_in_every_shared_format_stay_with_their_server() {
+    use super::super::{Exchange, Reply, anthropic, gemini};
+    fn asked<D: Dialect>(dialect: D, kind: &str, base_url: Option<&str>, own: &Reply) -> String {
+        let settings = ProviderSettings {
+            base_url: base_url.map(str::to_owned),
+            ..ProviderSettings::new(kind, "some-model")
+        };
+        let remote = Remote::new(super::super::kind(kind).unwrap(), dialect, settings).unwrap();
+        let messages = [Message::User("hi".into()), Message::Turn(Exchange::new(own.clone(), []))];
+        let ask = Ask { model: "some-model", messages: &messages, ..Ask::default() };
+        let request = remote.asking(&ask, true);
+        String::from_utf8(request.body().unwrap().as_bytes().unwrap().to_vec()).unwrap()
+    }
+    let thinking = serde_json::json!([{ "type": "thinking", "thinking": "", "signature": "signed" }]);
+    let rows = [
+        ("anthropic", serde_json::json!({ "role": "assistant", "content": thinking })),
+        (
+            "gemini",
+            serde_json::json!({ "role": "model", "parts": [{ "text": "so", "thoughtSignature": "signed" }] }),
+        ),
+    ];
+    for (kind, raw) in rows {
+        for (from, to, is_sent) in [
+            ("http://one:1", Some("http://one:1/v1"), true),
+            ("http://one:1", Some("http://two/v1"), false),
+            ("http://one:1", None, false),
+            ("", None, true),
+            ("", Some("http://two/v1"), false),
+        ] {
+            let reply = Reply {
+                text: "so".into(),
+                raw: raw.clone(),
+                vendor: kind.into(),
+                server: from.into(),
+                ..Reply::default()
+            };
+            let sent = match kind {
+                "gemini" => asked(gemini::Gemini, kind, to, &reply),
+                _ => asked(anthropic::Anthropic, kind, to, &reply),
+            };
+            assert_eq!(sent.contains("signed"), is_sent, "{kind} from `{from}` to {to:?}: {sent}");
+        }
+    }
+}
+
 #[test]
 fn an_error_body_is_explained_by_its_message() {
     let openai =

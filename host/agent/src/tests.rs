@@ -1,0 +1,192 @@
+//! What the loop does about a model that cannot be asked as it was: too long, refused, without a price. The provider is
+//! a function of what it is asked.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use serde_json::json;
+
+use super::*;
+use crate::provider::{Cost, Message, Reply};
+use haft_core::call::{Attachment, ToolCall, ToolDef, ToolResult};
+use haft_core::event::Events;
+use haft_core::grant::Grant;
+use haft_core::limit::Limits;
+use haft_core::tool::{Context, Tool, ToolError};
+
+const MAIN: &str = "main";
+const SMALL: &str = "small";
+
+/// What came with a request: the model, how many tools, and how many files that are no text.
+type Asked = (String, usize, usize);
+
+struct Scripted<F> {
+    answer: F,
+    asked: Mutex<Vec<Asked>>,
+}
+
+#[async_trait]
+impl<F: Fn(usize, &Asked) -> Result<Turn, Failure> + Send + Sync> Provider for Scripted<F> {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn model(&self) -> &str {
+        MAIN
+    }
+
+    fn model_fast(&self) -> &str {
+        SMALL
+    }
+
+    fn formats_alone(&self, _model: &str) -> bool {
+        true
+    }
+
+    fn tells_cost(&self, model: &str) -> bool {
+        model == MAIN
+    }
+
+    async fn turn(&self, ask: &Ask<'_>, _events: &Events) -> Result<Turn, ProviderError> {
+        let files = |message: &Message| match message {
+            Message::User(said) => said.attachments.iter().filter(|file| file.text().is_none()).count(),
+            Message::Turn(_) => 0,
+        };
+        let asked = (ask.model.to_owned(), ask.tools.len(), ask.messages.iter().map(files).sum());
+        let number = self.asked.lock().unwrap().len();
+        let turn = (self.answer)(number, &asked);
+        self.asked.lock().unwrap().push(asked);
+        let failed =
+            |failure| ProviderError { provider: "scripted", endpoint: String::new(), attempts: 1, failure };
+        turn.map_err(failed)
+    }
+
+    async fn check(&self) -> Result<(), ProviderError> {
+        Ok(())
+    }
+}
+
+fn scripted<F: Fn(usize, &Asked) -> Result<Turn, Failure> + Send + Sync>(answer: F) -> Arc<Scripted<F>> {
+    Arc::new(Scripted { answer, asked: Mutex::default() })
+}
+
+fn says(text: &str, cost: Option<f64>) -> Turn {
+    Turn {
+        reply: Reply { text: text.into(), ..Reply::default() },
+        stop: Stop::Done,
+        usage: Usage { input: 7, cost: cost.map(Cost::of_dollars), ..Usage::default() },
+        model: MAIN.into(),
+    }
+}
+
+/// A conversation that is longer than its budget.
+fn long() -> History {
+    let mut history = History::default();
+    for _ in 0..6 {
+        history.push_prompt("go on").unwrap();
+        let Turn { reply, stop, usage, model } = says(&"x".repeat(2000), None);
+        history.open(Turned { reply, stop, usage, model }).unwrap();
+        history.close();
+    }
+    history
+}
+
+fn short_of_room(cost: Option<f64>) -> AgentSettings {
+    let budget = Budget { cost: cost.map(Cost::of_dollars), tokens: None };
+    AgentSettings { history_budget: Some(1000), budget, ..AgentSettings::default() }
+}
+
+/// A budget of dollars is no reason to end a run for want of the price of a summary that it can do without.
+#[tokio::test]
+async fn a_model_without_a_price_sums_up_nothing_that_may_cost_so_much() {
+    for (most, models) in [(Some(1.0), vec![MAIN]), (None, vec![SMALL, MAIN])] {
+        let provider = scripted(|_, asked| Ok(says("done", (asked.0 == MAIN).then_some(0.1))));
+        let agent = Agent::new(provider.clone(), Toolbox::default(), short_of_room(most));
+        let outcome = agent.run(&mut long(), "the next", &Session::default()).await.unwrap();
+        assert_eq!(outcome.end, End::Final, "{outcome:?}");
+        let asked = provider.asked.lock().unwrap();
+        assert_eq!(asked.iter().map(|asked| asked.0.as_str()).collect::<Vec<_>>(), models);
+    }
+}
+
+/// What was paid for counts, also where nothing came of it.
+#[tokio::test]
+async fn a_summary_that_cannot_be_used_counts_all_the_same() {
+    let blank = |_: usize, asked: &Asked| Ok(says(if asked.0 == SMALL { " \n" } else { "done" }, None));
+    let refused = |_: usize, asked: &Asked| {
+        let stop = if asked.0 == SMALL { Stop::Refused } else { Stop::Done };
+        Ok(Turn { stop, ..says("no", None) })
+    };
+    let providers: [Arc<dyn Provider>; 2] = [scripted(blank), scripted(refused)];
+    for provider in providers {
+        let agent = Agent::new(provider, Toolbox::default(), short_of_room(None));
+        let outcome = agent.run(&mut long(), "the next", &Session::default()).await.unwrap();
+        assert_eq!((outcome.end, outcome.usage.input, outcome.turns), (End::Final, 14, 1));
+    }
+    // One that was not answered has no tokens that nobody told.
+    let silent = scripted(|_, asked| match asked.0.as_str() {
+        SMALL => Err(Failure::Blocked("no".into())),
+        _ => Ok(says("done", None)),
+    });
+    let settings = AgentSettings { budget: Budget { tokens: Some(9), cost: None }, ..short_of_room(None) };
+    let outcome = Agent::new(silent, Toolbox::default(), settings)
+        .run(&mut long(), "the next", &Session::default())
+        .await
+        .unwrap();
+    assert_eq!((outcome.end, outcome.usage.input), (End::Final, 7));
+}
+
+struct Idle(ToolDef);
+
+#[async_trait]
+impl Tool for Idle {
+    fn def(&self) -> &ToolDef {
+        &self.0
+    }
+
+    async fn call(&self, _call: &ToolCall, _context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        Ok(ToolResult::success(""))
+    }
+}
+
+/// Some servers refuse a conversation with calls in it where the request names no tools.
+#[tokio::test]
+async fn an_answer_that_is_refused_without_tools_is_asked_for_with_them() {
+    let provider = scripted(|number, asked| match (number, asked.1) {
+        (_, 0) => Err(Failure::Status { status: 400, body: "`tools` is required".into() }),
+        (0 | 2, _) => Ok(says("words", None)),
+        _ => Ok(says("7", None)),
+    });
+    let mut toolbox = Toolbox::default();
+    let parameters = json!({ "type": "object" });
+    let idle = Idle(ToolDef { name: "idle".into(), parameters, ..ToolDef::default() });
+    toolbox.insert(Arc::new(idle), Grant::none(), Limits::default(), "the test").unwrap();
+    let schema = OutputSchema::new(&json!({ "type": "integer" })).unwrap();
+    let settings = AgentSettings { output: Some(Arc::new(schema)), ..AgentSettings::default() };
+    let agent = Agent::new(provider.clone(), toolbox, settings);
+    let outcome = agent.run(&mut History::default(), "count", &Session::default()).await.unwrap();
+    assert_eq!((outcome.end, outcome.output), (End::Final, Some(json!(7))));
+    let tools: Vec<_> = provider.asked.lock().unwrap().iter().map(|asked| asked.1).collect();
+    assert_eq!(tools, [1, 0, 1, 1], "it is remembered for the run");
+}
+
+fn too_long() -> Failure {
+    Failure::TooLong("too long".into())
+}
+
+/// However little the model reads, pictures are no reason to fail, nor to ask for ever.
+#[tokio::test]
+async fn what_is_too_long_with_files_is_asked_without() {
+    let attachments = vec![Attachment::new("image/png", vec![0]); 40];
+    let said = || Prompt { text: "see".into(), attachments: attachments.clone() };
+    let provider = scripted(|_, asked| if asked.2 > 0 { Err(too_long()) } else { Ok(says("done", None)) });
+    let agent = Agent::new(provider, Toolbox::default(), AgentSettings::default());
+    let outcome = agent.run(&mut History::default(), said(), &Session::default()).await.unwrap();
+    assert_eq!(outcome.end, End::Final, "{outcome:?}");
+    let provider = scripted(|_, _| Err(too_long()));
+    let agent = Agent::new(provider.clone(), Toolbox::default(), AgentSettings::default());
+    let outcome = agent.run(&mut History::default(), said(), &Session::default()).await.unwrap();
+    assert_eq!(outcome.end, End::Failed);
+    let asked = provider.asked.lock().unwrap();
+    assert!(asked.len() <= 10 && asked.last().unwrap().2 == 0, "{asked:?}");
+}
