@@ -36,7 +36,10 @@ impl SkillFolder {
         // A link to a folder around it would make a skill of all that lies there.
         for around in self.inside.ancestors().skip(1) {
             if folder.is_same(&root.enter(around)?)? {
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it leads to a folder that it lies in"));
+                return Err(io::Error::new(
+                    io::ErrorKind::PermissionDenied,
+                    "it leads to a folder that it lies in",
+                ));
             }
         }
         Ok(folder)
