@@ -42,7 +42,7 @@ pub use self::foreign::foreign;
 pub use self::hook::{Hook, Objection, Seen};
 pub use self::ledger::Ledger;
 pub use self::lineage::Lineage;
-pub use self::meter::{AgentUse, Meter, Most};
+pub use self::meter::{AgentUse, Meter, Most, UsedUp};
 pub use self::name::exposed_name;
 pub use self::notes::{CallNotes, Notes};
 pub use self::own::Own;
