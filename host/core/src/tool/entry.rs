@@ -206,7 +206,10 @@ impl Entry {
     ) {
         if !self.hooks.is_empty() {
             let call = self.public(call, session);
-            Box::pin(hook::after(&self.hooks, &self.seen(&call, session), result, duration)).await;
+            // The call is over: its own cancel would stop a hook that is told of a call that was stopped.
+            let cancel = CancellationToken::new();
+            let seen = Seen { cancel: &cancel, ..self.seen(&call, session) };
+            Box::pin(hook::after(&self.hooks, &seen, result, duration)).await;
         }
     }
 
