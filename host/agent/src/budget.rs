@@ -52,7 +52,8 @@ fn of_caller(used_up: &UsedUp) -> String {
             format!("`max_cost` of the run that it works for cannot be kept: {}", no_price(model))
         }
         UsedUp::Uncounted => {
-            "`max_tokens_total` of the run that it works for cannot be kept: a provider tells no tokens".into()
+            "`max_tokens_total` of the run that it works for cannot be kept: a provider tells no tokens"
+                .into()
         }
     }
 }
@@ -107,12 +108,16 @@ mod tests {
     /// A budget of the run that it works for ends it with that budget's reason.
     #[test]
     fn a_budget_of_the_caller_ends_it_in_true_words() {
-        let caller = Meter::of_run(&Meter::default(), Most { cost: Some(Cost::of_dollars(0.5)), tokens: Some(50) });
+        let caller =
+            Meter::of_run(&Meter::default(), Most { cost: Some(Cost::of_dollars(0.5)), tokens: Some(50) });
         let mut totals = Totals::new("asked", &caller.of_agent("a"), Most::default());
         assert_eq!(Budget::default().used_up(&totals), None);
         totals.add(usage(9, None));
         let why = Budget::default().used_up(&totals).unwrap();
-        assert!(why.starts_with("`max_cost` of the run that it works for cannot be kept: no price of `asked`"), "{why}");
+        assert!(
+            why.starts_with("`max_cost` of the run that it works for cannot be kept: no price of `asked`"),
+            "{why}"
+        );
         totals.add(usage(50, None));
         let why = Budget::default().used_up(&totals).unwrap();
         assert_eq!(why, "the budget is spent of the run that it works for");

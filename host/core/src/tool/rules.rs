@@ -53,11 +53,7 @@ impl Rules {
     pub(super) fn of(&self, names: &[&str]) -> Option<Arc<ToolRules>> {
         let is_meant = |rule: &&Rule| names.iter().any(|name| rule.pattern.tools().matches(name));
         let mut rules: Vec<Rule> = self.rules.iter().filter(is_meant).cloned().collect();
-        rules.sort_by_key(|rule| match rule.effect {
-            Effect::Deny => 0,
-            Effect::Ask => 1,
-            Effect::Allow => 2,
-        });
+        rules.sort_by_key(|rule| rank(rule.effect));
         let otherwise = self.otherwise.clone().filter(|(effect, _)| *effect != Effect::Allow);
         (!rules.is_empty() || otherwise.is_some()).then(|| Arc::new(ToolRules { rules, otherwise }))
     }
@@ -68,6 +64,15 @@ impl Rules {
         self.rules.retain(|rule| rule.effect != Effect::Ask);
         self.otherwise = None;
         self
+    }
+}
+
+/// The place of an effect among others: the strictest comes first.
+pub(super) const fn rank(effect: Effect) -> u8 {
+    match effect {
+        Effect::Deny => 0,
+        Effect::Ask => 1,
+        Effect::Allow => 2,
     }
 }
 

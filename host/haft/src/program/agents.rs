@@ -68,10 +68,9 @@ pub(super) fn add(
     assembly.problems.extend(loaded.family.problems().cloned());
     assembly.files.extend(loaded.family.files());
     let mut agents = Agents::default();
-    let own = call_rules::of(assembly.manifest);
-    let rules = options.under.as_ref().map_or(own.clone(), |under| under.rules(own));
-    let outer = options.under.as_ref().map(Under::hooks).unwrap_or_default();
-    let hooks: Vec<_> = outer.iter().chain(&assembly.hooks).cloned().collect();
+    let outer = options.under.as_ref();
+    let hooks = outer.map(Under::hooks).unwrap_or_default();
+    let hooks: Vec<_> = hooks.iter().chain(&assembly.hooks).cloned().collect();
     for declared in assembly.manifest.agents.iter().filter(|agent| agent.enabled) {
         if loaded.family.is_broken(declared) {
             continue;
@@ -81,13 +80,9 @@ pub(super) fn add(
                 let grant = under::most(files, &assembly.toolbox, assembly.manifest);
                 let file = family::file(assembly.manifest, program, &loaded.dirs.home);
                 let backend = backend::chosen(assembly.manifest, options, &loaded.dirs);
-                let under = Under::new(
-                    grant.clone(),
-                    backend,
-                    loaded.family.chain().to_vec(),
-                    rules.clone(),
-                    hooks.clone(),
-                );
+                let chain = loaded.family.chain().to_vec();
+                let under =
+                    Under::new(assembly.manifest, outer, grant.clone(), backend, chain, hooks.clone());
                 let options = for_agent(options, file, under);
                 (AgentTool::of_program(declared, options, grant.clone()), grant)
             }
@@ -95,7 +90,9 @@ pub(super) fn add(
                 let toolbox =
                     selected(assembly, declared, tools.as_ref().map(|tools| tools.value.as_slice()), options);
                 let grant = under::most(files, &toolbox, assembly.manifest);
-                let toolbox = watching::on(&toolbox.ruled(&rules), &hooks);
+                let toolbox = toolbox.ruled(&call_rules::of(assembly.manifest));
+                let toolbox = toolbox.bounded(outer.map(Under::bounds).unwrap_or_default());
+                let toolbox = watching::on(&toolbox, &hooks);
                 let part = part::Part::new(loaded, declared, toolbox, files, agents.choice.clone());
                 (AgentTool::of_part(declared, part, grant.clone()), grant)
             }
