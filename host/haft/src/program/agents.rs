@@ -42,6 +42,21 @@ impl Agents {
         self.choice.lock().clone_from(choice);
     }
 
+    /// Those with a program of their own: all that keeps something running. They hold no tools of this program.
+    pub(super) fn programs(&self) -> Self {
+        let own = self.tools.iter().filter(|tool| tool.is_program()).cloned();
+        Self { tools: own.collect(), choice: self.choice.clone() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// Whether something besides this list has one of them.
+    pub(super) fn are_used(&self) -> bool {
+        self.tools.iter().any(|tool| Arc::strong_count(tool) > 1)
+    }
+
     /// Ends what the programs keep running that were loaded, all at the same time and within a few seconds.
     pub(super) async fn close(&self) {
         let mut closing = JoinSet::new();
